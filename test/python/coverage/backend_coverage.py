@@ -28,7 +28,7 @@ _MODULE = "module "
 
 
 def entries() -> list[str]:
-    """The names of all entries."""
+    """Returns the names of all entries."""
     import opinfo_capture
     from torch.testing._internal.common_modules import module_db
 
@@ -48,14 +48,14 @@ def _module_case(name: str) -> tuple[Callable[..., Any], list[Any]]:
     if chosen is None:
         raise NoSampleError(name)
     made, called = chosen.constructor_input, chosen.forward_input
-    # Samples of numbers are doubles whatever the element type is, which eager PyTorch refuses beside float32.
+    # Float samples are doubles for every element type, which eager PyTorch rejects next to float32.
     options = {k: v.float() if getattr(v, "dtype", None) is torch.float64 else v for k, v in made.kwargs.items()}
     module = info.module_cls(*made.args, **options).eval()
     return lambda *args: module(*args, **called.kwargs), [*called.args]
 
 
 def run_entry(name: str) -> Outcome:
-    """The outcome of an entry; never raises an exception."""
+    """Returns the outcome of an entry; never raises an exception."""
     import opinfo_capture
     import repro_mlir
     import torch
@@ -67,7 +67,7 @@ def run_entry(name: str) -> Outcome:
             function, arguments = _module_case(name.removeprefix(_MODULE))
         else:
             function, arguments = opinfo_capture.choose(opinfo_capture.entries()[name])
-        # Dynamo does not look into it, and `_run` sets the seed.
+        # Dynamo cannot trace this wrapper, and `_run` sets the seed.
         common_methods_invocations.wrapper_set_seed = lambda function, *args, **kwargs: function(*args, **kwargs)
         backend = repro_mlir.backend(threads=1)
         with torch._dynamo.config.patch(allow_rnn=True):
@@ -92,17 +92,17 @@ def run_entry(name: str) -> Outcome:
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs entries, each in a process of its own; yields their outcomes as they end."""
+    """Runs each entry in its own process; yields the outcomes as the processes end."""
     import torch
 
-    # Children inherit what this loads, which takes longer than most entries; not that functions met a size before.
+    # Children inherit the modules that this entry loads (longer than most entries), but not Dynamo's seen sizes.
     run_entry("abs")
     torch._dynamo.reset()
     return operator_coverage.run_all(names, jobs, run_entry)
 
 
 def _run(function: Callable[..., Any], arguments: list[Any]) -> list[Any]:
-    """The results of a function, then the gradients of its arguments."""
+    """Returns the results of a function, then the gradients of its arguments."""
     import torch
     import torch.utils._pytree as pytree
 
@@ -152,7 +152,7 @@ SUITE = Suite(
 
 
 def main() -> None:
-    """Prints the outcomes of all entries, or of those named."""
+    """Prints the outcomes of all entries, or of the named entries."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or entries(), options.jobs), options)
 

@@ -36,7 +36,7 @@ STAGES = [
 
 
 def run_entry(name: str) -> Outcome:
-    """Takes an entry through all stages in this process; never raises an exception."""
+    """Runs an entry through all stages in this process; never raises an exception."""
     import numpy as np
     import torch
     from opinfo_capture import NoGradientError, NoSampleError, capture_forward
@@ -95,19 +95,19 @@ SUITE = Suite("gradient_coverage.py", "gradients", "Coverage of differentiation"
 
 
 def entries() -> list[str]:
-    """The names of all entries."""
+    """Returns the names of all entries."""
     import opinfo_capture
 
     return list(opinfo_capture.entries())
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs entries, each in a process of its own; yields their outcomes as they end."""
+    """Runs each entry in its own process; yields the outcomes as the processes end."""
     return operator_coverage.run_all(names, jobs, run_entry)
 
 
 def main() -> None:
-    """Prints the table of all entries, or of those named."""
+    """Prints the table of all entries, or of the named entries."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or entries(), options.jobs), options)
 

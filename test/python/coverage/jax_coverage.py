@@ -33,7 +33,7 @@ LEVELS = ("x86-64-v2",)
 
 @functools.cache
 def harnesses() -> dict[str, Any]:
-    """The float32 harnesses by their names, which are made unique by their numbers where several have one."""
+    """Returns the float32 harnesses by name; numbers make duplicate names unique."""
     import numpy as np
     from jax._src.internal_test_util import test_harnesses
 
@@ -47,12 +47,12 @@ def harnesses() -> dict[str, Any]:
 
 
 def entries() -> list[str]:
-    """The names of all harnesses."""
+    """Returns the names of all harnesses."""
     return list(harnesses())
 
 
 def run_entry(name: str) -> Outcome:
-    """Takes a harness through all stages in this process; never raises an exception."""
+    """Runs a harness through all stages in this process; never raises an exception."""
     import jax
     import numpy as np
     from repro_mlir.compilation.cpu import native_level
@@ -94,7 +94,7 @@ def run_entry(name: str) -> Outcome:
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs harnesses in `jobs` processes; yields their outcomes as they end."""
+    """Runs harnesses in `jobs` processes; yields the outcomes as they finish."""
     yield from run_spawned(run_entry, names, jobs, limit=60.0)
 
 
@@ -114,7 +114,7 @@ SUITE = Suite("jax_coverage.py", "jax", "Coverage of JAX's primitives", STAGES, 
 
 
 def main() -> None:
-    """Prints the table of all harnesses, or of those named."""
+    """Prints the table of all harnesses, or of the named harnesses."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or entries(), options.jobs), options)
 

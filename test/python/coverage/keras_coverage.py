@@ -48,14 +48,14 @@ def _folder() -> Path:
 
 
 def entries() -> list[str]:
-    """The files whose tests call `run_layer_test`, for each backend: `torch:core/dense_test.py`."""
+    """Returns the files whose tests call `run_layer_test`, for each backend: `torch:core/dense_test.py`."""
     folder = _folder()
     files = [path for path in sorted(folder.rglob("*_test.py")) if ".run_layer_test(" in path.read_text()]
     return [f"{backend}:{path.relative_to(folder)}" for backend in BACKENDS for path in files]
 
 
 class _Stub(types.ModuleType):
-    """A package of which a file of tests takes names that its layers do not need."""
+    """A stub package: a test file imports names from it that its layers do not need."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -65,7 +65,7 @@ class _Stub(types.ModuleType):
 
 @contextlib.contextmanager
 def _stubs() -> Iterator[None]:
-    """Lets a file be imported without the packages of data pipelines and Keras' own configuration of pytest."""
+    """Makes a file importable without the packages of data pipelines and without Keras' pytest configuration."""
     conftest = types.ModuleType("conftest")
     conftest.__dict__["skip_if_backend"] = lambda name, why: unittest.skipIf(name == os.environ["KERAS_BACKEND"], why)
     stubs = {"conftest": conftest, "grain": _Stub("grain"), "tensorflow": _Stub("tensorflow")}
@@ -74,7 +74,7 @@ def _stubs() -> Iterator[None]:
 
 
 def _calling(path: Path) -> list[tuple[str, str]]:
-    """The classes and methods of a file that call `run_layer_test`."""
+    """Returns the classes and methods of a file that call `run_layer_test`."""
     classes = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
     return [
         (owner.name, method.name)
@@ -87,7 +87,7 @@ def _calling(path: Path) -> list[tuple[str, str]]:
 
 
 def run_entry(name: str) -> Outcome:
-    """Takes the layers of a file through all stages in this process, whose backend is that of the name."""
+    """Runs the layers of a file through all stages in this process, which must use the backend in the name."""
     from keras.src import testing
 
     path = _folder() / name.partition(":")[2]
@@ -104,7 +104,7 @@ def run_entry(name: str) -> Outcome:
         for owner, method in _calling(path):
             cls = getattr(module, owner)
             for each in unittest.defaultTestLoader.getTestCaseNames(cls):
-                # Parameterized ones have a number or a name behind that of the method.
+                # Parameterized tests have a number or a name after the method's name.
                 if re.fullmatch(rf"{method}(\d+.*|_.*)?", each):
                     cls(each).run(unittest.TestResult())
     except Exception as error:
@@ -134,7 +134,7 @@ def _run_call(
     call_kwargs: dict[str, Any] | None = None,
     **_: Any,
 ) -> Outcome:
-    """Takes the layer of one call through all stages; never raises an exception."""
+    """Runs the layer of one call through all stages; never raises an exception."""
     import keras
     import numpy as np
     from keras.src.testing.test_case import create_eager_tensors
@@ -203,7 +203,7 @@ def _run_call(
                 function, eager = with_gradients, run_eagerly(with_gradients)
                 backward = True
         except Exception:
-            # Keras has no gradient here.
+            # Keras has no gradient for this layer.
             function = without
         rest = [leaf for number, leaf in enumerate(leaves)]
         stage = "capture"
@@ -216,7 +216,7 @@ def _run_call(
         results = interpreter.run(*inputs)
         bits = kit.bits_of(results, interpreter.program)
         stage = "accuracy"
-        # Random numbers on PyTorch are others than Keras'.
+        # Random numbers on PyTorch differ from Keras'.
         if imported.program.random is None:
             tolerance = (1e-3, 1e-4) if layer.compute_dtype in ("float32", "int32") else (5e-2, 5e-2)
             kinds = [*imported.program.state, *imported.program.outputs]
@@ -238,7 +238,7 @@ def _run_call(
 
 
 def _comparable(got: Any, dtype: str, want: Any) -> tuple[Any, Any]:
-    """A result of a program and what Keras gives, with elements that NumPy compares."""
+    """Converts a result of a program and Keras' result to arrays that NumPy can compare."""
     import keras
     import ml_dtypes
     import numpy as np
@@ -255,7 +255,7 @@ _CALLS: Counter[str] = Counter()
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs files in `jobs` processes; yields their outcomes as they end."""
+    """Runs files in `jobs` processes; yields the outcomes as they finish."""
     for backend in BACKENDS:
         os.environ["KERAS_BACKEND"] = backend
         own = [name for name in names if name.startswith(f"{backend}:")]
@@ -303,7 +303,7 @@ SUITE = Suite(
 
 
 def main() -> None:
-    """Prints the table of all files, or of those named."""
+    """Prints the table of all files, or of the named files."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or entries(), options.jobs), options)
 

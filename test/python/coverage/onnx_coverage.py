@@ -33,9 +33,9 @@ _KINDS = ("node", "real", "simple", "pytorch-converted", "pytorch-operator")
 
 @functools.cache
 def entries() -> dict[str, Any]:
-    """The test cases of the onnx package by kind and name."""
+    """Returns the test cases of the onnx package by kind and name."""
     with warnings.catch_warnings():
-        # Some expected outputs are made with overflows.
+        # Computing some expected outputs overflows.
         warnings.simplefilter("ignore")
         from onnx.backend.test.loader import load_model_tests
 
@@ -43,7 +43,7 @@ def entries() -> dict[str, Any]:
 
 
 def _array(value: Any) -> Any:
-    """An array of a test; of sequences and optional values, what they hold."""
+    """Returns an array of a test; for a sequence or an optional value, its contents."""
     import onnx
 
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
@@ -58,7 +58,7 @@ def _read(path: Path) -> Any:
 
 
 def _loaded(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
-    """The model of a test, or its path, and pairs of inputs and expected outputs."""
+    """Returns the model of a test, or its path, and pairs of inputs and expected outputs."""
     import numpy as np
     import onnx
 
@@ -66,7 +66,7 @@ def _loaded(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
     if case.model is not None:
         return case.model, [tuple([_array(each) for each in group] for group in pair) for pair in case.data_sets]
     if case.url:
-        # Of a network: its input as the suite's runner makes it.
+        # Network tests get their input as the suite's runner makes it.
         path = Path(onnx.__file__).parents[1] / case.url
         graph = onnx.load(path).graph
         initialized = {each.name for each in graph.initializer}
@@ -93,7 +93,7 @@ def _loaded(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
 
 
 def run_entry(name: str) -> Outcome:
-    """The outcome of a test; never raises an exception."""
+    """Returns the outcome of a test; never raises an exception."""
     import numpy as np
     import onnx
     import repro_mlir
@@ -109,9 +109,9 @@ def run_entry(name: str) -> Outcome:
         names = [each.name for each in proto.graph.input if each.name not in initialized]
         for inputs, expected in pairs:
             stage = "capture"
-            # In the order of the graph's inputs; a test may leave the last ones out.
+            # Inputs are in the order of the graph; a test may omit the last ones.
             given = dict(zip(names, inputs, strict=False))
-            # The suite gives shapes as inputs, too.
+            # The suite also passes shapes as inputs.
             fixed = {name: value for name, value in given.items() if name in names_in_shapes(proto.graph)}
             varying = {name: value for name, value in given.items() if name not in fixed}
             program = load(model, inputs=varying, constants=fixed)
@@ -142,7 +142,7 @@ def run_entry(name: str) -> Outcome:
 
 
 def _compare(got: Any, want: Any, kind: Any, case: Any) -> None:
-    """AssertionError unless an output is as close as the suite's own runner asks for."""
+    """Raises AssertionError unless an output is as close as the suite's own runner requires."""
     import ml_dtypes
     import numpy as np
     from repro_mlir.base.numerics.elements import ELEMENTS
@@ -154,22 +154,22 @@ def _compare(got: Any, want: Any, kind: Any, case: Any) -> None:
     np.testing.assert_equal(got.dtype, want.dtype)
     tolerance = case.rtol
     if element.is_bits:
-        # Two units of the last place of bf16, as there.
+        # The tolerance is two ulps of bf16, as in the suite's runner.
         tolerance = max(tolerance, 2**-6) if kind.element == "bf16" else tolerance
         got, want = got.astype(np.float32), want.astype(np.float32)
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=case.atol)
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs tests, each in a process of its own; yields their outcomes as they end."""
-    # Children inherit what this loads.
+    """Runs each test in its own process; yields the outcomes as the processes end."""
+    # Children inherit the modules that this test loads.
     run_entry("node/test_abs")
     # The largest networks take minutes on a busy machine.
     return operator_coverage.run_all(names, jobs, run_entry, limit=900.0)
 
 
 def _without_node(outcome: Outcome) -> Outcome:
-    """Which node it is is no part of the cause."""
+    """Removes the name of the node, which is not part of the cause."""
     reason = re.sub(r"node \S+ \(([\w.]+)\): ", "", outcome.reason)
     reason = re.sub(r"(in|out)put '\w+': ", "", reason)
     return Outcome(outcome.name.partition("/")[2].removeprefix("test_"), outcome.stage, reason)
@@ -211,7 +211,7 @@ SUITE = Suite(
 
 
 def main() -> None:
-    """Prints the outcomes of all tests, or of those named."""
+    """Prints the outcomes of all tests, or of the named tests."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or [*entries()], options.jobs), options)
 

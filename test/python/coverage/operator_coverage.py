@@ -42,7 +42,8 @@ DEVICES = ("sm_75", "sm_90")
 
 
 def _captured(name: str, folder: Path | None, dtype: str) -> dict[str, Any]:
-    """text, arguments, expected (None for random numbers) and backward of an entry; from `folder` if it is there."""
+    """Returns text, arguments, expected (None for random numbers) and backward of an entry; reads them from `folder`
+    if present."""
     import torch
 
     file = folder / f"{name}.pickle" if folder else None
@@ -64,7 +65,7 @@ def _captured(name: str, folder: Path | None, dtype: str) -> dict[str, Any]:
 
 
 def _numpy(tensor: Any) -> Any:
-    """A torch tensor as numpy; bf16 as the float32 of the same values."""
+    """Converts a torch tensor to NumPy; bf16 becomes float32 with the same values."""
     import torch
 
     tensor = tensor.detach().resolve_conj().resolve_neg()
@@ -74,19 +75,20 @@ def _numpy(tensor: Any) -> Any:
 
 
 def compare(got: Any, want: Any, number: int, dtype: str) -> None:
-    """AssertionError unless a result is close to that of eager PyTorch; whole numbers of a type of those are equal."""
+    """Raises AssertionError unless a result is close to eager PyTorch; integers of types other than float32 must be
+    equal."""
     import numpy as np
 
     if dtype != "float32" and want.dtype.kind in "bi":
         np.testing.assert_array_equal(got.astype(want.dtype), want, err_msg=f"result {number}", verbose=False)
         return
-    # PyTorch rounds to bfloat16 after each operator, a program after each (V1) too, but in f32 within it.
+    # PyTorch rounds to bfloat16 after each operator; so does a program (V1), but it uses f32 within an operator.
     rtol, atol = (2e-2, 1e-2) if dtype == "bfloat16" else (1e-3, 1e-4)
     np.testing.assert_allclose(got.astype(want.dtype), want, rtol, atol, err_msg=f"result {number}", verbose=False)
 
 
 def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> Outcome:
-    """Takes an entry through all stages in this process; never raises an exception."""
+    """Runs an entry through all stages in this process; never raises an exception."""
     import torch
     from opinfo_capture import NoSampleError
     from repro_mlir.compilation import gpu as device_code
@@ -111,7 +113,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
             for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
                 compare(got, want, number, dtype)
         if dtype != "float32":
-            # That targets agree is seen with float32, and for each element type in test/python/differential.
+            # Runs with float32 show that targets agree, and test/python/differential does so for each element type.
             return Outcome(name, "ok", "", backward)
         stage = "compile"
         kit.compiled(canonical, captured["arguments"], kit.configurations()[0], runs=1)
@@ -125,7 +127,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
                 interpreter.program, bits, device_kit.run_code(code, interpreter.program, captured["arguments"]), arch
             )
         stage = "assemble"
-        # A GPU for each entry, by its name: together they see all of them.
+        # The name selects one GPU per entry, so that all entries together cover every GPU.
         arch = device_code.architectures()[zlib.crc32(name.encode()) % len(device_code.architectures())]
         assembling.check([device_code.compile(canonical, arch).ptx], arch)
     except NoSampleError:
@@ -141,7 +143,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
 def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
     import torch
 
-    # Several entries run at once, and threads of OpenMP spin while they wait for each other.
+    # Several entries run at once, and waiting OpenMP threads would spin.
     torch.set_num_threads(1)
     pipe.send(run(name))
 
@@ -149,8 +151,8 @@ def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
 def run_all(
     names: Sequence[str], jobs: int, run: Callable[[str], Outcome] = run_entry, limit: float = 300.0
 ) -> Iterator[Outcome]:
-    """Runs entries, each in a process of its own; yields their outcomes as they end."""
-    # Children inherit what the parent has imported.
+    """Runs each entry in its own process; yields the outcomes as the processes end."""
+    # Children inherit the modules that the parent has imported.
     import opinfo_capture  # noqa: F401
     from support import kit  # noqa: F401
 
@@ -195,7 +197,7 @@ _MEANINGS = {
 
 
 def suite(dtype: str = "float32") -> Suite:
-    """What the entries of an element type are held to."""
+    """Returns the suite of an element type."""
     is_plain = dtype == "float32"
     return Suite(
         script="operator_coverage.py",
@@ -212,7 +214,7 @@ def suite(dtype: str = "float32") -> Suite:
 
 
 def main() -> None:
-    """Prints the table of all entries, or of those named."""
+    """Prints the table of all entries, or of the named entries."""
     parser = command_line(__doc__)
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="element type of the entries")
     parser.add_argument("--programs", type=Path, help="folder that keeps what was captured")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of single operators: PyTorch's OpInfo entries, forward and backward, as imported linalg text."""
+"""Captures single operators as programs: PyTorch's OpInfo entries, forward and backward, as imported linalg text."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class NoSampleError(Exception):
 
 
 class NoGradientError(Exception):
-    """The entry has no gradients that could be compared."""
+    """The entry has no gradients to compare."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class OperatorProgram:
       text: imported linalg text.
       graph: the functional graph that was lowered.
       arguments: the values of the program's arguments (seed and step first, if it draws random numbers).
-      expected: what eager PyTorch gives, None for an entry with random or uninitialised numbers.
+      expected: the results of eager PyTorch; None for an entry with random or uninitialised numbers.
       has_backward: whether the results contain gradients, after the forward results.
     """
 
@@ -49,14 +49,14 @@ class OperatorProgram:
 
 @dataclass
 class ForwardProgram:
-    """The forward program of one OpInfo entry, and what its gradients are.
+    """The forward program of one OpInfo entry, and its expected gradients.
 
     Attributes:
       text: imported linalg text.
       arguments: the values of its arguments, then a gradient for each of `results`.
-      results: the positions of its results of floats that depend on the sources.
+      results: the positions of its float results that depend on the sources.
       sources: the positions of its arguments that have gradients.
-      gradients: what autograd gives for them.
+      gradients: the gradients of `sources` that autograd computes.
     """
 
     text: str
@@ -67,7 +67,7 @@ class ForwardProgram:
 
 
 def entries(dtype: torch.dtype = torch.float32) -> dict[str, OpInfo]:
-    """Every OpInfo entry that takes an element type on the CPU, by name."""
+    """Returns every OpInfo entry that supports an element type on the CPU, by name."""
     found = {}
     for entry in op_db:
         if entry.supports_dtype(dtype, "cpu"):
@@ -86,7 +86,7 @@ def _samples(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
 
 
 def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
-    """The entry as a function of the tensors of `sample`, and these tensors."""
+    """Returns the entry as a function of the tensors of `sample`, and these tensors."""
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
@@ -103,7 +103,8 @@ def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torc
 def _with_gradients(
     forward: Callable[..., list[torch.Tensor]], wanted: Sequence[bool]
 ) -> Callable[..., list[torch.Tensor]]:
-    """Forward results, then the gradients of the wanted arguments; the arguments behind these are cotangents."""
+    """Returns a function that returns the forward results, then the gradients of the wanted arguments; the arguments
+    after these are cotangents."""
 
     def run(*values: torch.Tensor) -> list[torch.Tensor]:
         inputs = [v.detach().requires_grad_(w) for v, w in zip(values, wanted, strict=False)]
@@ -120,10 +121,11 @@ def _with_gradients(
 
 
 def choose(entry: OpInfo, dtype: torch.dtype = torch.float32) -> tuple[Callable[..., Any], list[torch.Tensor]]:
-    """The first sample of an entry whose result has two elements, else the first, as a function and its tensors.
+    """Returns the first sample of an entry whose result has two elements, else the first, as a function and its
+    tensors.
 
     Raises:
-      NoSampleError: no such sample.
+      NoSampleError: the entry has no such sample.
     """
     chosen = None
     for sample in _samples(entry, dtype):
@@ -144,8 +146,8 @@ def capture_entry(name: str, dtype: torch.dtype = torch.float32) -> OperatorProg
     """Captures the first sample of an entry whose result has two elements (else the first), with its backward.
 
     Raises:
-      NoSampleError: no such sample.
-      CaptureError: the frontend does not take it.
+      NoSampleError: the entry has no such sample.
+      CaptureError: the frontend does not support it.
     """
     entry = entries(dtype)[name]
     forward, tensors = choose(entry, dtype)
@@ -159,11 +161,11 @@ def capture_entry(name: str, dtype: torch.dtype = torch.float32) -> OperatorProg
 
 
 def capture_forward(name: str) -> ForwardProgram:
-    """Captures the same sample as `capture_entry`, forward alone.
+    """Captures the forward of the sample that `capture_entry` captures.
 
     Raises:
-      NoSampleError, CaptureError: as `capture_entry`.
-      NoGradientError: autograd gives none, or the entry draws random numbers.
+      NoSampleError, CaptureError: as for `capture_entry`.
+      NoGradientError: autograd computes no gradient, or the entry draws random numbers.
     """
     entry = entries()[name]
     forward, tensors = choose(entry)
@@ -207,6 +209,6 @@ def _capture(
     text = lower(graph, num_state, [f"arg{i}" for i in range(len(arguments))], [f"result{i}" for i in range(count)])
     expected = None if draws or uninitialised else [r.detach() for r in function(*(a.clone() for a in arguments))]
     if expected is not None:
-        # (Z1) the program has pairs of real numbers.
+        # (Z1) the program represents complex numbers as pairs of real numbers.
         expected = [*map(represented, expected)]
     return OperatorProgram(name, text, graph, [*map(represented, arguments)], expected, has_backward)

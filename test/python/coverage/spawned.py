@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Entries of a suite in processes that are started anew, not forked: JAX has threads."""
+"""Runs the entries of a suite in spawned processes: JAX has threads, so processes must not be forked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _work(run_entry: Callable[[str], Outcome], pipe: Any) -> None:
 
 
 class _Worker:
-    """A process that runs one entry after the other."""
+    """A process that runs entries one after another."""
 
     def __init__(self, run_entry: Callable[[str], Outcome]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -37,7 +37,8 @@ class _Worker:
 def run_spawned(
     run_entry: Callable[[str], Outcome], names: Sequence[str], jobs: int, limit: float
 ) -> Iterator[Outcome]:
-    """Runs a function on entries in `jobs` processes, each for `limit` seconds; yields their outcomes as they end."""
+    """Runs a function on entries in `jobs` processes, each for at most `limit` seconds; yields the outcomes as they
+    finish."""
     waiting = list(reversed(names))
     idle, running = [_Worker(run_entry) for _ in range(min(jobs, len(waiting)))], []
     while waiting or running:

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Suites of other people's tests: how far each entry gets, what is expected, a document, and a command line."""
+"""Suites of foreign tests: how far each entry gets, the expected outcomes, a document, and a command line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[3]
-# Of `support`, where a script runs by itself.
+# For `support`, if a script runs by itself.
 sys.path.insert(0, str(_ROOT / "test"))
 
 
@@ -26,7 +26,7 @@ class Outcome:
     Attributes:
       name: name of the entry, with its variant.
       stage: one of the suite's stages.
-      reason: what stopped it, empty for `ok`.
+      reason: the error that stopped it, empty for `ok`.
       backward: whether the program contains gradients.
     """
 
@@ -37,7 +37,7 @@ class Outcome:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a message that says something, without this checkout, the line of the call and files."""
+    """Returns the first informative line of a message, without this checkout's path, the line of the call and files."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines[:1] = [
         re.sub(r'"?\S+\.py"?:\d+(:\d+)?: |; (to repeat it|the program is in).*', "", line) for line in lines[:1]
@@ -47,24 +47,24 @@ def first_line(error: BaseException) -> str:
 
 
 def all_lines(error: BaseException) -> str:
-    """All lines of a message, as one."""
+    """Returns all lines of a message, joined into one."""
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """What the entries of a suite are held to.
+    """Describes a suite and its documents.
 
     Attributes:
-      script: the script beside this file that runs it.
-      name: that of the files: `expected.json` and docs/coverage.md with _<name> and -<name>, or without for "".
-      title: of the document.
-      stages: where an entry may have ended, `ok` last.
-      about: makes the lines of the document above the table.
-      what: the entries, in the table.
-      columns: of the table beside all entries: title, and which are counted.
+      script: the script next to this file that runs the suite.
+      name: suffix of the files: `expected.json` with _<name> and docs/coverage.md with -<name>; none for "".
+      title: title of the document.
+      stages: the stages at which an entry can end, `ok` last.
+      about: returns the lines of the document above the table.
+      what: the name of the entries in the table.
+      columns: additional columns of the table: title, and which entries are counted.
       notes: lines above the causes.
-      shown: the outcome as the causes have it.
+      shown: converts an outcome for the table of causes.
     """
 
     script: str
@@ -86,11 +86,11 @@ class Suite:
         return _ROOT / "docs" / ("-".join(["coverage", *filter(None, [self.name])]) + ".md")
 
     def read_expected(self) -> dict[str, tuple[str, str]]:
-        """Stage and reason of each entry that is expected not to be `ok`."""
+        """Returns stage and reason of each entry that is expected not to be `ok`."""
         return {name: (stage, reason) for name, (stage, reason) in json.loads(self._expected.read_text()).items()}
 
     def counts(self, outcomes: Sequence[Outcome]) -> list[str]:
-        """The lines of a table of counts per stage in Markdown."""
+        """Returns the lines of a Markdown table of counts per stage."""
         lines = [
             f"| stage | {' | '.join([self.what, *self.columns])} |",
             f"| --- |{' ---: |' * (1 + len(self.columns))}",
@@ -103,7 +103,7 @@ class Suite:
         return lines
 
     def accept(self, outcomes: Sequence[Outcome]) -> None:
-        """Makes `outcomes` of all entries what the test expects and what the document says."""
+        """Writes the `outcomes` of all entries as the expected ones and into the document."""
         failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (self.stages.index(o.stage), o.name))
         self._expected.write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
         lines = [
@@ -123,10 +123,10 @@ class Suite:
         self._document.write_text("\n".join(lines) + "\n")
 
     def _causes(self, failed: Sequence[Outcome]) -> list[str]:
-        """The lines of a table of outcomes that are not `ok`, by their cause."""
+        """Returns the lines of a table of outcomes other than `ok`, by cause."""
         causes: dict[tuple[str, str], list[str]] = {}
         for outcome in failed:
-            # Which source line asked for it is no part of the cause.
+            # The source line of the call is not part of the cause.
             cause = re.sub(r"^\w+: (\S*\.py:\d+: )?", "", outcome.reason).replace("|", "\\|")
             causes.setdefault((outcome.stage, cause), []).append(outcome.name)
         order = sorted(causes.items(), key=lambda c: (self.stages.index(c[0][0]), -len(c[1]), c[0][1]))
@@ -135,7 +135,7 @@ class Suite:
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """The command line that all scripts have."""
+    """Returns the command line parser that all scripts share."""
     made = argparse.ArgumentParser(description=description.splitlines()[0])
     made.add_argument("--jobs", type=int, default=2)
     made.add_argument("--out", type=Path, help="file for one JSON line per entry")
@@ -146,7 +146,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def report(suite: Suite, outcomes: Iterable[Outcome], options: argparse.Namespace) -> None:
-    """Prints outcomes as they come, then their table, and accepts them where the options ask for that."""
+    """Prints outcomes as they arrive, then their table; accepts them if the options request it."""
     if options.accept and options.names:
         raise SystemExit("--accept needs the outcomes of all entries")
     found = []
@@ -166,7 +166,7 @@ def report(suite: Suite, outcomes: Iterable[Outcome], options: argparse.Namespac
 
 
 def _require_expected(suite: Suite, outcomes: Iterable[Outcome]) -> None:
-    """Ends the process with an error where outcomes are not those that are expected."""
+    """Ends the process with an error if outcomes differ from the expected ones."""
     expected, faults = suite.read_expected(), []
     for each in outcomes:
         if (found := (each.stage, each.reason)) != (wanted := expected.get(each.name, ("ok", ""))):

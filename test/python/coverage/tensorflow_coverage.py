@@ -29,7 +29,7 @@ STAGES = ["no-sample", "capture", "import", "interpret", "accuracy", "compile", 
 LEVELS = ("x86-64-v2",)
 """Beside the level of the machine itself."""
 
-# Functions of one tensor of any floats; of those between -1 and 1; of those above 0.
+# Functions of one tensor: with any floats, with floats between -1 and 1, and with floats above 0.
 _ANY = """
 abs atan math.ceil cos cosh math.erf math.erfc exp math.expm1 floor negative math.rint round sigmoid sign sin sinh
 math.softplus math.softsign square tan tanh
@@ -47,7 +47,7 @@ math.multiply_no_nan math.squared_difference math.xlogy math.xlog1py math.xdivy 
 math.zeta math.polygamma math.pow greater greater_equal less less_equal equal not_equal truncatediv truncatemod
 """
 
-# By their names, with the arguments, in which x is 2x3x4, m 4x4, i 1x6x6x3 and k 3x3x3x2, all of f32.
+# Operations by name with arguments: x is 2x3x4, m 4x4, i 1x6x6x3 and k 3x3x3x2, all f32.
 _CALLS = """
 math.betainc(x*0+2., x*0+3., sigmoid(x)) | math.bincount(n, minlength=7) | math.confusion_matrix(n, n, 7) |
 math.in_top_k([1, 2], x[0, :2], 2) | math.top_k(x, 2) | math.segment_sum(x, [0, 1]) |
@@ -112,7 +112,7 @@ numpy_function(abs, [x], float32)
 
 
 def entries() -> list[str]:
-    """All operations, as they are written."""
+    """Returns all operations, as they are written above."""
     unary = [(names, call) for names, call in ((_ANY, "x"), (_UNIT, "tanh(x)"), (_POSITIVE, "abs(x)+.5"))]
     found = [f"{name}({call})" for names, call in unary for name in names.split()]
     found += [f"{name}(abs(x)+.5, x[0])" for name in _PAIRS.split()]
@@ -120,7 +120,7 @@ def entries() -> list[str]:
 
 
 def _function(entry: str) -> tuple[Callable[..., Any], list[Any]]:
-    """An entry as a function of the tensors that it takes, and these."""
+    """Returns an entry as a function of its tensors, and these tensors."""
     import numpy as np
     import tensorflow as tf
 
@@ -145,7 +145,7 @@ def _function(entry: str) -> tuple[Callable[..., Any], list[Any]]:
 
 
 def run_entry(entry: str) -> Outcome:
-    """Takes an operation through all stages in this process; never raises an exception."""
+    """Runs an operation through all stages in this process; never raises an exception."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import numpy as np
     import tensorflow as tf
@@ -185,7 +185,7 @@ def run_entry(entry: str) -> Outcome:
         kit.check(canonical, given, where, runs=1, want=bits)
     except (Exception, SystemExit) as error:
         reason = all_lines(error) if stage == "accuracy" else first_line(error)
-        # Not where in the entry, nor in which of its nodes.
+        # Remove the position in the entry and the name of the node.
         reason = re.sub(r"^(cannot import the program: )?.*:1(:0)?: (node \S+: )?", r"\1", reason)
         return Outcome(entry, stage, f"{type(error).__name__}: {reason}")
     return Outcome(entry, "ok")
@@ -208,7 +208,7 @@ SUITE = Suite("tensorflow_coverage.py", "tensorflow", "Coverage of TensorFlow", 
 
 
 def main() -> None:
-    """Prints the table of all operations, or of those named."""
+    """Prints the table of all operations, or of the named operations."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_spawned(run_entry, options.names or entries(), options.jobs, limit=120.0), options)
 

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Operators of PyTorch as programs, with gradients of ours, and through torch.compile; tests of ONNX, JAX and Keras.
+"""PyTorch's operators as programs, with our gradients, and through torch.compile; tests of ONNX, JAX and Keras.
 
-Each entry gets as far as the expected*.json here say, no less and no further. A sample of the
-entries, and of the other dtypes than float32, by default, all with REPRO_COVERAGE=all (`make coverage`).
+Each entry must get exactly as far as the expected*.json files here record. By default a sample of the entries and of
+the dtypes other than float32 runs; with REPRO_COVERAGE=all (`make coverage`) all run.
 """
 
 import json
@@ -37,10 +37,10 @@ class _Coverage:
     """The entries of a suite.
 
     Attributes:
-      every: of how many entries one is run by default.
-      least_ok: how many must be `ok` in all.
-      least_share: of those that have a sample.
-      options: of the script.
+      every: one entry of this many runs by default.
+      least_ok: the least number of entries that must be `ok`.
+      least_share: the least share of entries with a sample that must be `ok`.
+      options: options of the script.
     """
 
     suite: Suite
@@ -51,7 +51,7 @@ class _Coverage:
     options: tuple[str, ...] = ()
 
     def run(self, names: list[str], out: Path) -> Iterator[Outcome]:
-        """Runs the script in a process of its own: it forks, which a process with the threads of others must not."""
+        """Runs the script in its own process: the script forks, which is unsafe in a process with other threads."""
         script = Path(__file__).with_name(self.suite.script)
         command = [sys.executable, str(script), "--jobs", str(JOBS), "--out", str(out), *self.options, *names]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -70,7 +70,7 @@ def _of_dtype(dtype: str) -> _Coverage:
 
 
 def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
-    """Of a script that has `SUITE` and `entries`."""
+    """Returns the coverage of a script that has `SUITE` and `entries`."""
     return _Coverage(script.SUITE, sorted(script.entries()), every, least_ok)
 
 

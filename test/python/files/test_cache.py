@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Artifacts on disk: found again, and trusted only where this user alone can have written them."""
+"""Artifacts on disk are found again, and trusted only if no other user can have written them."""
 
 import json
 import multiprocessing
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(content: bytes = b"artifact", target: str = "target") -> bytes:
-    """What the cache gives for a program that would become `content`."""
+    """Returns the cache's artifact for a program that would compile to `content`."""
     return cached([b"program", target.encode()], lambda: content)
 
 
@@ -76,7 +76,7 @@ def _flip(file: Path) -> None:
 
 
 def _unkeyed(file: Path) -> None:
-    """What somebody writes who knows the format, and not the key."""
+    """Writes a file as someone could who knows the format but not the key."""
     import blake3
 
     file.write_bytes(cache._MAGIC + blake3.blake3(b"other").digest() + b"other")
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_the_users_is_made_anew(folder: Path, change: Callabl
 
 
 def test_the_artifact_of_another_program_does_not_count(folder: Path) -> None:
-    """A file under another name carries a MAC that holds, for that name."""
+    """The renamed file has a valid MAC, but for its original name."""
     put(b"first", "a")
     first = file_of(folder)
     put(b"second", "b")
@@ -132,7 +132,7 @@ def test_what_belongs_to_another_user(folder: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(cache.os, "geteuid", lambda: os.getuid() + 1)
     assert put(b"made anew") == b"made anew"
     if user == "folder" or os.geteuid() != 0:
-        # Nothing is read there, and nothing kept.
+        # The cache neither reads nor writes the folder.
         assert put(b"and again") == b"and again"
     else:
         assert put(b"unused") == b"made anew"
@@ -166,7 +166,7 @@ def test_no_place_for_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "file" / "folder"))
     assert put() == b"artifact" and put(b"again") == b"again"
-    # A read-only place, which root can write to all the same.
+    # A read-only folder, even for root.
     monkeypatch.setenv("REPRO_MLIR_CACHE", "/proc/repro-mlir")
     assert put() == b"artifact" and put(b"again") == b"again"
 
@@ -194,7 +194,7 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
     with pytest.raises(SystemExit):
         main([command, "--help"])
     assert "--no-cache" in capsys.readouterr().out
-    # A mistake behind the option: it is taken by then.
+    # The arguments after the option are wrong, but the option is already in effect.
     arguments = {"run": ["none"], "train": ["none.py", "--steps", "1"], "verify": ["none"]}
     arguments |= {"dispute": ["none", "none"], "diff": ["none", "none"]}
     assert main([command, "--no-cache", *arguments[command]]) == 2
@@ -202,7 +202,7 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, artifacts: int) -> None:
-    """Room for so many artifacts of 1000 bytes, also where a sixteenth was freed."""
+    """Limits the cache to this many artifacts of 1000 bytes, even after a sixteenth was freed."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", f"cache_bytes={artifacts * 1120}")
 
 
@@ -219,7 +219,7 @@ def test_what_was_used_least_recently_goes(folder: Path, monkeypatch: pytest.Mon
         put(contents[name], name)
         (files[name],) = {*folder.glob("*.artifact")} - before
         os.utime(files[name], (1000 + number, 1000 + number))
-    # Reading is a use.
+    # Reading counts as a use.
     assert put(b"unused", "a") == contents["a"]
     put(contents["d"], "d")
     assert not files["b"].exists() and files["a"].exists() and files["c"].exists() and kept(folder) == 3
@@ -229,7 +229,7 @@ def test_what_was_used_least_recently_goes(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_few_writes_look_at_all_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit holds after each write, and a full folder has a sixteenth of it free after a look."""
+    """The limit holds after each write, and a scan of a full folder frees a sixteenth of it."""
     _limit(monkeypatch, 200)
     looks, shrink = [], cache._Store.shrink
     monkeypatch.setattr(cache._Store, "shrink", lambda *given: looks.append(shrink(*given)) or looks[-1])
@@ -317,7 +317,8 @@ def _race(path: str, number: int, start: object, results: object) -> None:
 
 
 def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each removes what others write and read: all get their artifacts, and the limit holds in the end."""
+    """Each process removes files that others write and read: all get their artifacts, and the limit holds at the
+    end."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "cache_bytes=300")
     context = multiprocessing.get_context("fork")
     start, results = context.Barrier(4), context.Queue()
@@ -334,7 +335,7 @@ def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.M
 
 
 def test_processes_that_begin_together(folder: Path) -> None:
-    """All have the same key in the end, and nothing half written is read."""
+    """All processes end up with the same key, and none reads a partially written file."""
     context = multiprocessing.get_context("fork")
     start, results = context.Barrier(4), context.Queue()
     processes = [context.Process(target=_race, args=(str(folder), i, start, results)) for i in range(4)]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""States, inputs and checkpoints that are larger, deeper or other than what is due: one line, before they are read."""
+"""States, inputs and checkpoints that are too large, too deep or of a wrong type give one line before they are read."""
 
 import dataclasses
 import io
@@ -34,7 +34,7 @@ func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32> {{repro.name = "{NAME}"}}) 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """A program, and a state and inputs of it."""
+    """Writes a program, and a state and inputs for it."""
     program = dataclasses.replace(read_signature(to_bytes(TEXT)), initial=(np.zeros(4, np.float32),))
     program.save(tmp_path / "p.repro")
     (tmp_path / "s.safetensors").write_bytes(write_tensors(KINDS, [np.ones(4, np.float32)]))
@@ -43,7 +43,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def run(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> str:
-    """The error of `repro run`, empty if there is none."""
+    """Returns the error of `repro run`, empty if there is none."""
     names = [str(files["program"]), "--inputs", str(files["inputs"]), "--state", str(files["state"])]
     status = main(["run", *names, "--target", "reference"])
     captured = capsys.readouterr()
@@ -94,7 +94,7 @@ def test_a_header_of_more_than_the_limit(files: dict[str, Path], capsys: pytest.
 
 
 def array(shape: str, descr: str = "<f4") -> bytes:
-    """The file of an array whose header says so."""
+    """Returns an array file with this header."""
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + np.ones(4, np.float32).tobytes()
 

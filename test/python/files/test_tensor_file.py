@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Safetensors files of others: read, or one clear error."""
+"""Foreign safetensors files are read, or give one clear error."""
 
 import json
 import struct

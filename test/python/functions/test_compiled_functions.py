@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) Compiled elementary functions against the reference, on every level.
+"""(S5) Compares compiled elementary functions with the reference on every level.
 
-Every input that lies next to a rounding boundary, special values, and at least
-2^22 inputs spread over all of f32 (tools/functions/check.py runs all 2^32).
+Covers every input next to a rounding boundary, special values, and at least 2^22 inputs spread over all of f32
+(tools/functions/check.py runs all 2^32).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mismatches(result: NDArray[np.float32], right: NDArray[np.float32]) -> NDArr
 
 @functools.cache
 def stratified(count: int) -> NDArray[np.float32]:
-    """One input out of each of `count` equal parts of the 2^32."""
+    """Returns one input from each of `count` equal parts of the 2^32 inputs."""
     step = (1 << 32) // count
     offsets = np.random.default_rng(count).integers(0, step, count)
     return (np.arange(count) * step + offsets).astype(np.uint32).view(np.float32)
@@ -70,7 +70,7 @@ def test_unary(name: str, level: str) -> None:
 
 @functools.cache
 def pairs(name: str, count: int) -> list[tuple[str, NDArray[np.float32], NDArray[np.generic]]]:
-    """Operands of a binary function with what they are for."""
+    """Returns operands of a binary function, each with its purpose."""
     generator = np.random.default_rng(7)
 
     def bits(limit: int = 1 << 32) -> NDArray[np.float32]:

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) Elementary functions of f64 against MPFR: special cases, hard cases, compiled code of every level.
+"""(S5) Compares f64 elementary functions with MPFR: special cases, hard cases, compiled code of every level.
 
-test_stages.py evaluates the expanded operations of all of them, tools/functions/check_double.py the compiled code.
+test_stages.py evaluates the expanded operations of all functions, tools/functions/check_double.py the compiled code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from objects import HERE, available_levels, compiler, reference
 
 INF, NAN = math.inf, math.nan
 
-#: function, operands, result: C23 Annex F, ties and the ends of the range of f64.
+#: Function, operands, result: C23 Annex F, ties and the ends of the range of f64.
 SPECIAL = [
     ("acos", (1.0,), 0.0),
     ("acosh", (0.5,), NAN),
@@ -63,7 +63,7 @@ def test_special_case_of_reference(name: str, operands: tuple[float, ...], right
 
 
 def test_reference_rounds_once() -> None:
-    # 24 bits first would give another value.
+    # Rounding to 24 bits first would give another value.
     x = np.array([0.1], np.float64)
     assert reference.evaluate("exp", x)[0] == 1.1051709180756477
     assert reference.evaluate("exp", x)[0] != reference.evaluate("exp", x.astype(np.float32))[0]

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S1) `repro_fma`, the f64 fma of levels that have no such instruction.
+"""(S1) Tests `repro_fma`, the f64 fma of levels without such an instruction.
 
-Compared with the C library's fma, which is correctly rounded: random bits, sums
-that cancel, ties, subnormal results, overflow and everything special.
+Compares it with the C library's correctly rounded fma: random bits, sums that cancel, ties, subnormal results,
+overflow and special values.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def routines(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 def triples(kind: str) -> list[NDArray[np.float64]]:
-    """Three f64 arrays of COUNT elements."""
+    """Returns three f64 arrays of COUNT elements."""
     generator = np.random.default_rng(11)
 
     def bits() -> NDArray[np.float64]:
@@ -61,7 +61,7 @@ def triples(kind: str) -> list[NDArray[np.float64]]:
         a, b = mantissas(53, 2), mantissas(53, 2)
         c = -(a * b)
         return [a, b, np.nextafter(c, np.inf) if COUNT % 2 else c]
-    if kind == "ties":  # few bits, so that half units in the last place are common
+    if kind == "ties":  # few bits, so that ties are common
         return [mantissas(27, 0), mantissas(27, 0), mantissas(3, 106)]
     if kind == "subnormal":
         return [np.ldexp(mantissas(53, 2), -560), np.ldexp(mantissas(53, 2), -560), np.ldexp(mantissas(40, 8), -1074)]

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) The reference of the elementary functions: C23 Annex F, MPFR, errors."""
+"""(S5) Tests the reference of the elementary functions: C23 Annex F, MPFR, errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from objects import UNARY, reference
 
 INF, NAN = math.inf, math.nan
 
-#: function, operands, result: the special cases of C23 Annex F.
+#: Function, operands, result: the special cases of C23 Annex F.
 SPECIAL = [
     ("acos", (1.0,), 0.0),
     ("acos", (1.5,), NAN),
@@ -92,7 +92,7 @@ SPECIAL = [
 
 
 def same(x: np.float32, y: np.float32) -> bool:
-    """Equal bits, or both NaN (V4)."""
+    """Returns whether the bits are equal or both are NaN (V4)."""
     return bool((np.isnan(x) and np.isnan(y)) or x.view(np.uint32) == y.view(np.uint32))
 
 
@@ -120,7 +120,7 @@ def test_decision_in_f64_agrees_with_mpfr(name: str) -> None:
 
 
 def test_rounding_is_to_f32_once() -> None:
-    # sqrt(2)^-1 in 24 bits, and half of the smallest subnormal to even.
+    # sqrt(2)^-1 in 24 bits, and half of the smallest subnormal, rounded to even.
     assert reference.round_exact("rsqrt", 2.0) == float(np.float32(gmpy2.rec_sqrt(gmpy2.mpfr(2))))
     assert reference.round_exact("pow", 2.0**-75, 2.0) == 0.0
     assert reference.round_exact("pow", 3 * 2.0**-75, 1.0) == 3 * 2.0**-75

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`fit` and `evaluate` of Keras' models: the bits of every target, close to Keras itself, on both backends."""
+"""`fit` and `evaluate` of Keras models have the same bits on every target, close to Keras itself, on both backends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-# A process has one backend: the tests run once more in another one, with the other backend.
+# A process has one backend: the tests run again in another process with the other backend.
 os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND", "torch")
 pytest.importorskip("keras")
 pytest.importorskip("torch_mlir")
@@ -45,7 +45,7 @@ def convolutional(dropout: float, rate: float = 1e-2) -> Any:
     keras.utils.set_random_seed(0)
     layers = keras.layers
     model = keras.Sequential([
-        # A bias before a BatchNormalization has a gradient of rounding alone, which AdamW divides by itself.
+        # The gradient of a bias before a BatchNormalization is only rounding noise, which AdamW normalizes.
         keras.Input((8, 8, 1)), layers.Conv2D(4, 3, use_bias=False), layers.BatchNormalization(), layers.ReLU(),
         layers.MaxPooling2D(), layers.Flatten(), layers.Dropout(dropout, seed=3), layers.Dense(3),
     ])  # fmt: skip
@@ -81,7 +81,7 @@ def test_bits_are_those_of_every_target() -> None:
 
 
 def test_steps_are_those_of_keras(tmp_path: Path) -> None:
-    """With callbacks, a learning rate of each epoch, shuffled samples and validation."""
+    """Uses callbacks, a learning rate per epoch, shuffled samples and validation."""
     models = convolutional(0), convolutional(0)
     histories = []
     for number, (model, train) in enumerate(zip(models, (fit, keras.Model.fit), strict=True)):
@@ -110,7 +110,7 @@ def test_steps_are_those_of_keras(tmp_path: Path) -> None:
 def test_random_numbers_advance() -> None:
     model = convolutional(0.5, rate=0.0)
     calls = [fit(model, X, Y, batch_size=10, epochs=2, verbose=0, shuffle=False).history["loss"] for _ in range(2)]
-    # The weights stay as they are.
+    # The weights do not change.
     assert len({*calls[0], *calls[1]}) == 4
 
 
@@ -132,7 +132,7 @@ def test_what_is_written_between_steps_counts() -> None:
 ])  # fmt: skip
 def test_settings_that_change_between_steps_count(owner: str, name: str, value: Any, tmp_path: Path) -> None:
     def run(train: Callable[..., Any], change: bool, **options: Any) -> Any:
-        # Keras' compiled steps on JAX have the settings of the first one.
+        # Keras' compiled steps on JAX keep the settings of the first step.
         model = dense(keras.losses.MeanSquaredError(), run_eagerly=train is not fit)
         layer = model.layers[0]
         owners = dict(optimizer=model.optimizer, layer=layer, regularizer=layer.kernel_regularizer, loss=model.loss)
@@ -154,7 +154,7 @@ def test_settings_that_change_between_steps_count(owner: str, name: str, value: 
 
 
 def test_statistics_that_are_adapted_count() -> None:
-    """Normalization computes with tensors that it makes of its variables."""
+    """Normalization computes with tensors made from its variables."""
     models = []
     for train, options in ((fit, {}), (keras.Model.fit, {"run_eagerly": True})):
         keras.utils.set_random_seed(0)
@@ -208,7 +208,7 @@ class Activity(keras.layers.Layer):
 
 
 def _by_embedding() -> Any:
-    """Outputs with a mask, one of them of classes, and one without."""
+    """Returns a model with two masked outputs, one of which predicts classes, and one output without a mask."""
     layers = keras.layers
     ids = keras.Input((4,), dtype="int32")
     hidden = Activity()(layers.Embedding(4, 5, mask_zero=True)(ids))
@@ -287,7 +287,7 @@ def test_several_inputs_outputs_and_losses() -> None:
 
 
 def test_a_run_has_a_receipt(tmp_path: Path) -> None:
-    """Of programs for two sizes of a batch."""
+    """The receipt covers programs for two batch sizes."""
     path = tmp_path / "run.receipt"
     fit(dense(), FLAT, Y, batch_size=4, epochs=2, verbose=0, receipt=ReceiptOptions(path, checkpoint_every=2))
     repro_mlir.verify(path, target="reference")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Seeds of random numbers as users give them."""
+"""Tests seeds of random numbers as users pass them."""
 
 import re
 from typing import Any

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V2) A caller's rounding mode, and its flushing of subnormals, change no bit of what comes out of the public doors:
-what is converted on the host, such as a learning rate to f32, rounds to nearest even too."""
+"""(V2) The caller's rounding mode and flushing of subnormals change no bit of a public function's result; values
+converted on the host, such as a learning rate to f32, are rounded to nearest even too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RATES = (0.1, 0.3, 1e-3, 0.7, 1 / 3)
 
 
 def everywhere(run: Callable[[], list[bytes]], refuses: str = "") -> None:
-    """Whether `run` gives the same in each environment; `refuses`: the one in which it is an error."""
+    """Checks that `run` returns the same in each environment; `refuses` names the environment in which it must fail."""
     want = run()
     for name, environment in ENVIRONMENTS.items():
         with environment():

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V1), (S3), (H1): codes of f8, f6, f4 and f8E8M0FNU, and what rounds to them, against ml_dtypes."""
+"""(V1), (S3), (H1): compares codes of f8, f6, f4 and f8E8M0FNU, and rounding to them, with ml_dtypes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def library(name: str) -> np.dtype:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal bits, NaNs alike."""
+    """Returns whether the bits are equal; all NaNs are equal."""
     nan = np.isnan(a)
     return bool((nan == np.isnan(b)).all() and (a.view(np.uint32)[~nan] == b.view(np.uint32)[~nan]).all())
 
@@ -52,7 +52,7 @@ def test_V1_codes(name: str) -> None:
 
 
 def saturated(x: np.ndarray, name: str) -> np.ndarray:
-    """What ml_dtypes casts to, but NaN to the largest value (S3)."""
+    """Returns the cast of ml_dtypes, except that NaN becomes the largest value (S3)."""
     found = x.astype(library(name)).astype(np.float32)
     return np.where(np.isnan(x), np.float32(ELEMENTS[name].format.max_finite), found)
 
@@ -78,7 +78,7 @@ def test_S3_rounding(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", *SMALL])
 def test_S3_is_Q3_without_saturation(name: str) -> None:
-    """Casts round as the elements of blocks do, which are computed in integers."""
+    """Casts round like the elements of blocks, which are computed in integers."""
     of = ELEMENTS[name].format
     x = np.concatenate([values.mixed("f32", (1 << 18,), 3), values.random("f32", (1 << 18,), 4, 12)])
     with np.errstate(all="ignore"):
@@ -99,7 +99,7 @@ def test_S3_integers(name: str) -> None:
 
 def test_S3_f64_is_rounded_once() -> None:
     kind = element_type("f4E2M1FN")
-    # By way of f32 this would be the tie 1.25, which goes to 1.
+    # Rounded to f32 first, this would be the tie 1.25, which rounds to 1.
     assert round_to_format(np.array([1.25 + 2.0**-40]), kind).tolist() == [1.5]
 
 
@@ -147,7 +147,7 @@ def test_V4_every_byte_of_powers_is_canonical() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_arrays_of_ml_dtypes(name: str) -> None:
-    """NumPy arrays of the library's types are taken as they are: they have a byte for each element, too."""
+    """NumPy arrays of the library's types are accepted unchanged: they also have one byte per element."""
     given = np.array([1, 2, 4], np.float32).astype(library(name))
     array = as_array(given, TensorType("x", name, (3,)), "input")
     assert array.dtype == np.uint8 and np.shares_memory(array, given)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Child processes end with the process that starts them, also where that is killed."""
+"""Child processes end with their parent process, even if the parent is killed."""
 
 import os
 import signal

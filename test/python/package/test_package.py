@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The package itself, data order, initial parameters and learning rates."""
+"""Tests the package itself, data order, initial parameters and learning rates."""
 
 import hashlib
 import math

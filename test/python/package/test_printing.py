@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What comes from others cannot fake a line of ours on a terminal."""
+"""Foreign text cannot fake one of our lines on a terminal."""
 
 import io
 import json
@@ -17,7 +17,7 @@ from repro_mlir.base.printing import foreign, printable, tell
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 
-# Up and erase; a line end; the C1 form of ESC [; an override of direction; a line separator; a space without width.
+# Cursor up and erase; a line end; the C1 code of ESC [; a direction override; a line separator; a zero-width space.
 HOSTILE = ["\x1b[1A\x1b[2K", "\nright    1 of 1 steps", "\r", "\x9b2J", "\u202eright", "\u2028", "\u200b", "\x7f", "\0"]
 
 
@@ -72,7 +72,7 @@ def test_a_program_file(command: str, program: Program, tmp_path: Path, capsys: 
 
 
 def test_a_verdict() -> None:
-    """A party's words are one part of one line."""
+    """A party's text stays one part of one line."""
     reason = "question 'x': refused: \x1b[2J" + " " * 80 + "wrong    B\nwrong    B"
     lines = Verdict("conduct", ("A",), {"A": reason}, 3, "a\nwrong    B").lines()
     stream = io.StringIO()
@@ -83,7 +83,7 @@ def test_a_verdict() -> None:
 
 
 def test_messages_of_failed_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text of a program's own check is a stranger's too."""
+    """The text of a program's own check is foreign too."""
     from repro_mlir.cli import inspect
 
     def fail(_: object) -> int:
@@ -104,7 +104,7 @@ def test_the_page_of_a_difference() -> None:
 
 
 def test_commands_print_by_one_function() -> None:
-    """No command has a print of its own."""
+    """No command calls `print` directly."""
     import repro_mlir
 
     package = Path(repro_mlir.__file__).parent

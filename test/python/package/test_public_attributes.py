@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An assignment to a public attribute is refused, or it counts.
+"""An assignment to a public attribute either raises an error or takes effect.
 
-The lists are closed: a new class or a new attribute that can be assigned fails this test until it is listed.
+The lists are closed: a new class or a new assignable attribute fails this test until it is listed.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_properties_with_setters_are_listed() -> None:
 
 
 def refused(instance: Any) -> set[str]:
-    """The names whose assignment and deletion are errors."""
+    """Returns the names of attributes whose assignment and deletion raise an error."""
     found = set()
     for name in {*dir(instance), *inspect.signature(type(instance)).parameters}:
         if name.startswith("_"):
@@ -114,7 +114,7 @@ def test_assignments_are_refused(tmp_path: Path) -> None:
     loss_fn = torch.nn.functional.cross_entropy
     with repro_mlir.Trainer(model, loss_fn, optimizer, target="reference", receipt=path) as trainer:
         trainer.step(X, Y)
-        # Options of the constructor too: another value would be ignored.
+        # Includes options of the constructor: a new value would be ignored.
         assert {"steps", "state", "program", "target", "clip_norm", "step"} <= refused(trainer)
         with pytest.raises(ValueError, match="read-only"):
             trainer.state["weight"][...] = 0
@@ -130,7 +130,7 @@ def test_assignments_are_refused(tmp_path: Path) -> None:
 
 
 class Own(repro_mlir.Trainer):
-    """A user's class may have attributes of its own."""
+    """A user's subclass may have its own attributes."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -145,7 +145,7 @@ def test_a_subclass_has_attributes_of_its_own() -> None:
 
 
 def test_a_state_that_is_assigned_is_recorded(tmp_path: Path) -> None:
-    """The receipt of a `ProgramTrainer` has the state that the steps read."""
+    """The receipt of a `ProgramTrainer` contains the state that the steps read."""
     path, step = tmp_path / "run.receipt", program()
     x, y = X.numpy(), np.ones((4, 2), np.float32)
     receipt = repro_mlir.ReceiptOptions(path)
@@ -155,7 +155,7 @@ def test_a_state_that_is_assigned_is_recorded(tmp_path: Path) -> None:
         with pytest.raises(AttributeError, match=r"program cannot be assigned: expected go_on_with\(program\)"):
             trainer.program = step
         trainer.step(x, y)
-        # Equal values are not a change; the arrays replace the former ones.
+        # Equal values are not a change; the new arrays replace the former ones.
         trainer.state = {name: value.copy() for name, value in trainer.state.items()}
         trainer.step(x, y)
         trainer.state = {name: np.array(value * 2) for name, value in reversed(trainer.state.items())}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""requirements.lock holds every requirement of pyproject.toml but PyTorch, each with hashes."""
+"""requirements.lock contains every requirement of pyproject.toml except PyTorch, each with hashes."""
 
 import re
 import runpy
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_lock_has_every_requirement() -> None:
     setup = runpy.run_path(str(ROOT / "tools" / "setup.py"))
-    # An entry goes on over the lines that end with a backslash.
+    # An entry continues over lines that end with a backslash.
     entries = re.sub(r"\\\n", " ", (ROOT / "requirements.lock").read_text()).splitlines()[1:]
     assert all("--hash=sha256:" in entry for entry in entries)
     locked = [Requirement(entry.partition("--hash")[0]) for entry in entries]

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs that end, stop or fill a process: one clear error here, and the next program is read as ever."""
+"""Programs that crash, hang or fill a child process give one clear error here, and the next program is read
+normally."""
 
 import json
 import os
@@ -25,7 +26,7 @@ DATA = to_bytes(program().decode())
 
 
 def test_a_fault_of_the_child_says_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or a fault of ours would make a receipt wrong."""
+    """Otherwise our own fault could make a receipt count as wrong."""
 
     def fail(data: bytes, **options: int) -> bytes:
         raise AttributeError("ours")
@@ -64,7 +65,7 @@ def test_what_is_not_stored(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_what_is_too_large(name: str) -> None:
-    """It may be a program: whoever gives it has done nothing wrong."""
+    """The text can be a valid program, so its author is not at fault."""
     data, message = TOO_LARGE[name]
     with pytest.raises(ReproError, match=message) as error:
         admit(data)
@@ -85,7 +86,7 @@ def test_brackets_in_strings_and_comments_do_not_count() -> None:
 
 
 def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 lines that stand for 2^64 elements: neither memory nor time of this process."""
+    """64 lines represent 2^64 elements; they must use neither memory nor time of this process."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "read_seconds=3,memory_bytes=1G")
     aliases = "\n".join(["#a0 = [1]", *(f"#a{i} = [#a{i - 1}, #a{i - 1}]" for i in range(1, 64))])
     with pytest.raises(ReproError, match=r"within 3 s|more than 1 GiB of memory|ended by SIG"):
@@ -93,7 +94,7 @@ def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_deep_aliased_locations() -> None:
-    """Nesting that no bracket shows."""
+    """Nesting that brackets do not show."""
     chain = "\n".join(['#l0 = loc("x")', *(f'#l{i} = loc(callsite("a" at #l{i - 1}))' for i in range(1, DEEP))])
     with pytest.raises(ReproError, match="ended by SIG"):
         admit_text(program(before=chain, location=f"loc(#l{DEEP - 1})"))
@@ -108,7 +109,7 @@ def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_compile_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that compiles for long is ended; the error names the limit."""
+    """A child that compiles too long is ended; the error names the limit."""
     data = admit_text(slow_to_compile())
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "compile_seconds=1")
     start = time.monotonic()
@@ -131,7 +132,7 @@ def test_artifacts_are_those_of_this_process() -> None:
 
 
 def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that was read from a file meets the compiler of this process nowhere; one's own does."""
+    """The compiler of this process never compiles a program read from a file, only the process's own programs."""
     import numpy as np
     import repro_mlir
     from repro_mlir.base.numerics.tensors import TensorType
@@ -143,7 +144,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     own = Program(DATA, (kind,), (), (), 0, (np.zeros(4, np.float32),))
     own.save(tmp_path / "p.repro")
     loaded = Program.load(tmp_path / "p.repro")
-    # Compiles a program of ours, once in a process.
+    # Compiles a program of ours, once per process.
     check_runs("cpu:x86-64-v2")
     here: list[str] = []
     compiled = cache.compile
@@ -155,7 +156,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
 
 
 def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the environment nor descriptors of this process."""
+    """The child gets neither the environment nor the descriptors of this process."""
     monkeypatch.setenv("SECRET_TOKEN", "1234")
     _SERVER.stop()
     secret, _ = os.pipe()
@@ -207,7 +208,7 @@ def test_limits_that_are_none(monkeypatch: pytest.MonkeyPatch, value: str) -> No
     ],
 )
 def test_commands(command: str, form: int, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A hostile program file is one line and status 2."""
+    """A hostile program file gives one line of error and status 2."""
     data, _ = (BEFORE_PARSING | IN_THE_CHILD if form == 1 else NOT_STORED | TOO_LARGE)[name]
     kind = {"name": "a", "element": "f32", "shape": [4]}
     signature = {"format": form, "numerics": 1, "num_hyper_parameters": 0, "state": [kind], "inputs": [], "outputs": []}
