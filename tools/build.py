@@ -26,13 +26,13 @@ COMMANDS = {
 
 
 def configure(bin_folder: Path, environment: dict[str, str], folder: Path, options: list[str]) -> int:
-    """Runs CMake for Ninja; MLIR_DIR and LLVM_DIR of the environment win over the packages of the environment."""
+    """Runs CMake for Ninja; MLIR_DIR and LLVM_DIR in the environment take precedence over the installed packages."""
     site = Path(sysconfig.get_path("purelib"))
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
-        # The time of a build counts more here than that of the compiler; wheels are built with -O3.
+        # Build time matters more here than the speed of the compiler; wheels are built with -O3.
         "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
-        # MLIR's headers take longer than a source of ours: eight sources read them once.
+        # Parsing MLIR's headers takes longer than our sources, so a unity build shares them among eight sources.
         "CMAKE_UNITY_BUILD": "ON",
         "CMAKE_C_VISIBILITY_PRESET": "hidden",
         "CMAKE_CXX_VISIBILITY_PRESET": "hidden",
@@ -53,7 +53,7 @@ def configure(bin_folder: Path, environment: dict[str, str], folder: Path, optio
 
 
 def drop_stale_links() -> None:
-    """Removes what the build tree has of modules that are gone, or have another name now."""
+    """Removes the build tree's links to modules that have been deleted or renamed."""
     for path in PACKAGES.rglob("*"):
         if path.is_symlink() and not path.exists():
             path.unlink()
@@ -83,12 +83,12 @@ def main() -> int:
         **os.environ,
         "PATH": os.pathsep.join([str(bin_folder), os.environ.get("PATH", "")]),
         "REPRO_BUILDING": "1",
-        # Clones in different folders share what ccache has.
+        # Clones in different folders share ccache's entries.
         "CCACHE_BASEDIR": str(ROOT),
         "CCACHE_NOHASHDIR": "1",
     }
     environment.pop("PYTHONPATH", None)
-    # Always: new Python files are found when CMake runs.
+    # CMake always runs, because only CMake finds new Python files.
     status = configure(bin_folder, environment, options.folder, options.cmake_options)
     if status:
         return status

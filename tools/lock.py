@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes requirements.lock: the version and the hashes of every package of `make setup`, for all platforms (make lock).
+"""Writes requirements.lock: the version and hashes of every package of `make setup`, for all platforms (make lock).
 
-Resolved by uv in an environment of its own, from the requirements of pyproject.toml. PyTorch is pinned there and has no
-hash: package indexes serve builds of one version that differ (with and without CUDA).
+Runs uv in its own environment to resolve the requirements of pyproject.toml. PyTorch is pinned there and has no
+hash: package indexes serve different builds of one version (with and without CUDA).
 """
 
 import subprocess
@@ -15,7 +15,7 @@ from pathlib import Path
 from setup import ROOT, UNLOCKED, requirements
 
 LOCK = ROOT / "requirements.lock"
-# What PyTorch needs beside it, so that its installation brings nothing without a hash where its build needs no more.
+# PyTorch's further requirements: locked so that installing PyTorch adds no package without a hash.
 BESIDE_TORCH = ["filelock", "fsspec>=0.8.5", "jinja2", "networkx>=2.5.1", "setuptools>=77.0.3", "sympy>=1.13.3"]
 HEADER = "# Written by tools/lock.py (make lock); pyproject.toml has the requirements.\n"
 

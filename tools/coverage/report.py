@@ -30,7 +30,7 @@ def build(jobs: int) -> None:
 
 
 def run_tests(tests: list[str], jobs: int) -> None:
-    """lit, and pytest on files or folders; counters of earlier runs begin anew. Exits where pytest runs no tests."""
+    """Runs lit, and pytest on files or folders, with reset counters. Exits if pytest runs no tests."""
     for stale in (*BUILD.rglob("*.gcda"), *BUILD.glob(".coverage*")):
         stale.unlink()
     packages = str(BUILD / "python_packages")
@@ -40,13 +40,13 @@ def run_tests(tests: list[str], jobs: int) -> None:
     coverage = [sys.executable, "-m", "coverage", "run", f"--data-file={BUILD}/.coverage"]
     pytest = ["-m", "pytest", "-q", "-n", str(jobs), "--dist", "worksteal", *tests]
     status = subprocess.run([*coverage, *pytest], cwd=ROOT, env=environment | {"PYTHONPATH": packages}).returncode
-    # 1 says that tests failed, more that they did not run.
+    # Status 1 means that tests failed, a higher status that they did not run.
     if status > 1:
         sys.exit(f"pytest ended with status {status}")
 
 
 def report_python() -> None:
-    """Prints the lines that ran of each file."""
+    """Prints the executed lines of each file."""
     coverage = [sys.executable, "-m", "coverage"]
     data = f"--data-file={BUILD}/.coverage"
     subprocess.run([*coverage, "combine", "-q", data, str(BUILD)], cwd=ROOT, check=True)
@@ -54,7 +54,7 @@ def report_python() -> None:
 
 
 def read_counters() -> Lines:
-    """How often each line of our C++ ran."""
+    """Returns how often each line of our C++ ran."""
     lines: Lines = defaultdict(lambda: defaultdict(int))
     counters = sorted(BUILD.rglob("*.gcda"))
     for first in range(0, len(counters), 16):
@@ -72,7 +72,7 @@ def read_counters() -> Lines:
 
 
 def report_cpp(lines: Lines) -> None:
-    """Prints the lines that ran in each folder."""
+    """Prints the executed lines in each folder."""
     folders: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for path, counts in lines.items():
         for name in (str(path.parent.relative_to(ROOT)), "TOTAL"):

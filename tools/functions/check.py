@@ -45,7 +45,7 @@ RESULTS = ROOT / "docs" / "functions"
 
 
 def failing_inputs(function: ctypes._CFuncPtr, name: str, block: int) -> list[int]:
-    """The inputs of a block of 2^24 that the function gets wrong, as bits."""
+    """Returns the inputs, as bits, in a block of 2^24 for which the function is wrong."""
     wrong: list[int] = []
     y = np.empty(ELEMENTS, np.float32)
     for first in range(block << 24, (block + 1) << 24, ELEMENTS):
@@ -59,7 +59,7 @@ def failing_inputs(function: ctypes._CFuncPtr, name: str, block: int) -> list[in
 
 
 def check(name: str, level: str) -> list[int]:
-    """All inputs that fail."""
+    """Returns all inputs that fail."""
     expected = (EXPECTED / f"{name}.txt").read_text().split()[:BLOCKS]
     function = getattr(compiled(name, level), f"{name}_vector")
     wrong: list[int] = []
@@ -73,7 +73,7 @@ def check(name: str, level: str) -> list[int]:
 
 
 def recorded(path: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """level -> its result, as far as there is one."""
+    """Returns the recorded result of each level."""
     return json.loads(path.read_text()) if path.exists() else {}
 
 
@@ -90,7 +90,7 @@ def main() -> int:
     for name in arguments.functions or UNARY:
         path = RESULTS / f"{name}.json"
         for level in arguments.level or ("x86-64-v4", "x86-64-v3", "x86-64-v2"):
-            # The lowered module is what the object is made of.
+            # The object is compiled from the lowered module, which therefore identifies it.
             lowered = object_of(name, level).with_suffix(".ll").read_bytes()
             program = hashlib.sha256(lowered).hexdigest()[:16]
             known = recorded(path).get(level)
@@ -100,7 +100,7 @@ def main() -> int:
             start = time.monotonic()
             wrong = check(name, level)
             failed |= bool(wrong)
-            # Read again: levels may be checked at the same time.
+            # Read the file again: another process may check another level at the same time.
             results = recorded(path)
             results[level] = {
                 "inputs": 1 << 32,

@@ -31,7 +31,7 @@ _MAGNITUDES = np.array(
     [
         *(0.0, 1.0, 2.0, 3.0, 0.5, 0.25, 4.0, 8.0, 10.0, 22.0, 23.0, 27.0, 1000.0, 1 / 3, np.inf, np.nan),
         *(5e-324, 2.0**-1073, 2.0**-1022, 2.2250738585072009e-308, 1.7976931348623157e308, 2.0**1000, 1e22, 1e300),
-        # Next to 1, and where 1 + x loses x
+        # Next to 1, and where 1 + x rounds to 1
         *(1 + 2.0**-52, 1 - 2.0**-53, 2.0**-52, 2.0**-53, 2.0**-54, 2.0**-26, 2.0**-27, 2.0**100, 2.0**200, 2.0**202),
         # Overflow and underflow of exp, exp2, exp10, sinh, erfc
         *(709.782712893384, 709.7827128933841, 745.1332191019411, 745.1332191019412, 744.4400719213812),
@@ -46,7 +46,7 @@ _MAGNITUDES = np.array(
 
 @functools.cache
 def hard_cases() -> dict[str, list[float]]:
-    """function -> arguments next to the middle of two f64"""
+    """Returns a map from functions to arguments next to the midpoint of two f64 values."""
     found: dict[str, list[float]] = {}
     for line in HARD.read_text().splitlines():
         if not line.startswith("#"):
@@ -56,7 +56,7 @@ def hard_cases() -> dict[str, list[float]]:
 
 
 def arguments(name: str, count: int, seed: int) -> Operands:
-    """Special values and hard cases of any function, then `count` random arguments."""
+    """Returns special values and hard cases of any function, then `count` random arguments."""
     generator = np.random.default_rng(seed)
     part = -(-count // 8)
 
@@ -82,7 +82,7 @@ def arguments(name: str, count: int, seed: int) -> Operands:
 
 
 def failing(name: str, level: str, operands: Operands, right: F64) -> NDArray[np.intp]:
-    """Where the compiled function has other bits than `right`."""
+    """Returns the positions at which the compiled function has other bits than `right`."""
     y = evaluate(name, level, *operands).view(np.float64)
     same = (y.view(np.uint64) == right.view(np.uint64)) | (np.isnan(y) & np.isnan(right))
     return np.flatnonzero(~same)

@@ -43,8 +43,7 @@ mp.mp.dps = 60
 def fit(f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> tuple[list[float], mp.mpf]:
     """Fits f on [low, high] by a polynomial with `count` f64 coefficients.
 
-    Minimizes weight * (f - p); returns the coefficients, lowest first, and
-    the largest weighted error on a grid.
+    Minimizes weight * (f - p); returns the coefficients, lowest first, and the largest weighted error on a grid.
     """
     nodes = max(4 * count, 60)
     xs = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * nodes)) for i in range(nodes)]
@@ -72,18 +71,18 @@ def fit(f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> tuple[l
 
 
 def truncated(x: mp.mpf, bits: int) -> mp.mpf:
-    """x rounded to `bits` significant bits."""
+    """Returns x rounded to `bits` significant bits."""
     exponent = mp.floor(mp.log(abs(x), 2)) + 1 - bits
     return mp.nint(x / mp.mpf(2) ** exponent) * mp.mpf(2) ** exponent
 
 
 def sqrt_argument(f: Real) -> Real:
-    """The function of z = r^2, kept away from the removable singularity."""
+    """Returns the function of z = r^2, kept away from the removable singularity."""
     return lambda z: f(mp.sqrt(max(z, mp.mpf(10) ** -18)))
 
 
 def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
-    """All tables: name -> (what it approximates, coefficients, error)."""
+    """Returns all tables: name -> (approximated function, coefficients, error)."""
     tables: dict[str, tuple[str, list[float], mp.mpf]] = {}
     wide = 1 + mp.mpf(2) ** -16
 
@@ -202,7 +201,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         (mp.sqrt(2) - 1) ** 2 * wide,
         12,
     )
-    # One polynomial up to where erf rounds to 1, around the middle of x^2.
+    # One polynomial up to where erf rounds to 1, centered at the middle of x^2.
     erf_middle = mp.mpf("7.6875")
 
     def erf_quotient(u: mp.mpf) -> mp.mpf:
@@ -245,7 +244,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         2,
         6,
     )
-    # The low parts of log(2), tables of one so that they can be tuned.
+    # The low parts of log(2) are tables of one element so that they can be tuned.
     ln2 = mp.log(2)
     for name, high in (("LogLn2", mp.mpf(float(ln2))), ("Log1pLn2", truncated(ln2, 42))):
         tables[name] = ("log(2), low part", [float(ln2 - high)], mp.mpf(2) ** -106)
@@ -253,7 +252,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
 
 
 def pairs() -> dict[str, tuple[str, list[mp.mpf]]]:
-    """Series in twice the precision: name -> (what it is, exact coefficients)."""
+    """Returns series in twice the precision: name -> (description, exact coefficients)."""
     log2e = 1 / mp.log(2)
     return {
         "Log2Pair": ("2 log2(e) / (2 j + 1)", [2 * log2e / (2 * j + 1) for j in range(20)]),
@@ -264,7 +263,7 @@ def pairs() -> dict[str, tuple[str, list[mp.mpf]]]:
 
 
 def constants() -> dict[str, mp.mpf]:
-    """Scalars; a name with Hi or Lo is part of an unevaluated sum."""
+    """Returns scalars; a name with Hi or Lo is part of an unevaluated sum."""
     values: dict[str, mp.mpf] = {}
 
     def split(name: str, x: mp.mpf, bits: int = 53) -> None:
@@ -299,13 +298,13 @@ def constants() -> dict[str, mp.mpf]:
 
 
 def nudged(x: float, steps: int) -> float:
-    """x moved by `steps` units in the last place."""
+    """Returns x moved by `steps` units in the last place."""
     mantissa, exponent = mp.frexp(mp.mpf(x))
     return float(mp.ldexp(mantissa + mp.mpf(steps) * mp.mpf(2) ** -53, exponent))
 
 
 def render() -> str:
-    """The text of the header."""
+    """Returns the text of the header."""
     tuning: dict[str, list[int]] = json.loads(TUNING.read_text()) if TUNING.exists() else {}
     lines = [
         "//===- Coefficients.h - Constants of the elementary functions --*- C++ -*-===//",

@@ -18,14 +18,14 @@ import mpmath as mp
 
 HEADER = pathlib.Path(__file__).resolve().parents[2] / "lib/Codegen/Functions/DoubleConstants.h"
 BITS, DIGITS = 28, 9
-#: Digits of 2 / pi after the point: an f64 has 1024 bits before it, and a quadrant is computed to nine digits.
+#: Digits of 2 / pi after the point: an f64 has up to 1024 bits before it, and a quadrant is computed to nine digits.
 TURN_DIGITS = 51
 
 mp.mp.prec = 2000
 
 
 def digits(value: mp.mpf, count: int) -> list[int]:
-    """value >= 0 as a whole part and count - 1 digits after the point."""
+    """Returns value >= 0 as a whole part and count - 1 digits after the point."""
     whole = int(mp.floor(mp.ldexp(value, BITS * (count - 1))))
     return [(whole >> (BITS * (count - 1 - i))) & ((1 << BITS) - 1) for i in range(count)]
 
@@ -53,7 +53,7 @@ def constants() -> dict[str, mp.mpf]:
 
 
 def tables() -> dict[str, tuple[str, list[mp.mpf]]]:
-    """name -> (what it holds, values)"""
+    """Returns the tables: name -> (description, values)."""
     return {
         "InverseFactorial": ("1 / j!", [1 / mp.factorial(j) for j in range(44)]),
         "InverseOdd": ("1 / (2 j + 1)", [1 / mp.mpf(2 * j + 1) for j in range(39)]),

@@ -29,7 +29,7 @@ HARD_MARGIN = 2.0**-48
 
 
 def is_hard(name: str, x: float) -> bool:
-    """Whether the exact result is within HARD_MARGIN of a rounding boundary."""
+    """Returns whether the exact result is within HARD_MARGIN of a rounding boundary."""
     with gmpy2.context(precision=120):
         exact = reference.EXACT[name](gmpy2.mpfr(x))
         below, above = exact * (1 - HARD_MARGIN), exact * (1 + HARD_MARGIN)

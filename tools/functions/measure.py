@@ -22,12 +22,12 @@ import time
 import numpy as np
 from objects import BINARY, ELEMENTS, UNARY, compiled
 
-#: level -> what torch calls the same vectors
+#: Maps a level to torch's name for the same vector width.
 CAPABILITY = {"x86-64-v3": "avx2", "x86-64-v4": "avx512"}
 
 
 def operands(name: str) -> list[np.ndarray]:
-    """Ordinary arguments: f32 arrays of ELEMENTS, for powi with i32 exponents."""
+    """Returns ordinary arguments: f32 arrays of ELEMENTS, and i32 exponents for powi."""
     generator = np.random.default_rng(1)
     x = (generator.random(ELEMENTS) * 2 + 0.1).astype(np.float32)
     if name in ("asin", "acos", "atanh"):
@@ -42,7 +42,7 @@ def operands(name: str) -> list[np.ndarray]:
 
 
 def measure(name: str, level: str, rounds: int = 60) -> tuple[float, float | None]:
-    """Nanoseconds per element of ours and of torch (None: torch has none)."""
+    """Returns nanoseconds per element of our function and of torch (None if torch lacks the function)."""
     import torch
 
     torch.set_num_threads(1)
@@ -71,7 +71,7 @@ def main() -> int:
     parser.add_argument("level", choices=CAPABILITY)
     parser.add_argument("functions", nargs="*", default=[])
     arguments = parser.parse_args()
-    # Read when torch is imported.
+    # torch reads this variable when it is imported.
     os.environ["ATEN_CPU_CAPABILITY"] = CAPABILITY[arguments.level]
     os.environ["MKL_ENABLE_INSTRUCTIONS"] = CAPABILITY[arguments.level].upper()
     for name in arguments.functions or [*UNARY, *BINARY]:

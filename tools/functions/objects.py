@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # See https://llvm.org/LICENSE.txt for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiled elementary functions and the driver that feeds them.
+"""Compiles elementary functions and the driver that calls them.
 
-For each function `repro-expand-functions` and the conversions to LLVM make a
-loop over 65,536 elements; `opt` and `llc` turn it into an object per level.
+For each function, `repro-expand-functions` and the conversions to LLVM make a loop over 65,536 elements; `opt` and
+`llc` compile it to an object per level.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ELEMENTS = 65536
 
 BINARY = "atan2 hypot pow powi".split()
 
-#: level -> (target triple, processor, lanes: two registers of f32, as in kernels)
+#: Level -> (target triple, processor, lanes: two registers of f32, as in kernels).
 LEVELS = {
     "x86-64-v2": ("x86_64-unknown-linux-gnu", "x86-64-v2", 8),
     "x86-64-v3": ("x86_64-unknown-linux-gnu", "x86-64-v3", 16),
@@ -42,9 +42,8 @@ LEVELS = {
     "aarch64": ("aarch64-unknown-linux-gnu", "generic", 8),
 }
 
-#: A correctly rounded f64 fma is one value: where this machine has the
-#: instruction, it stands for the routine that levels without it call, in place
-#: (the routine itself: test/python/functions/test_fma_routine.py).
+#: A correctly rounded f64 fma has only one result: if this machine has the instruction, it replaces the routine that
+#: levels without it call (test/python/functions/test_fma_routine.py tests the routine itself).
 _FMA_DECLARATION = "declare double @repro_fma(double, double, double)\n"
 _FMA_INSTRUCTION = """
 define internal double @repro_fma(double %a, double %b, double %c) alwaysinline {
@@ -63,7 +62,7 @@ _PIPELINE = (
 
 
 def _load_reference() -> ModuleType:
-    """The reference functions alone, without the package and its compiler."""
+    """Loads only the reference functions, without the package and its compiler."""
     path = ROOT / "python/repro_mlir/reference/functions.py"
     spec = importlib.util.spec_from_file_location("repro_reference_functions", path)
     assert spec is not None and spec.loader is not None
@@ -77,7 +76,7 @@ reference = _load_reference()
 
 
 def progress(what: str, done: int, total: int) -> None:
-    """Shows a bar on a terminal."""
+    """Shows a progress bar on a terminal."""
     if sys.stderr.isatty():
         filled = 40 * done // total
         end = "\n" if done == total else ""
@@ -86,7 +85,7 @@ def progress(what: str, done: int, total: int) -> None:
 
 @functools.cache
 def _processor_flags() -> frozenset[str]:
-    """What /proc/cpuinfo says that this machine has; empty on other systems."""
+    """Returns the processor flags in /proc/cpuinfo; empty on other systems."""
     path = pathlib.Path("/proc/cpuinfo")
     text = path.read_text() if path.exists() else ""
     return frozenset(text.partition("flags")[2].partition("\n")[0].split())
@@ -110,7 +109,7 @@ def _is_newer(made: pathlib.Path, *sources: pathlib.Path) -> bool:
 
 @functools.cache
 def driver() -> ctypes.CDLL:
-    """Driver.cpp, compiled for this machine."""
+    """Returns Driver.cpp, compiled for this machine and loaded."""
     source, made = HERE / "Driver.cpp", BUILD / "driver.so"
     if not _is_newer(made, source):
         BUILD.mkdir(parents=True, exist_ok=True)
@@ -122,7 +121,7 @@ def driver() -> ctypes.CDLL:
 
 
 def source_text(name: str, lanes: int, element: str = "f32") -> str:
-    """MLIR of a loop that applies one function; lanes = 0: to scalars."""
+    """Returns the MLIR of a loop that applies one function; lanes = 0 applies it to scalars."""
     memref = f"memref<{ELEMENTS}x{element}>"
     exponents = f"memref<{ELEMENTS}xi32>"
     operands = [("%x", memref, element)]
@@ -160,7 +159,7 @@ func.func @{name}_{"vector" if lanes else "scalar"}({arguments}, %z: {memref}) {
 
 
 def compiler() -> pathlib.Path:
-    """repro-opt of the build tree, or of $REPRO_OPT."""
+    """Returns the repro-opt of the build tree, or $REPRO_OPT."""
     return pathlib.Path(os.environ.get("REPRO_OPT", ROOT / "build/python_packages/repro_mlir/_mlir_libs/repro-opt"))
 
 
@@ -168,7 +167,7 @@ def object_of(name: str, level: str, element: str = "f32") -> pathlib.Path:
     """Compiles one function, on vectors and on scalars, for one level."""
     triple, processor, lanes = LEVELS[level]
     if element == "f64":
-        lanes //= 4  # One register: operations enough to keep a processor busy
+        lanes //= 4  # One register: enough operations to keep a processor busy
     folder = BUILD / level
     made = folder / (f"{name}.o" if element == "f32" else f"{name}_{element}.o")
     library = compiler().parent / "libReproPythonCAPI.so"
@@ -193,7 +192,7 @@ def object_of(name: str, level: str, element: str = "f32") -> pathlib.Path:
 
 @functools.cache
 def compiled(name: str, level: str, element: str = "f32") -> ctypes.CDLL:
-    """The object of a level of this machine's architecture, loaded."""
+    """Returns the loaded object of a level of this machine's architecture."""
     made = object_of(name, level, element)
     shared = made.with_suffix(".so")
     if not _is_newer(shared, made, HERE / "Support.c"):
@@ -202,7 +201,7 @@ def compiled(name: str, level: str, element: str = "f32") -> ctypes.CDLL:
 
 
 def emulated(name: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.generic]:
-    """The aarch64 object on arrays of one length, under qemu."""
+    """Runs the aarch64 object on arrays of equal length, under qemu."""
     made = object_of(name, "aarch64", _element(operands[0]))
     kind = "vector" if lanes else "scalar"
     program = made.with_name(f"{made.stem}_{kind}.exe")
@@ -222,7 +221,7 @@ def _element(x: NDArray[np.generic]) -> str:
 
 
 def evaluate(name: str, level: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.generic]:
-    """The object of a level on f32 or f64 (and i32) arrays of one length."""
+    """Runs the object of a level on f32 or f64 (and i32) arrays of equal length."""
     if level == "aarch64" and platform.machine() != "aarch64":
         return emulated(name, *operands, lanes=lanes)
     kind = "vector" if lanes else "scalar"
@@ -237,7 +236,7 @@ def evaluate(name: str, level: str, *operands: NDArray[np.generic], lanes: bool 
 
 
 def available_levels() -> list[str]:
-    """The levels that this machine runs, by itself or under qemu."""
+    """Returns the levels that this machine runs, directly or under qemu."""
     levels = []
     if platform.machine() in ("x86_64", "AMD64"):
         needs = {

@@ -34,7 +34,7 @@ PATCHED_BY_MAGNITUDE = "asin asinh atan atanh cbrt cos cosh sinh tanh".split()
 
 
 def tuner(function: str, tables: list[str]) -> ctypes.CDLL:
-    """A library with `function` and the tables it reads, for this machine."""
+    """Builds a library with `function` and the tables that it reads, for this machine."""
     BUILD.mkdir(parents=True, exist_ok=True)
     source, made = BUILD / f"tune_{function}.cpp", BUILD / f"tune_{function}.so"
     pointers = "\n".join(f'extern "C" double *table_{t}() {{ return k{t}; }}' for t in tables)
@@ -76,7 +76,7 @@ class Cases:
         self.tables = [getattr(self.library, f"table_{t}")() for t in tables]
 
     def failing(self, coefficients: list[list[float]]) -> np.ndarray:
-        """Positions of the cases that round wrongly with these tables."""
+        """Returns the positions of the cases that round wrongly with these tables."""
         for table, values in zip(self.tables, coefficients, strict=True):
             for j, value in enumerate(values):
                 table[j] = value
@@ -86,17 +86,20 @@ class Cases:
 
 
 def ulp(x: float) -> float:
-    """The unit in the last place that derive.nudged counts in."""
+    """Returns the unit in the last place, as derive.nudged counts it."""
     return math.ldexp(1.0, math.frexp(x)[1] - 53)
 
 
 def moved(tables: list[list[float]], steps: list[list[int]]) -> list[list[float]]:
-    """The tables with each coefficient moved by units in the last place."""
+    """Returns the tables with each coefficient moved by units in the last place."""
     return [[derive.nudged(v, n) for v, n in zip(t, s, strict=True)] for t, s in zip(tables, steps, strict=True)]
 
 
 def drift(start: list[list[float]], steps: list[list[int]], reach: float) -> float:
-    """How far the moves change x p(x), |x| <= reach, beside x p(0)."""
+    """Returns by how much the moves change x p(x),
+    x
+     <= reach, relative to x p(0).
+    """
     worst = 0.0
     for table, moves in zip(start, steps, strict=True):
         changes = [n * ulp(v) / table[0] for v, n in zip(table, moves, strict=True)]
@@ -107,7 +110,7 @@ def drift(start: list[list[float]], steps: list[list[int]], reach: float) -> flo
 
 
 def update(path: pathlib.Path, values: dict[str, object]) -> None:
-    """Merges into a JSON file; an empty list removes."""
+    """Merges values into a JSON file; an empty list removes an entry."""
     known = json.loads(path.read_text()) if path.exists() else {}
     known.update(values)
     lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(known.items()) if v]
@@ -139,8 +142,7 @@ def main() -> int:
             break
         trial = [list(s) for s in steps]
         if arguments.reach_of_x and generator.random() < 0.5:
-            # A bump: c_j x^j (1 - x^2 / reach^2), small at the ends, where the
-            # other roundings leave the least room.
+            # A bump: c_j x^j (1 - x^2 / reach^2), small at the ends, where the other roundings leave the least room.
             t = generator.choice([t for t, values in enumerate(start) if len(values) > 2])
             j = generator.randrange(min(4, len(start[t]) - 2))
             size = generator.choice((-1, 1)) * 2.0 ** generator.uniform(0, arguments.reach + j)
@@ -150,8 +152,8 @@ def main() -> int:
         for _ in range(generator.choice((0, 1, 1, 2, 3) if arguments.reach_of_x else (1, 1, 2, 3))):
             t = generator.randrange(len(start))
             j = generator.randrange(len(start[t]))
-            # Higher coefficients matter less, so they may move further; a low part
-            # alone in its table moves by any part of itself.
+            # Higher coefficients have less effect, so they may move further; a low part alone in its table moves by any
+            # amount.
             reach = 51 if len(start[t]) == 1 else min(arguments.reach + 2 * j, 40)
             size = 2.0 ** generator.uniform(0, reach)
             trial[t][j] += round(generator.choice((-1, 1)) * size)

@@ -68,9 +68,9 @@ EXTEND = "%xw = arith.extf %x : f16 to f32\n    %yw = arith.extf %y : f16 to f32
 
 
 def matmul(m: int, n: int, k: int, layout: str, digits: int = 0, unit: Unit | None = None) -> str:
-    """The program of C += A B; `layout` has "t" where a factor is transposed.
+    """Returns the program of C += A B; `layout` has "t" for each transposed operand.
 
-    Exact, if it has digits; of f16 in the accumulator of a class, if it has a unit.
+    The product is exact if it has digits, and of f16 in an accumulator class if it has a unit.
     """
     order = f"exact<digits = {digits}>" if digits else "order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
     if unit:
@@ -83,7 +83,7 @@ def matmul(m: int, n: int, k: int, layout: str, digits: int = 0, unit: Unit | No
 
 
 def blocks(m: int, n: int, k: int, name: str) -> str:
-    """The program of C += X Y^T of codes in blocks."""
+    """Returns the program of C += X Y^T of codes in blocks."""
     element, scale, block = FORMATS[name]
     bits = " fraction_bits = 12" if element == "i8" else ""
     return BLOCKS.format(m=m, n=n, k=k, t=element, s=scale, block=block, blocks=-(-k // block), bits=bits)
@@ -92,8 +92,8 @@ def blocks(m: int, n: int, k: int, name: str) -> str:
 class Statistics(NamedTuple):
     registers: int
     spills: int  # bytes
-    instructions: int  # of the main loop
-    multiply_adds: int  # in them
+    instructions: int  # in the main loop
+    multiply_adds: int  # in the main loop's instructions
     least_share: float = 0.9
 
     @property
@@ -106,7 +106,8 @@ class Statistics(NamedTuple):
 
 
 def main_loop(sass: str, wanted: str = "FFMA") -> tuple[int, int]:
-    """Instructions of the innermost loop with the most fused multiply-adds (or IMMA, HMMA), and how many of these."""
+    """Returns the instructions of the innermost loop with the most fused multiply-adds (or IMMA, HMMA), and their
+    number."""
     instruction = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\b(.*?);")
     best = (0, 0)
     for function in re.split(r"^\.text\.", sass, flags=re.M)[1:]:

@@ -27,17 +27,17 @@ SOURCES = ROOT / "tools" / "sanitizers"
 NATIVE = ROOT / "test" / "fuzz" / "native"
 CORPUS = ROOT / "test" / "fuzz" / "corpus"
 
-# Without vptr, which needs the RTTI that LLVM has not.
+# Without vptr, which needs RTTI; LLVM is built without RTTI.
 MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 THREADS = ["-fsanitize=thread"]
 COMMON = ["-std=c++17", "-O1", "-g1", "-UNDEBUG", "-D_GLIBCXX_ASSERTIONS", "-I", str(ROOT / "lib")]
-# With this macro headers of LLVM poison memory that its libraries, built without it, give out again.
+# With this macro, LLVM's headers poison memory that its uninstrumented libraries reuse.
 HEADERS_AS_IN_LLVM = "-U__SANITIZE_ADDRESS__"
-# As lib/Emulator/CMakeLists.txt has it: numbers wrap, and registers are read as what an instruction takes them for.
+# As in lib/Emulator/CMakeLists.txt: integers wrap, and instructions reinterpret registers as other types.
 EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
 
-# What runs our C++ from Python. Not test/python/untrusted: limits of address space and AddressSanitizer do not go
-# together; its readers are among those of test/fuzz.
+# The tests that run our C++ from Python. Excludes test/python/untrusted, because AddressSanitizer does not work with
+# limits of address space; test/fuzz covers its readers.
 PYTHON_TESTS = [
     "fuzz",
     "Codegen",
@@ -46,7 +46,7 @@ PYTHON_TESTS = [
 
 
 class Machine:
-    """The compilers of this machine, and what they can do."""
+    """The compilers of this machine and their capabilities."""
 
     def __init__(self) -> None:
         BUILD.mkdir(exist_ok=True)
@@ -62,7 +62,7 @@ class Machine:
         return subprocess.run(command, input=source, text=True, capture_output=True).returncode == 0
 
     def library(self, name: str) -> str:
-        """The path of a library of the compiler."""
+        """Returns the path of a library of the compiler."""
         command = [self.compiler, f"-print-file-name={name}"]
         return str(Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()).resolve())
 
@@ -71,9 +71,9 @@ class Machine:
 
 
 def build_package(jobs: int, sample: bool) -> Path:
-    """Builds the programs of lit and what is ours in the package, or repro-opt and the compiler library.
+    """Builds lit's programs and our libraries of the package, or repro-opt and the compiler library.
 
-    Gives the folder of our archives.
+    Returns the folder of our archives.
     """
     flags = " ".join([*MEMORY, HEADERS_AS_IN_LLVM, "-g1"])
     command = [sys.executable, str(ROOT / "tools" / "build.py"), "--folder", str(OBJECTS), "--jobs", str(jobs)]
@@ -98,7 +98,7 @@ def sources(folder: str) -> list[Path]:
 
 
 def flags_of(source: Path) -> list[str]:
-    """The flags that the build has for a source."""
+    """Returns the flags that the build uses for a source."""
     flags = list(EMULATOR) if source.parent.name == "Emulator" else []
     if source.stem.startswith("OperationsX86V"):
         flags.append(f"-march=x86-64-v{source.stem[-1]}")
@@ -106,7 +106,7 @@ def flags_of(source: Path) -> list[str]:
 
 
 def build(program: Path, files: list[Path], compiler: str, sanitizers: list[str], jobs: int) -> Path:
-    """Compiles what has changed, and links a program; archives are taken as they are."""
+    """Compiles changed sources and links a program; archives are linked unchanged."""
     cached = [shutil.which("ccache")] if shutil.which("ccache") else []
     program.parent.mkdir(parents=True, exist_ok=True)
 
@@ -128,7 +128,7 @@ def build(program: Path, files: list[Path], compiler: str, sanitizers: list[str]
 
 
 def execute(command: list[object], folder: Path, environment: dict[str, str]) -> tuple[int, str, list[str]]:
-    """Status and output of a command, and what sanitizers reported in whichever of its processes."""
+    """Returns the status and output of a command, and the sanitizer reports of all its processes."""
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir()
     result = subprocess.run(
@@ -143,7 +143,7 @@ def execute(command: list[object], folder: Path, environment: dict[str, str]) ->
 
 
 def run(name: str, command: list[object], folder: Path = ROOT, **environment: str) -> bool:
-    """Whether a command succeeded without a report."""
+    """Returns whether a command succeeded without a report."""
     start = time.monotonic()
     status, output, reports = execute(command, folder, environment)
     passed = status == 0 and not reports
@@ -153,7 +153,7 @@ def run(name: str, command: list[object], folder: Path = ROOT, **environment: st
 
 
 def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, sample: bool) -> list[bool]:
-    """The executor and the readers of artifacts and PTX by themselves."""
+    """Runs the executor and the readers of artifacts and PTX without Python."""
     executor, runtime = NATIVE / "executor.cpp", archives / "libReproRuntime.a"
     memory, threads = BUILD / "memory", BUILD / "threads"
     passed = [
@@ -177,13 +177,13 @@ def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, samp
 
 
 def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> list[bool]:
-    """lit, random programs and, unless it is a sample, tests of Python with the instrumented package."""
+    """Runs lit, random programs and, unless `sample`, Python tests with the instrumented package."""
     options = BUILD / "options.so"
     define = f'-DREPORTS="{REPORTS / "report"}"'
     subprocess.run(
         ["cc", "-shared", "-fPIC", define, str(SOURCES / "options.c"), "-o", str(options), "-ldl"], check=True
     )
-    # Python itself has no C++ library, in which AddressSanitizer looks for functions when it begins.
+    # Python does not link the C++ library, in which AddressSanitizer looks up functions at startup.
     preloaded = [str(options), *map(machine.library, ("libasan.so", "libubsan.so", "libstdc++.so.6"))]
     environment = {
         "PYTHONPATH": str(PACKAGES),
@@ -197,7 +197,7 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
         "REPRO_TEST_TIMEOUT": "600",
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
     }
-    # So that no silence of the reports passes for success.
+    # Deliberate errors must be reported, so that missing reports cannot count as success.
     mistakes = BUILD / "mistakes.so"
     subprocess.run(["cc", "-shared", "-fPIC", *MEMORY, str(SOURCES / "mistakes.c"), "-o", str(mistakes)], check=True)
     for name, expected in (("write_behind", "heap-buffer-overflow"), ("shift_negative", "left shift of negative")):
@@ -217,7 +217,7 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
 
 
 def main() -> int:
-    """0 where every run succeeded, else 1."""
+    """Returns 0 if every run succeeded, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", action="store_true", help="what CI takes: the compiler alone, by lit and programs")
     parser.add_argument("--seconds", type=int, default=60, help="of each reader's mutations")

@@ -25,7 +25,7 @@ LICENSE = [
     "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception",
 ]
 WIDTH = 120
-# What a folder of lib/Codegen includes nothing of.
+# Maps each folder of lib/Codegen to the folders that it must not include.
 FOREIGN = {
     "lib/Codegen/CPU": "Codegen/GPU",
     "lib/Codegen/GPU": "Codegen/CPU",
@@ -34,9 +34,9 @@ FOREIGN = {
     "lib/Codegen/Schedule": "Codegen/(Common|CPU|GPU)",
 }
 
-# Folders whose comments and docstrings keep the rules of docs/style.md.
-PLAIN = ("python/repro_mlir/",)
-# What docs/style.md forbids, and what to write.
+# Folders whose comments and docstrings follow the rules of docs/style.md.
+PLAIN = ("python/repro_mlir/", "test/", "tools/", "benchmarks/", "examples/")
+# Patterns that docs/style.md forbids, and what to write instead.
 FORBIDDEN = (
     (re.compile(r"^(Of|Behind|Beside|What|Which|Whose)\b"), "a subject first"),
     (re.compile(r"(?<!there )(?<!There )\b(is|are|was|were) no (?!longer|more|less)[a-z]"), "is not a"),
@@ -48,14 +48,14 @@ FORBIDDEN = (
 
 
 def tracked(*suffixes: str) -> list[Path]:
-    """The existing files under version control that end in one of `suffixes`."""
+    """Returns the existing files under version control that end in one of `suffixes`."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     files = [ROOT / name for name in listed.split("\0") if name.endswith(suffixes) and not name.startswith(".venv/")]
     return [file for file in files if file.is_file()]
 
 
 def check_cpp(fix: bool) -> list[str]:
-    """Files whose format is not that of the pinned clang-format."""
+    """Returns the files whose format is not that of the pinned clang-format."""
     findings = []
     files = tracked(".cpp", ".h", ".cu")
     for file in files:
@@ -70,7 +70,7 @@ def check_cpp(fix: bool) -> list[str]:
 
 
 def check_python(fix: bool) -> list[str]:
-    """What ruff finds in lint and format."""
+    """Returns ruff's findings in lint and format."""
     files = tracked(".py")
     findings = []
     for command in (
@@ -84,7 +84,7 @@ def check_python(fix: bool) -> list[str]:
 
 
 def check_licenses() -> list[str]:
-    """Sources without the two lines of the license in their first ten."""
+    """Returns the sources without the two license lines in their first ten lines."""
     findings = []
     for file in tracked(".cpp", ".h", ".cu", ".td", ".py", ".css", ".js"):
         head = file.read_text().split("\n")[:10]
@@ -97,7 +97,7 @@ def check_licenses() -> list[str]:
 
 
 def check_includes() -> list[str]:
-    """Sources of one target, or of what targets share, that include a file of a target."""
+    """Returns the sources of one target, or shared by targets, that include a file of a forbidden target."""
     findings = []
     for file in tracked(".cpp", ".h"):
         name = str(file.relative_to(ROOT))
@@ -111,13 +111,13 @@ def check_includes() -> list[str]:
 
 
 def check_test_names() -> list[str]:
-    """Test files of one name: pytest imports each by it."""
+    """Returns test files with equal names, because pytest imports each by its name."""
     names = Counter(file.name for file in tracked(".py") if file.name.startswith("test_"))
     return [f"{name}:1: {count} test files have this name" for name, count in names.items() if count > 1]
 
 
 def check_prose() -> list[str]:
-    """Lines of prose of more than 120 columns; tables and code have none, docs/reference is generated."""
+    """Returns prose lines of more than 120 columns, except tables, code and the generated docs/reference."""
     findings = []
     for file in tracked(".md"):
         name, is_code = str(file.relative_to(ROOT)), False
@@ -130,7 +130,7 @@ def check_prose() -> list[str]:
 
 
 def prose_of(file: Path) -> Iterator[tuple[int, str]]:
-    """The comments and docstrings of a Python file, each with its line; a run of comments is one."""
+    """Yields the comments and docstrings of a Python file, each with its line; consecutive comments count as one."""
     text = file.read_text()
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
@@ -148,7 +148,7 @@ def prose_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def check_language() -> list[str]:
-    """Comments and docstrings in PLAIN that docs/style.md forbids."""
+    """Returns comments and docstrings in PLAIN that docs/style.md forbids."""
     findings = []
     for file in tracked(".py"):
         name = str(file.relative_to(ROOT))
@@ -163,7 +163,7 @@ def check_language() -> list[str]:
 
 
 def main() -> int:
-    """0 without findings, else 1."""
+    """Returns 0 without findings, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fix", action="store_true", help="rewrite files where a formatter can")
     fix = parser.parse_args().fix

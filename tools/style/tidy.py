@@ -21,7 +21,7 @@ DATABASE = BUILD / "tidy"
 
 
 def write_database() -> list[Path]:
-    """Writes the commands that compile our files, for clang-tidy; gives the files."""
+    """Writes the commands that compile our files, for clang-tidy; returns the files."""
     listed = subprocess.run([TOOLS / "ninja", "-C", BUILD, "-t", "compdb"], capture_output=True, text=True, check=True)
     commands = [entry for entry in json.loads(listed.stdout) if entry["file"].endswith(".cpp")]
     DATABASE.mkdir(exist_ok=True)
@@ -32,21 +32,21 @@ def write_database() -> list[Path]:
 
 
 def changed_since(revision: str) -> set[Path]:
-    """The files that differ from the last common commit with `revision`."""
+    """Returns the files that differ from the last common commit with `revision`."""
     command = ["git", "diff", "--name-only", "--merge-base", revision]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return {ROOT / name for name in listed.splitlines()}
 
 
 def findings_of(file: Path) -> list[str]:
-    """What clang-tidy finds in a file and in our headers that it includes."""
+    """Returns the findings of clang-tidy in a file and in our headers that it includes."""
     command = [TOOLS / "clang-tidy", "-p", DATABASE, "--quiet", file]
     found = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
     return [line.replace(f"{ROOT}/", "") for line in found if re.search(r": (warning|error): ", line)]
 
 
 def main() -> int:
-    """0 without findings, else 1."""
+    """Returns 0 without findings, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--since", metavar="REVISION", help="changed files alone")
     parser.add_argument("--jobs", type=int, default=1)
@@ -56,7 +56,7 @@ def main() -> int:
         changed = changed_since(options.since)
         files = [file for file in files if file in changed or file.with_suffix(".h") in changed]
     with ThreadPoolExecutor(options.jobs) as pool:
-        # A header is read with each file that includes it.
+        # A header is checked with each file that includes it, so findings repeat.
         found = dict.fromkeys(line for lines in pool.map(findings_of, files) for line in lines)
     print("\n".join(found), end="\n" if found else "")
     print(f"tidy: {len(files)} files, {len(found)} findings")
