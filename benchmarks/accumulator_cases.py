@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Products of matrices in accumulators of matrix units (M4), beside our own in float32."""
+"""Products of matrices in accumulators of matrix units (M4), compared with our own in float32."""
 
 import numpy as np
 import repro_mlir
@@ -19,7 +19,7 @@ CLASSES = {
 
 class _Product(torch.nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        # What a training step keeps of products of narrow numbers.
+        # A training step computes products of narrow numbers in f32.
         return torch.mm(x.float(), y.float())
 
 
@@ -37,7 +37,7 @@ def _build(name: str, setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """A class each."""
+    """Returns one case per accumulator class."""
     return [
         Case(
             f"accumulator {name} {SIZE}",

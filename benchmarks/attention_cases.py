@@ -31,7 +31,7 @@ def _build(shape: tuple[int, ...], setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """Batch, heads, length and numbers of a head; the first as in the GPT step."""
+    """Returns the cases: batch, heads, length and head size; the first is that of the GPT step."""
     listed = []
     for shape in ((8, 6, 256, 64), (4, 6, 512, 64), (2, 8, 1024, 64), (2, 8, 2048, 64)):
         batch, heads, length, size = shape
@@ -41,7 +41,7 @@ def cases() -> list[Case]:
                 "attention",
                 str(list(shape)),
                 lambda setting, shape=shape: _build(shape, setting),
-                # Two products forward, four backward and one that is computed again, each of half a matrix.
+                # Two products forward, four backward and one recomputed, each over half a matrix.
                 flops=7.0 * batch * heads * length * length * size,
             )
         )

@@ -1,25 +1,25 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What a benchmark is: work to time, ours beside its peers."""
+"""Defines a benchmark: work that is timed for us and for the peers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 OURS = "ours"
-PLAIN = "ours in float32"  # beside ours in low precision
+PLAIN = "ours in float32"  # our float32 code, compared with our low precision
 
-# What is timed: one call does the whole work.
+# The timed functions by name: one call does the whole work.
 Contestants = dict[str, Callable[[], object]]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the cases run.
+    """The setting in which the cases run.
 
     Attributes:
-      level: CPU level of our code, such as "x86-64-v4"; the peers are limited to the same by the environment.
-      threads: how many threads ours and the peers use.
+      level: CPU level of our code, such as "x86-64-v4"; environment variables limit the peers to the same level.
+      threads: the number of threads for us and the peers.
     """
 
     level: str
@@ -27,21 +27,21 @@ class Setting:
 
     @property
     def target(self) -> str:
-        """The target for repro_mlir.compile."""
+        """Returns the target for repro_mlir.compile."""
         return f"cpu:{self.level}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row per setting.
+    """A benchmark with one row per setting.
 
     Attributes:
-      name: unique, such as "matmul 512 NN"; what --filter looks at.
+      name: unique name, which --filter matches.
       group: rows that are judged together.
-      shape: for the reader.
-      build: the contestants by name, OURS among them.
-      flops: floating-point operations of one call, if the arithmetic units are to be the limit.
-      bytes: bytes of one call to and from memory at the least, if memory is to be the limit.
+      shape: description for the reader.
+      build: returns the contestants by name, with OURS among them.
+      flops: floating-point operations of one call, if the arithmetic units are the expected limit.
+      bytes: least bytes of one call to and from memory, if memory is the expected limit.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Case:
 
 @dataclass(frozen=True)
 class SampledCase:
-    """One row whose figures are no times of calls, such as bytes of memory.
+    """A row whose figures are not times of calls, such as bytes of memory.
 
     Attributes:
-      name, group, shape: as of a Case.
-      unit: of the samples; less is better.
-      sample: the samples of each contestant.
-      every_setting: whether threads and level matter; else the row stands once.
+      name, group, shape: as for a Case.
+      unit: unit of the samples; less is better.
+      sample: returns the samples of each contestant.
+      every_setting: whether threads and level matter; otherwise the row appears once.
     """
 
     name: str

@@ -10,7 +10,7 @@ from case import OURS, Case, Contestants, Setting
 from programs import compiled
 
 _BATCH = 8
-# channels in, image, channels out, kernel, stride
+# input channels, image size, output channels, kernel size, stride
 _RESNET_18 = [
     (3, 224, 64, 7, 2),
     (64, 56, 64, 3, 1),
@@ -73,7 +73,7 @@ def _build(part: str, shape: tuple[int, int, int, int, int], setting: Setting) -
 
 
 def cases() -> list[Case]:
-    """One row per shape and part. PyTorch runs all of them by oneDNN, in both layouts of images."""
+    """Returns one case per shape and part. PyTorch uses oneDNN for all of them, in both image layouts."""
     rows = []
     for model, shapes in (("ResNet-18", _RESNET_18), ("ResNet-50", _RESNET_50)):
         for shape in shapes:
@@ -82,7 +82,7 @@ def cases() -> list[Case]:
             described = f"{kernel}x{kernel}" + (f" stride {stride}" if stride > 1 else "")
             for part in _PARTS:
                 if channels == 3 and part == "input gradient":
-                    continue  # nobody asks for the gradient of the picture
+                    continue  # no training step needs the gradient of the input image
                 rows.append(
                     Case(
                         f"conv {described} {channels}@{image} to {filters} {part}",

@@ -29,7 +29,7 @@ CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
 
 @dataclass
 class Row:
-    """The disputes about one kind of operator."""
+    """The disputes about one type of operator."""
 
     disputes: int = 0
     named: int = 0
@@ -37,7 +37,7 @@ class Row:
     bytes: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, verdict: Verdict, graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], right: bool) -> None:
-        """Counts a dispute; `right` says whether it named what it should have."""
+        """Counts a dispute; `right` is whether it named the right operator and party."""
         self.disputes += 1
         self.named += right
         if verdict.operator is None:
@@ -49,17 +49,17 @@ class Row:
 
     @property
     def within(self) -> bool:
-        """Whether all named what they should, within their bounds."""
+        """Returns whether all disputes were right, within their bounds."""
         return self.named == self.disputes and all(a <= b for a, b in (*self.questions, *self.bytes))
 
     def cells(self) -> str:
-        """As cells of a table: figures and bounds of the dispute that took most."""
+        """Returns table cells: figures and bounds of the longest dispute."""
         (asked, most_asked), (size, most_size) = max(self.questions), max(self.bytes)
         return f"{asked} | {most_asked} | {size:,} | {most_size:,}"
 
 
 def each_kind(disputes: int, seed: int) -> dict[str, Row]:
-    """Disputes about every kind of operator that computes something; the cheat is A and B in turns."""
+    """Runs disputes about every type of computing operator; A and B take turns as the cheat."""
     draw = np.random.default_rng(seed)
     kinds: dict[str, list[int]] = {}
     for operator in graph().operators:
@@ -70,7 +70,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
         row = rows[name] = Row()
         for number in range(disputes):
             step = int(draw.integers(1, STEPS + 1))
-            # A comparison whose result cf.assert takes has no fault that lets the run go on.
+            # The run cannot continue after a fault in a comparison whose result cf.assert uses.
             faults = (
                 (index, effective_fault(step, index, draw, VERSION)) for index in np.roll(kinds[name], -number).tolist()
             )
@@ -85,7 +85,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
 
 
 def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
-    """A dispute about each of `CHAINS`."""
+    """Runs a dispute about each of `CHAINS`."""
     draw = np.random.default_rng(seed)
     rows = {}
     for operators, steps in CHAINS:

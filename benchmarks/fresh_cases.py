@@ -52,7 +52,8 @@ def _compile(step: str, setting: Setting) -> dict[str, list[float]]:
 
 
 def cases() -> list[SampledCase]:
-    """Peak resident memory in MB above that before the first step, and seconds from model to executable."""
+    """Returns cases for peak resident memory in MB above that before the first step, and seconds from model to
+    executable."""
     return [
         *(
             SampledCase(

@@ -28,7 +28,7 @@ def _megabytes(field: str) -> float:
 
 
 def _peak(run) -> float:
-    """MB of resident memory that some steps need at most above what is there before the first one."""
+    """Returns the peak resident memory in MB of some steps, above the memory before the first one."""
     before = _megabytes("VmRSS")
     _CLEAR.write_text("5")  # resets the peak
     for _ in range(_STEPS):
@@ -37,7 +37,7 @@ def _peak(run) -> float:
 
 
 def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) -> dict[str, float]:
-    """Peak of some training steps; ours from a program file and compiled code that is in the cache."""
+    """Returns the peak of some training steps; ours from a program file and cached compiled code."""
     start = _megabytes("VmRSS")
     if peer:
         run = eager(*step.make())
@@ -59,7 +59,7 @@ def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) 
 
 
 def compilation(step: Step, program_file: str | None, level: str, threads: int) -> dict[str, float]:
-    """Seconds of capture and of compilation; what is in the cache decides which."""
+    """Returns the seconds of capture and compilation; the cache's contents determine which of the two run."""
     model, optimizer, batch = step.make()
     start = time.perf_counter()
     program = repro_mlir.capture(model, None, optimizer, batch, attention_block=step.attention_block)

@@ -32,14 +32,14 @@ _PROMPT = 128
 
 
 class Cache:
-    """Keys and values of the tokens before, for PyTorch's eager mode: written in place, read up to the last one."""
+    """Keys and values of the preceding tokens, for PyTorch's eager mode: written in place, read up to the last one."""
 
     def __init__(self, layers: int) -> None:
         self.filled = 0
         self.layers = [torch.zeros(2, 1, HEADS, CAPACITY, _SIZE) for _ in range(layers)]
 
     def extend(self, layer: int, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """The keys and values of all tokens, f32 [2, 1, HEADS, tokens, size]."""
+        """Returns the keys and values of all tokens, f32 [2, 1, HEADS, tokens, size]."""
         end = self.filled + key.shape[2]
         self.layers[layer][0, :, :, self.filled : end] = key
         self.layers[layer][1, :, :, self.filled : end] = value
@@ -47,7 +47,7 @@ class Cache:
 
 
 class Block(nn.Module):
-    """Attention and a perceptron behind norms, added to their input f32 [rows, length, WIDTH]."""
+    """Attention and a perceptron after norms, added to their input f32 [rows, length, WIDTH]."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens and positions, i64 [rows, length], to logits f32 [rows, length, VOCABULARY]; embeddings are tied."""
+    """Maps tokens and positions, i64 [rows, length], to logits f32 [rows, length, VOCABULARY]; embeddings are tied."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -90,12 +90,12 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions(positions)
         for block in self.blocks:
             x = block(x, cache)
-        # Of a prompt eager mode needs the last logits alone.
+        # For a prompt, eager mode needs only the last logits.
         return self.head(self.norm(x if cache is None else x[:, -1:]))
 
     @torch.inference_mode()
     def read(self, tokens: list[int], cache: Cache) -> int:
-        """The token that follows, in eager mode."""
+        """Returns the next token, in eager mode."""
         positions = torch.arange(cache.filled, cache.filled + len(tokens))
         logits = self(torch.tensor([tokens]), positions[None], cache)
         cache.filled += len(tokens)
@@ -107,7 +107,7 @@ def _prompt(length: int) -> list[int]:
 
 
 def _our_tokens(generator: repro_mlir.Generator) -> Iterator[int]:
-    """Decodes a token at a time."""
+    """Decodes one token at a time."""
     while True:
         request = generator.submit(_prompt(_PROMPT), CAPACITY - _PROMPT)
         while not request.finished:
@@ -136,7 +136,7 @@ def _decode(model: GPT, threads: int, seconds: float) -> dict[str, Figure]:
 
 
 def _products(layers: int, length: int, setting: Setting) -> Callable[[], None]:
-    """Our own products of matrices that reading a prompt consists of, one after the other, on operands of their own."""
+    """Runs our own matrix products of a prompt's forward pass one after another, on their own operands."""
     generator = torch.Generator().manual_seed(0)
 
     def product(*shapes: tuple[int, ...]) -> Callable[[], object]:

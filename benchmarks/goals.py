@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the rows are to reach, and whether they do."""
+"""Performance goals for the rows, and whether the rows meet them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ _VNNI = "-vnni"
 
 @dataclass(frozen=True)
 class Goal:
-    """How fast a group of rows is to be, beside the best of its peers.
+    """The required speed of a group of rows, relative to the best peer.
 
     Attributes:
-      group: of the rows.
-      least: of the geometric mean of the ratios.
-      level: of the rows, which that of VNNI extends; None for any.
-      peers: which ones count; none for all.
+      group: name of the group.
+      least: the least geometric mean of the ratios.
+      level: CPU level of the rows, which the VNNI level extends; None for any.
+      peers: the peers that count; empty for all.
       floor: least ratio of every single row.
     """
 
@@ -37,7 +37,7 @@ class Goal:
 GOALS = (
     Goal("matmul", 1.0, "x86-64-v4", floor=0.85),
     Goal("matmul", 1.05, "x86-64-v3", ("torch",)),
-    # Of our own products in f32.
+    # Relative to our own products in f32.
     Goal("accumulator hopper", 1 / 4, "x86-64-v4"),
     Goal("accumulator ampere", 1 / 5, "x86-64-v4"),
     Goal("accumulator volta", 1 / 7, "x86-64-v4"),
@@ -68,12 +68,12 @@ GOALS = (
 )
 # Seconds at most, by contestant of the rows of the group "compile".
 COMPILE_LIMITS = {OURS: 30.0, "from cache": 1.0}
-# Figures of a row that are no peers.
+# Figures of a row that do not belong to peers.
 _NO_PEERS = {"ours whole", "ours with state", "torch with state", "arena", "capture", "from cache"}
 
 
 def ratio(row: Row, figure: str = "median", peers: Sequence[str] = ()) -> float | None:
-    """Time (or memory) of the best peer over ours: above 1 we are better. None without a peer."""
+    """Returns the best peer's time (or memory) divided by ours: above 1 we are better. None without a peer."""
     figures = row["figures"]
     others = [name for name in figures if name != OURS and name not in _NO_PEERS and (not peers or name in peers)]
     if not others or OURS not in figures:
@@ -88,7 +88,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal beside what was measured, at one level and number of threads."""
+    """A goal and the measured result, at one level and number of threads."""
 
     goal: Goal
     level: str
@@ -104,7 +104,7 @@ class Verdict:
 
 
 def verdicts(rows: Sequence[Row], figure: str = "median") -> list[Verdict]:
-    """Every goal for every level and number of threads that was measured."""
+    """Returns every goal for every measured level and number of threads."""
     found = []
     settings = {(row["level"], row["threads"]) for row in rows}
     for goal in GOALS:

@@ -49,7 +49,7 @@ _MARK = "result "
 
 
 def _train(script: str, steps: int, microbatches: int, method: str, ranks: Ranks | None) -> None:
-    """Trains once, and prints what there is to say about it."""
+    """Trains once, and prints the results."""
     given, compression = load_training(script), METHODS[method]
     options = given.options | {
         "microbatches": microbatches,
@@ -67,7 +67,7 @@ def _train(script: str, steps: int, microbatches: int, method: str, ranks: Ranks
 
 
 def _run(options: argparse.Namespace, size: int) -> dict[str, dict[str, object]]:
-    """What a number of ranks says of each method."""
+    """Returns the results of each method on `size` ranks."""
     arguments = [__file__, "--script", options.script, "--steps", str(options.steps), "--worker", str(size)]
     arguments += ["--microbatches", str(options.microbatches), "--methods", *options.methods]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)] if size > 1 else []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions with their gradients, and gradients that are given."""
+"""Functions with their gradients, and steps with given gradients."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,8 @@ Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 
 
 def with_gradient(function: Function) -> Function:
-    """(gradient of the result, *arguments) to the result and the gradients of all float arguments."""
+    """Returns a function of (gradient of the result, *arguments) that returns the result and the gradients of all
+    float arguments."""
 
     def both(gradient: torch.Tensor, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         with torch.enable_grad():
@@ -24,9 +25,9 @@ def with_gradient(function: Function) -> Function:
 
 
 class GivenGradient(torch.autograd.Function):
-    """A loss of zero whose gradient is what is given: a training step is the update alone.
+    """A loss of zero with a given gradient, so that a training step is only the update.
 
-    The package has its own, but is not on the machines of benchmarks/gpu.
+    The package has such a function, but machines that run benchmarks/gpu do not have the package.
     """
 
     @staticmethod

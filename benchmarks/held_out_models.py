@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models whose steps are predicted, and to which no prediction is fitted; beside those of training_models.py."""
+"""Models whose steps are predicted, and to which no prediction is fitted; the others are in training_models.py."""
 
 from typing import Any
 
@@ -52,8 +52,8 @@ def _rotated(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch
 
 
 class Llama(nn.Module):
-    """Letters and next letters, i64 [batch, length], to the loss: rotary positions, RMS norms, grouped queries and a
-    gated unit (Touvron et al. 2023)."""
+    """Maps letters and next letters, i64 [batch, length], to the loss: rotary positions, RMS norms, grouped queries
+    and a gated unit (Touvron et al. 2023)."""
 
     def __init__(self, layers: int, width: int, heads: int, shared: int, hidden: int, vocabulary: int, length: int):
         super().__init__()
@@ -81,7 +81,7 @@ def _double(channels: int, filters: int) -> nn.Sequential:
 
 
 class UNet(nn.Module):
-    """Images f32 [batch, 3, height, width] and classes of their pixels i64 [batch, height, width] to the loss
+    """Maps images f32 [batch, 3, height, width] and classes of their pixels i64 [batch, height, width] to the loss
     (Ronneberger et al. 2015, padded)."""
 
     def __init__(self, filters: int, depth: int, classes: int) -> None:
@@ -106,7 +106,7 @@ class UNet(nn.Module):
 
 
 class LSTM(nn.Module):
-    """Letters and next letters, i64 [batch, length], to the loss."""
+    """Maps letters and next letters, i64 [batch, length], to the loss."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()

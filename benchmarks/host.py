@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The machine, the versions and the commit that figures are of."""
+"""Describes the machine, the versions and the commit of measured figures."""
 
 import datetime
 import os
@@ -16,7 +16,7 @@ import torch
 
 
 def describe_host() -> dict[str, Any]:
-    """What a figure depends on beside the program."""
+    """Returns the facts that figures depend on in addition to the program."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -36,7 +36,7 @@ def describe_host() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """What is measured; "unknown" outside of a clone."""
+    """Returns the measured commit; "unknown" outside of a clone."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

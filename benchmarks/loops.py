@@ -24,14 +24,14 @@ from timing import Figure, interleaved
 from training_models import GPT
 
 TRAINER, RULE, TRACED = "Trainer", "compile_optimizer", "torch.compile of step"
-# Layers, heads, width, length, vocabulary; the batch.
+# Layers, heads, width, length, vocabulary; then the batch size.
 MODELS = {"GPT": ((4, 4, 256, 128, 8192), 8), "small GPT": ((3, 4, 128, 64, 256), 8)}
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.01),
     "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1),
 }
 CLOCKS = {"clock": time.perf_counter, "processor": time.process_time}
-# Steps after which the bits are compared.
+# The number of steps after which the bits are compared.
 COMPARED = 3
 
 

@@ -7,13 +7,13 @@ import torch
 from case import OURS, Case, Contestants, Setting
 from programs import compiled
 
-# rows, columns, inner
+# rows, columns, inner dimension
 _CUBES = [(size, size, size) for size in (512, 1024, 2048)]
 _GPT = [
     (2048, 1152, 384),  # queries, keys and values
-    (2048, 384, 384),  # projection of attention
-    (2048, 1536, 384),  # first of the perceptron
-    (2048, 384, 1536),  # second of the perceptron
+    (2048, 384, 384),  # projection of the attention
+    (2048, 1536, 384),  # first product of the perceptron
+    (2048, 384, 1536),  # second product of the perceptron
     (2048, 8192, 384),  # scores of the vocabulary
 ]
 _RESNET = [
@@ -28,7 +28,7 @@ def _build(m: int, n: int, k: int, layout: str, setting: Setting) -> Contestants
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(m, k, generator=generator)
     b = torch.randn(k, n, generator=generator)
-    # N lies as it is multiplied, T lies transposed.
+    # N operands are stored as multiplied, T operands are stored transposed.
     left = a.t().contiguous() if layout[0] == "T" else a
     right = b.t().contiguous() if layout[1] == "T" else b
 
@@ -38,7 +38,7 @@ def _build(m: int, n: int, k: int, layout: str, setting: Setting) -> Contestants
     out = torch.empty(m, n)
     left_view = left.t() if layout[0] == "T" else left
     right_view = right.t() if layout[1] == "T" else right
-    # oneDNN gets its operands in the layout that it likes best, made before the clock starts.
+    # oneDNN gets its operands in its preferred layout, converted before the clock starts.
     blocked, weight = a.to_mkldnn(), b.t().contiguous().to_mkldnn()
     return {
         OURS: compiled(f"matmul {m}x{n}x{k} {layout}", product, (left, right), setting),
@@ -48,7 +48,7 @@ def _build(m: int, n: int, k: int, layout: str, setting: Setting) -> Contestants
 
 
 def cases() -> list[Case]:
-    """All shapes in the three layouts that forward and backward need."""
+    """Returns all shapes in the three layouts that forward and backward need."""
     return [
         Case(
             f"matmul {m if m == n == k else f'{m}x{n}x{k}'} {layout}",

@@ -35,7 +35,7 @@ cross_entropy = torch.nn.functional.cross_entropy
 
 
 def _processor_seconds() -> float:
-    """Of this process and the child processes that have ended."""
+    """Returns the processor seconds of this process and the child processes that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -110,7 +110,7 @@ def main() -> None:
         if not any(text in name for text in options.filter):
             continue
         for kind, measure in (("training step", _training), ("inference", _inference)):
-            # A cache of its own, so that what is compiled twice counts once.
+            # A separate cache, so that code that is compiled twice counts once.
             with tempfile.TemporaryDirectory() as cache:
                 os.environ["REPRO_MLIR_CACHE"] = cache
                 print(_row(name, kind, *measure(CASES[name], options.seconds)), flush=True)

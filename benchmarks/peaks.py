@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the machine can do at most: multiply-adds per second and bytes per second, measured."""
+"""Measures the machine's limits: multiply-adds per second and bytes per second."""
 
 from functools import partial
 
@@ -14,15 +14,15 @@ from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.program.canonical import to_bytes
 from timing import interleaved
 
-# Chains of dependent multiply-adds: as many as hide their latency and as the registers of a level can hold (a chain
-# takes two registers where a vector of 16 elements does), so that the best of several numbers counts.
+# Chains of dependent multiply-adds: enough to hide their latency, but few enough for the registers of a level (a chain
+# takes two registers where a vector of 16 elements does). The best of several numbers counts.
 _CHAINS, _LENGTH, _ELEMENTS = (4, 6, 8, 12), 100, 1 << 17
 _PRODUCT = 512
 _STREAM_ELEMENTS = 1 << 24
 
 
 def _fma_program(chains: int) -> str:
-    """An element-wise program of independent chains x = fma(x, a, b)."""
+    """Returns an element-wise program of independent chains x = fma(x, a, b)."""
     shape = f"tensor<{_ELEMENTS}xf32>"
     body = [f"%c{i} = arith.constant {1 + i / 16:e} : f32" for i in range(chains)]
     body += [f"%x{i}_0 = arith.addf %x, %c{i} : f32" for i in range(chains)]
@@ -49,8 +49,8 @@ func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}
 
 
 def fma_peak(setting: Setting, seconds: float = 0.2) -> float:
-    """FLOP/s of float32 multiply-adds, by programs of ours at this level: from registers, or a product of matrices in
-    the cache where that does more."""
+    """Returns FLOP/s of float32 multiply-adds of our programs at this level: from registers, or of a matrix product
+    in the cache if that is faster."""
     inputs = [np.zeros(_ELEMENTS, np.float32)]
     runs = {}
     for chains in _CHAINS:
@@ -66,9 +66,9 @@ def fma_peak(setting: Setting, seconds: float = 0.2) -> float:
 
 
 def stream_bandwidth(seconds: float = 0.3) -> float:
-    """Bytes per second that torch moves at most: copy, scale or triad of arrays that no cache holds.
+    """Returns the most bytes per second that torch moves: copy, scale or triad of arrays larger than any cache.
 
-    Counted are the bytes that are read and written, without what a cache reads before it is written to.
+    Counts bytes that are read and written, without the bytes that a cache reads before a write.
     """
     a, b, c = (torch.zeros(_STREAM_ELEMENTS) for _ in range(3))
     size = 4 * _STREAM_ELEMENTS

@@ -49,7 +49,7 @@ def _programs() -> dict[str, Callable[[], Training]]:
 
 
 def _least(before: Ledger | None, now: Ledger) -> Ledger:
-    """The least time of each launch of both."""
+    """Returns the least time of each launch in both ledgers."""
     if before is None:
         return now
     pairs = zip(before.entries, now.entries, strict=True)
@@ -58,7 +58,7 @@ def _least(before: Ledger | None, now: Ledger) -> Ledger:
 
 
 def _row(name: str, program: Program, machine: CpuMachine, threads: int, measured: Ledger) -> dict[str, Any]:
-    """What is predicted beside what was measured."""
+    """Returns the predicted and the measured figures."""
     prediction = predict(read_code(program, machine), machine, threads)
     pairs = list(zip(prediction.launches, measured.entries, strict=True))
     ledger = replace(measured, entries=tuple(replace(each, predicted=launch) for launch, each in pairs))
@@ -86,7 +86,7 @@ def _row(name: str, program: Program, machine: CpuMachine, threads: int, measure
 
 
 def _text(report: dict[str, Any]) -> str:
-    """JSON with a line for each row, and four digits of each number."""
+    """Returns JSON with a line for each row, and four digits of each number."""
     rows = ",\n".join(json.dumps(_rounded(row)) for row in report["rows"])
     parts = [f"{json.dumps(name)}: {json.dumps(_rounded(each))}" for name, each in report.items() if name != "rows"]
     return "{" + ",\n".join([*parts, f'"rows": [\n{rows}\n]']) + "}\n"
@@ -99,7 +99,7 @@ def _rounded(value: Any) -> Any:
 
 
 def main() -> int:
-    """0 if every step was measured."""
+    """Returns 0 if every step was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write everything to a file")
     parser.add_argument("--filter", action="append", default=[], metavar="TEXT", help="only names that contain TEXT")
@@ -110,7 +110,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: expected 1 or more")
-    # Here, as it tells how busy the machine is.
+    # Recorded here because the facts include the machine's load before the measurement.
     report: dict[str, Any] = {"machine": describe_host(), "rounds": options.rounds, "seconds": options.seconds}
     native = cpu.native_level()
     levels = options.level or list(dict.fromkeys([native, "x86-64-v3"]))

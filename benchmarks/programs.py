@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch functions as compiled programs that are called with as little around them as torch's own operators."""
+"""Compiles PyTorch functions into programs that are called with no more overhead than torch's own operators."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ class _Module(torch.nn.Module):
         return self._function(*arguments)
 
 
-# Of this process, by name: numbers of threads share what was captured.
+# The programs of this process, by name: settings with other thread counts share the captured program.
 _programs: dict[str, repro_mlir.Program] = {}
 
 
@@ -34,15 +34,15 @@ def compiled(
     setting: Setting,
     attention_block: int | None = None,
 ) -> Callable[[], object]:
-    """A call of `function` as we compile it, on these arguments, into outputs that stay.
+    """Returns a call of our compiled `function` on these arguments, into fixed outputs.
 
     Args:
-      name: of this function on arguments of these shapes.
-      function: on tensors; may take gradients.
-      arguments: contiguous; the example that is captured.
+      name: name of this function on arguments of these shapes.
+      function: a function of tensors, which may compute gradients.
+      arguments: contiguous example inputs, which are captured.
       attention_block: for `repro_mlir.capture`.
     Raises:
-      ValueError: the result is not what PyTorch computes, to float32 accuracy.
+      ValueError: the result differs from PyTorch's beyond float32 accuracy.
     """
     if name not in _programs:
         _programs[name] = repro_mlir.capture(_Module(function), tuple(arguments), attention_block=attention_block)
@@ -57,14 +57,14 @@ def compiled(
 
 
 def timed(program: repro_mlir.Program, inputs: Sequence[np.ndarray], setting: Setting) -> Callable[[], object]:
-    """A call of a program without state on these arrays, bf16 as its bits, into outputs that stay."""
+    """Returns a call of a stateless program on these arrays (bf16 as its bits), into fixed outputs."""
     executable = CpuBackend(cached_compile(program.data, setting.level), setting.threads)
     outputs = [kind.empty() for kind in executable.outputs]
     return lambda: executable.run([], inputs, outputs)
 
 
 def check_close(ours: np.ndarray, theirs: torch.Tensor) -> None:
-    """Raises ValueError if they differ by more than rounding: then the times would mean nothing."""
+    """Raises ValueError if the results differ by more than rounding, which would make the times meaningless."""
     wanted = theirs.detach().double().numpy()
     difference = float(np.linalg.norm(ours.astype(np.float64) - wanted))
     scale = float(np.linalg.norm(wanted))

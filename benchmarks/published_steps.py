@@ -70,7 +70,7 @@ TAIL = """\
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the file and its prediction, in the unit of the row; `by_file` by the settings of the machine's file."""
+    """A row of the file and its prediction, in the row's unit; `by_file` uses the settings of the machine's file."""
 
     row: dict[str, Any]
     predicted: float
@@ -78,22 +78,22 @@ class Result:
 
     @property
     def error(self) -> float:
-        """The part by which the prediction is too large."""
+        """The relative error by which the prediction is too large."""
         return self.predicted / float(self.row["published"]) - 1
 
     @property
     def error_by_file(self) -> float:
-        """The same of `by_file`."""
+        """The relative error of `by_file`."""
         return self.by_file / float(self.row["published"]) - 1
 
 
 def is_setting(name: str) -> bool:
-    """Whether a number is no number of a data sheet, but what a machine's software reaches."""
+    """Returns whether a number describes what a machine's software reaches instead of coming from a data sheet."""
     return name.endswith("_efficiency") or name == "launch_seconds"
 
 
 def machines(row: dict[str, Any]) -> tuple[Accelerator, Accelerator]:
-    """A row's machine, and the same with the settings of the machine's file."""
+    """Returns a row's machine, and the same machine with the settings of its file."""
     machine, changes = read_machine(row["machine"]), row.get("set", {})
     assert isinstance(machine, Accelerator)
     without = {name: value for name, value in changes.items() if not is_setting(name)}
@@ -101,7 +101,7 @@ def machines(row: dict[str, Any]) -> tuple[Accelerator, Accelerator]:
 
 
 def predict(row: dict[str, Any], machine: Accelerator) -> float:
-    """The figure of a row."""
+    """Returns the predicted figure of a row."""
     if row["kind"] == "product":
         m, n, k = row["product"]
         moved = 2 * (m * k + k * n + m * n)
@@ -118,29 +118,29 @@ def predict(row: dict[str, Any], machine: Accelerator) -> float:
 
 
 def results() -> list[Result]:
-    """All rows in the order of the file."""
+    """Returns all rows in the order of the file."""
     rows = json.loads((FOLDER / "published_steps.json").read_text())
     return [Result(row, *(predict(row, machine) for machine in machines(row))) for row in rows]
 
 
 def mean_error(found: Iterable[Result]) -> float:
-    """The mean of the errors' sizes."""
+    """Returns the mean absolute error."""
     return mean(each.error for each in found)
 
 
 def mean(errors: Iterable[float]) -> float:
-    """Of their sizes."""
+    """Returns the mean of the absolute values."""
     sizes = [abs(each) for each in errors]
     return sum(sizes) / len(sizes)
 
 
 def seen(found: list[Result]) -> list[Result]:
-    """Training steps of what the prediction knows: dense ones with good kernels and a configuration."""
+    """Returns the training steps that the prediction covers: dense ones with good kernels and a configuration."""
     return [each for each in found if each.row["kind"] == "training" and "blind" not in each.row]
 
 
 def page(found: list[Result]) -> str:
-    """docs/roofline-published.md."""
+    """Returns the text of docs/roofline-published.md."""
     groups = list(dict.fromkeys(each.row["group"] for each in found))
     lines = ["| figures | rows | mean error | file's settings | hold-outs | their mean error |"]
     lines.append("| --- | --- | --- | --- | --- | --- |")
@@ -164,7 +164,7 @@ def page(found: list[Result]) -> str:
 
 
 def held_out(found: list[Result]) -> list[Result]:
-    """Rows that were added after all settings and assumptions had been made."""
+    """Returns the rows that were added after all settings and assumptions had been fixed."""
     return [each for each in found if each.row.get("held_out")]
 
 

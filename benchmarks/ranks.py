@@ -31,17 +31,17 @@ from training_models import GPT
 
 SIZE = 2
 RANKS, SHARDED, PROCESS, DDP = "ranks", "sharded ranks", "one process", "DDP"
-# The last one is the step of goals.py, without blocks of attention.
+# The last model is the step of goals.py, without blocks of attention.
 MODELS = {**loops.MODELS, "large GPT": ((6, 6, 384, 256, 8192), 8)}
 _ALL = RANKS, SHARDED, PROCESS, DDP
 _PAIRS = [(key, other) for key in (RANKS, SHARDED) for other in (PROCESS, DDP)]
-# A turn takes this long, at least one step; calls before it are not timed.
+# A turn takes this long, or at least one step; the calls before it are not timed.
 _TURN_SECONDS = 0.3
 _SETTLE_SECONDS = 0.05
 
 
 def _contestants(name: str, count: int) -> dict[str, tuple[Callable[[], float], Sequence[int]]]:
-    """What is called, and the ranks that take part."""
+    """Returns the function and the participating ranks of each contestant."""
     sizes, rows = MODELS[name]
     *_, length, vocabulary = sizes
     letters = torch.randint(vocabulary, (rows, length + 1), generator=torch.Generator().manual_seed(0))
@@ -93,7 +93,7 @@ def _backward(replica: torch.nn.Module, piece: Sequence[torch.Tensor], count: in
 
 
 def _turn(function: Callable[[], object], taking_part: bool, calls: int) -> tuple[float, float]:
-    """Seconds of a call by the clock, and of the processor on both ranks together."""
+    """Returns the seconds per call by the clock, and of the processors of both ranks together."""
     dist.barrier()
     if taking_part:
         function()
@@ -111,7 +111,7 @@ def _turn(function: Callable[[], object], taking_part: bool, calls: int) -> tupl
 
 
 def _calls(function: Callable[[], object], taking_part: bool) -> int:
-    """How many calls a turn has, the same on all ranks."""
+    """Returns the number of calls per turn, equal on all ranks."""
     start = time.perf_counter()
     if taking_part:
         function()

@@ -58,7 +58,7 @@ def _rate(row: Row) -> str:
 
 
 def best_peaks(peaks: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, float]]:
-    """The greatest GFLOP/s and GB/s by level and number of threads."""
+    """Returns the greatest GFLOP/s and GB/s by level and number of threads."""
     best: dict[tuple[str, int], dict[str, float]] = {}
     for peak in peaks:
         found = best.setdefault((peak["level"], peak["threads"]), {"GFLOP/s": 0.0, "GB/s": 0.0})
@@ -68,7 +68,7 @@ def best_peaks(peaks: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, f
 
 
 def add_percentages(report: dict[str, Any]) -> None:
-    """Sets what part of the peak each row reaches."""
+    """Sets the share of the peak that each row reaches."""
     peaks = best_peaks(report["peaks"])
     for row in report["rows"]:
         for unit, peak in peaks.get((row["level"], row["threads"]), {}).items():
@@ -77,7 +77,7 @@ def add_percentages(report: dict[str, Any]) -> None:
 
 
 def line(row: Row) -> str:
-    """One row for a terminal."""
+    """Returns one row for a terminal."""
     value = ratio(row)
     parts = [f"{row['name']:<44} {row['level']} {row['threads']}T"]
     parts.append(f"{value:5.2f}x" if value is not None else " " * 6)
@@ -86,7 +86,7 @@ def line(row: Row) -> str:
 
 
 def summary(rows: list[Row]) -> str:
-    """The goals and what was reached, for a terminal."""
+    """Returns the goals and the reached figures, for a terminal."""
     return "\n".join(
         f"{'met   ' if v.met else 'MISSED'} {v.goal.group:<16} {v.level} {v.threads}T  mean {v.mean:.2f} of "
         f"{v.goal.least:.2f} over {v.rows} rows; least {v.least:.2f} ({v.worst})"
@@ -95,7 +95,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def markdown(report: Mapping[str, Any], file: str) -> str:
-    """A page of docs/performance."""
+    """Returns a page of docs/performance."""
     rows: list[Row] = report["rows"]
     commands = " and ".join(f"`{command}`" for command in report["machine"]["commands"])
     parts = [_INTRODUCTION.format(file=file, **report["machine"] | {"commands": commands})]

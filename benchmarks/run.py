@@ -25,7 +25,7 @@ from report import add_percentages, line, summary
 from repro_mlir.base.progress import Progress
 from repro_mlir.compilation import cpu
 
-# What holds PyTorch, oneDNN and MKL to a level; nothing for the best one.
+# Environment variables that limit PyTorch, oneDNN and MKL to a level; empty for the best one.
 _LIMITS = {
     "x86-64-v3": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
     "x86-64-v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
@@ -39,7 +39,7 @@ def _default_levels() -> list[str]:
 
 
 def main() -> int:
-    """0 if every row was measured."""
+    """Returns 0 if every row was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", help="write everything to a file")
     parser.add_argument("--filter", action="append", default=[], metavar="TEXT", help="only names that contain TEXT")
@@ -86,13 +86,13 @@ def main() -> int:
 
 
 def _write(report: dict[str, Any], path: Path) -> None:
-    """After each row, so that a run that is interrupted leaves what it has measured."""
+    """Writes the report after each row, so that an interrupted run keeps its measurements."""
     report["machine"]["load_after"] = round(os.getloadavg()[0], 2)
     path.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def _take(message: dict[str, Any], report: dict[str, Any], progress: Progress) -> None:
-    """Adds what a worker printed to the report, and shows it."""
+    """Adds a worker's message to the report, and shows it."""
     if "peak" in message:
         peak = message["peak"]
         report["peaks"].append(peak)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Times of several functions, interleaved: a machine that slows down slows them all."""
+"""Times several functions in turns, so that a machine that slows down slows all of them."""
 
 import itertools
 import statistics
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from case import Contestants
 
-# A shorter sample is lost in the clock.
+# Shorter samples are below the resolution of the clock.
 _SAMPLE_SECONDS = 2e-4
-# In one turn a function is called for this long, at least once.
+# In one turn a function is called for this long, or at least once.
 _TURN_SECONDS = 0.02
-# Threads of another runtime may spin this long after their last loop (libgomp: 300,000 pauses, each up to 140 cycles):
-# nothing is timed meanwhile.
+# Threads of another runtime may spin this long after their last loop (libgomp: 300,000 pauses of up to 140 cycles
+# each), so nothing is timed until they stop.
 _SETTLE_SECONDS = 0.03
 _LEAST_ROUNDS = 4
 
@@ -37,15 +37,15 @@ class Figure:
 def interleaved(
     contestants: Contestants, seconds: float, clock: Callable[[], float] = time.perf_counter
 ) -> Mapping[str, Figure]:
-    """The seconds of a call of each.
+    """Returns the seconds per call of each contestant.
 
-    Rounds go through all contestants, each time beginning with another one. A turn begins with calls that are not
-    timed: they bring the data back into the caches and wait until the threads of the contestant before are asleep.
+    Rounds go through all contestants, each starting with a different one. A turn starts with untimed calls, which bring
+    the data back into the caches and wait until the previous contestant's threads are asleep.
 
     Args:
       contestants: functions without arguments.
-      seconds: time to spend on each of them; four rounds are made in any case.
-      clock: what a sample is the difference of, such as time.process_time on a machine that does other work, too.
+      seconds: time to spend on each of them; at least four rounds are made.
+      clock: the clock of a sample, such as time.process_time on a machine that also does other work.
     """
     calls = {}
     for name, function in contestants.items():

@@ -13,7 +13,7 @@ from training_models import STEPS, Step, eager
 def make_trainer(
     step: Step, setting: Setting, precision: Recipe | None = None
 ) -> tuple[repro_mlir.Trainer, tuple[torch.Tensor, ...]]:
-    """Ours of a step's new model, and the batch."""
+    """Returns our trainer of a step's new model, and the batch."""
     model, optimizer, batch = step.make()
     trainer = repro_mlir.Trainer(
         model,
@@ -43,7 +43,7 @@ def _build(step: Step, setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """One row per model."""
+    """Returns one case per model."""
     return [
         Case(
             f"step {step.name}",

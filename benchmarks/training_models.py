@@ -35,7 +35,7 @@ class _Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Letters and next letters, i64 [batch, length], to the loss; embeddings are tied."""
+    """Maps letters and next letters, i64 [batch, length], to the loss; embeddings are tied."""
 
     def __init__(self, layers: int, heads: int, width: int, length: int, vocabulary: int) -> None:
         super().__init__()
@@ -73,7 +73,8 @@ class _Residual(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """Images f32 [batch, 3, 32, 32] and classes i64 [batch] to the loss (He et al. 2015, 3x3 stem for small images)."""
+    """Maps images f32 [batch, 3, 32, 32] and classes i64 [batch] to the loss (He et al. 2015, 3x3 stem for small
+    images)."""
 
     def __init__(self, classes: int = 10) -> None:
         super().__init__()
@@ -92,7 +93,7 @@ class ResNet18(nn.Module):
 
 
 class MLP(nn.Module):
-    """Images f32 [batch, 784] and classes i64 [batch] to the loss."""
+    """Maps images f32 [batch, 784] and classes i64 [batch] to the loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,10 +110,10 @@ class Step:
     """A training step: fresh model and optimizer, and a batch.
 
     Attributes:
-      name, shape: for the reader.
-      make: a new model, an optimizer for it and a batch, always the same ones.
-      flops: of the products of matrices in one step, forward and backward.
-      attention_block: (K5) what ours is captured with.
+      name, shape: descriptions for the reader.
+      make: returns a new model, an optimizer for it and a batch, always with equal values.
+      flops: operations of the matrix products in one step, forward and backward.
+      attention_block: (K5) the block size with which our step is captured.
     """
 
     name: str
@@ -137,7 +138,7 @@ def _gpt(batch: int, length: int, vocabulary: int, **sizes: int) -> Callable[[],
 
 
 def _gpt_flops(batch: int, length: int, vocabulary: int, layers: int, heads: int, width: int) -> float:
-    """Forward 2 per weight and position, and attention; backward twice that."""
+    """Returns the operations of a step: forward 2 per weight and position, plus attention; backward twice that."""
     positions = batch * length
     weights = layers * 12 * width * width + width * vocabulary
     attention = layers * 2 * 2 * length * width
@@ -169,7 +170,7 @@ STEPS = {
             _gpt_flops(**_SMALL),
             attention_block=64,
         ),
-        # 0.56 GFLOP of multiply-adds per image forward (3x3 stem, 32x32 images).
+        # One image takes 0.56 GFLOP of multiply-adds forward (3x3 stem, 32x32 images).
         Step("ResNet-18", "64 x 3 x 32 x 32, SGD with momentum", _resnet, 3.0 * 2 * 0.5554e9 * 64),
         Step("MLP", "784-1024-1024-10, 256, AdamW", _mlp, 3.0 * 2 * 256 * (784 * 1024 + 1024 * 1024 + 10240)),
     )
@@ -177,7 +178,7 @@ STEPS = {
 
 
 def eager(model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, ...]) -> Callable[[], float]:
-    """One training step by PyTorch; gives the loss."""
+    """Returns a function that runs one training step in PyTorch and returns the loss."""
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)

@@ -30,7 +30,7 @@ from timing import Figure, interleaved
 
 
 def all_cases() -> list[Case | SampledCase]:
-    """Every case in the order in which it runs."""
+    """Returns every case in the order in which it runs."""
     timed = (
         matmul_cases,
         accumulator_cases,
@@ -45,7 +45,7 @@ def all_cases() -> list[Case | SampledCase]:
 
 
 def selected(filters: list[str]) -> list[Case | SampledCase]:
-    """The cases whose name contains one of the filters; all without filters."""
+    """Returns the cases whose name contains one of the filters; all without filters."""
     return [case for case in all_cases() if not filters or any(text in case.name for text in filters)]
 
 
@@ -62,7 +62,7 @@ def _row(case: Case | SampledCase, setting: Setting, unit: str, figures: Mapping
 
 
 def _working(contestants: Contestants, fail: Callable[[str], None]) -> Contestants:
-    """Those that can be called; `fail` is told of a peer that cannot, and ours raises."""
+    """Returns the contestants that can be called; calls `fail` for a failing peer and raises if ours fails."""
     working = {}
     for name, function in contestants.items():
         try:
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--sampled", action="store_true", help="with the cases of fresh processes")
     options = parser.parse_args()
     numbers = [int(number) for number in options.threads.split(",")]
-    # Lines for run.py go here; whatever else is printed must not come between them.
+    # stdout is reserved for lines to run.py; other output goes to stderr.
     lines, sys.stdout = sys.stdout, sys.stderr
 
     def emit(kind: str, value: Mapping[str, Any]) -> None:
@@ -132,7 +132,7 @@ def main() -> None:
                 traceback.print_exc()
                 fail(str(error))
             torch.compiler.reset()
-        # Again, as the machine may have been busy the first time.
+        # Measure the peaks again, as the machine may have been busy the first time.
         if timed:
             emit("peak", _peaks(setting))
 

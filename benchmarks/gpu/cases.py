@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What is timed on a GPU: PyTorch functions and training steps, which we compile and PyTorch runs eagerly.
+"""Functions and training steps that are timed on a GPU, compiled by us and run eagerly by PyTorch.
 
-Needs PyTorch and NumPy alone: the machine that measures has nothing of ours but the prepared directory.
+Needs only PyTorch and NumPy: the measuring machine has only the prepared directory of ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from training_models import GPT, ResNet18
 
 @dataclass(frozen=True)
 class Argument:
-    """An input: uniform in [-0.5, 0.5), or whole numbers below `bound`."""
+    """An input: uniform in [-0.5, 0.5), or integers below `bound`."""
 
     shape: tuple[int, ...]
     bound: int | None = None
@@ -35,12 +35,12 @@ class Call:
     """A function of tensors.
 
     Attributes:
-      name: unique.
+      name: unique name.
       group: rows that are judged together.
-      function: what is computed.
+      function: the timed function.
       arguments: its inputs.
-      flops, bytes: of one call at the least; that which limits is given.
-      digits: of exact contractions (K4); 0: ordinary ones.
+      flops, bytes: least operations or bytes of one call; only the limiting one is set.
+      digits: digits of exact contractions (K4); 0: ordinary ones.
       blocks: the format of contractions in blocks (Q4), of benchmarks/block_cases.py; empty: none.
     """
 
@@ -56,14 +56,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Training:
-    """A training step: the model gives the loss of a batch.
+    """A training step: the model returns the loss of a batch.
 
     Attributes:
-      name: unique.
-      model: a new model.
-      optimizer: a new optimizer of its parameters.
+      name: unique name.
+      model: returns a new model.
+      optimizer: returns a new optimizer of its parameters.
       arguments: the batch.
-      flops: of the products of matrices in one step.
+      flops: operations of the matrix products in one step.
       check: whether the results are compared with the CPU's.
     """
 
@@ -76,7 +76,7 @@ class Training:
 
 
 class Module(nn.Module):
-    """A function as a module, to be captured."""
+    """A function as a module that can be captured."""
 
     def __init__(self, function: Function) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ def _products(sizes: tuple[int, ...]) -> list[Call]:
     shapes = [(size, size, size) for size in sizes]
     largest = min(max(sizes), 4096)
     if max(sizes) >= 4096:
-        # GPT-2 124M at 4096 positions: queries, keys and values; the perceptron; and skinny ones.
+        # GPT-2 124M at 4096 positions: queries, keys and values; the perceptron; and narrow products.
         shapes += [(4096, 2304, 768), (4096, 3072, 768), (4096, 768, 3072), (768, 768, 8192), (16, 4096, 4096)]
     exact = [
         Call(
@@ -122,7 +122,7 @@ def _products(sizes: tuple[int, ...]) -> list[Call]:
             flops=2.0 * size**3,
             blocks=blocks,
         )
-        # Those of f8 have a thread for each result.
+        # Contractions of f8 compute one result per thread.
         for blocks, size in [("mxfp8", min(largest, 1024)), *((name, largest) for name in _BYTE_BLOCKS)]
     ]
     return [*exact, *in_blocks] + [
@@ -206,7 +206,7 @@ def _rows(rows: int, columns: int) -> list[Call]:
 
 
 def calls(tiny: bool) -> list[Call]:
-    """All functions; with `tiny` few and small, for a run without a GPU."""
+    """Returns all functions; with `tiny` a few small ones, for a run without a GPU."""
     if tiny:
         return [*_products((32,)), *_convolutions(1, ((3, 8, 4, 3, 1),)), *_rows(4, 40)]
     return [
@@ -221,7 +221,7 @@ def calls(tiny: bool) -> list[Call]:
 
 
 class _Update(nn.Module):
-    """One matrix of parameters, whose gradient is the input."""
+    """One parameter matrix, whose gradient is the input."""
 
     def __init__(self, rows: int, columns: int) -> None:
         super().__init__()
@@ -264,7 +264,7 @@ class _Gpt:
 
 
 def trainings(tiny: bool) -> list[Training]:
-    """All training steps; with `tiny` few and small."""
+    """Returns all training steps; with `tiny` a few small ones."""
     if tiny:
         rows = Argument((4, 40))
         return [
@@ -277,6 +277,6 @@ def trainings(tiny: bool) -> list[Training]:
         Training("AdamW 10M", lambda: _Update(10000, 1000), _adamw, (size,), 0),
         _Gpt().training("GPT-2 124M 1x1024", 1, True),
         _Gpt().training("GPT-2 124M 4x1024", 4, False),
-        # 0.56 GFLOP of multiply-adds per image forward (3x3 stem, 32x32 images).
+        # One image takes 0.56 GFLOP of multiply-adds forward (3x3 stem, 32x32 images).
         Training("ResNet-18 128", ResNet18, _sgd, images, 3.0 * 2 * 0.5554e9 * 128),
     ]

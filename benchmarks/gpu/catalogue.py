@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The programs of the tests, compiled for a GPU, with what the reference interpreter gives.
+"""The programs of the tests, compiled for a GPU, with the results of the reference interpreter.
 
-One file holds them: of each program the machine code, or the PTX of one in `_PTX_SHARE`, its plan, constants, inputs
-and results as bits; or that its step fails (E1).
+One file contains for each program the machine code (or PTX for one of `_PTX_SHARE` programs), its plan, constants,
+inputs and results as bits; or that its step fails (E1).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TESTS = Path(__file__).resolve().parents[2] / "test"
 _PTX_SHARE = 16
 _SEED = 22
 _RANDOM_PROGRAMS = 1000
-# Of a program's data: what is carried to a GPU is limited.
+# Limit of a program's data, because the transfer to a GPU machine is limited.
 _MOST_BYTES = 4 << 20
 
 
@@ -40,10 +40,10 @@ class Expectation:
     """A program with its inputs and results.
 
     Attributes:
-      name: unique.
-      code: of the program.
-      states, inputs: as bits.
-      results: new states and outputs as bits, or None where the step fails.
+      name: unique name.
+      code: the program's code.
+      states, inputs: arrays of bits.
+      results: new states and outputs as bits, or None if the step fails.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Expectation:
 
 
 def _cases(tiny: bool) -> list[Case]:
-    """All programs, in an order that leaves a sample of each kind in any beginning."""
+    """Returns all programs, shuffled so that any prefix is a sample of every kind."""
     from support import accumulated, block_programs, catalogue, random_programs
 
     if tiny:
@@ -74,7 +74,7 @@ def _cases(tiny: bool) -> list[Case]:
 
 
 def _prepare(case: Case, architecture: str, with_ptx: bool) -> tuple[str, dict[str, bytes]]:
-    """Compiles a program and runs it on the reference interpreter; gives the files' contents by suffix."""
+    """Compiles a program and runs it on the reference interpreter; returns the files' contents by suffix."""
     from repro_mlir.base.errors import StepFailed
     from repro_mlir.base.numerics.formats import canonical, to_bits
     from repro_mlir.compilation import gpu
@@ -107,7 +107,7 @@ def _prepare(case: Case, architecture: str, with_ptx: bool) -> tuple[str, dict[s
 
 
 def save_catalogue(path: Path, architecture: str, tiny: bool, jobs: int) -> None:
-    """Writes the file, with a program after the other."""
+    """Writes the file, one program after another."""
     sys.path.insert(0, str(_TESTS))
     cases = _cases(tiny)
     with ProcessPoolExecutor(jobs) as pool, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -130,7 +130,7 @@ def save_catalogue(path: Path, architecture: str, tiny: bool, jobs: int) -> None
 
 
 def load_catalogue(path: Path) -> Iterator[Expectation]:
-    """What `save_catalogue` wrote."""
+    """Reads what `save_catalogue` has written."""
     with zipfile.ZipFile(path) as archive:
         members = set(archive.namelist())
         architecture = archive.read("architecture").decode()

@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Each operation on many bit patterns: PTX that gives checksums, and C that says what they must be.
+"""Tests each operation on many bit patterns: PTX computes checksums, and C computes the expected ones.
 
-Pattern number i (u32) has operands that are functions of i alone: `mix` of Hash Prospector's lowbias32 gives 32 bits
-per word, of which the kind of i makes any bits, numbers close to each other, subnormals, values with few bits set, and
-so on. A checksum is a sum of mixed results modulo 2^64, which no order can change; thread t takes the patterns i with i
-modulo the number of threads equal to t, and gives one sum.
+Pattern number i (u32) determines its operands: `mix` of Hash Prospector's lowbias32 gives 32 bits per word, which
+the pattern's kind (from i) turns into any bits, close numbers, subnormals, values with few bits set, and so on. A
+checksum is a sum of mixed results modulo 2^64, which does not depend on the order; thread t processes the patterns i
+with i modulo the number of threads equal to t, and returns one sum.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _c_function(number: int, operation: Operation) -> str:
 
 
 def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> dict[str, np.ndarray]:
-    """What each thread's sum must be, u64 [threads], by C that the system's compiler builds.
+    """Returns the expected sum of each thread, u64 [threads], computed by C that the system's compiler builds.
 
     Raises:
       RuntimeError: there is no C compiler, or it fails.
@@ -178,19 +178,19 @@ def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> 
 
 
 def kernel_name(operation: Operation) -> str:
-    """The entry point of an operation's kernel."""
+    """Returns the entry point of an operation's kernel."""
     return "op_" + re.sub(r"\W", "_", operation.name)
 
 
 def ptx_module(operations: Sequence[Operation], threads: int, steps: int, architecture: int) -> str:
-    """A module with a kernel for each operation: (u64 sums[threads], error word)."""
+    """Returns a module with a kernel for each operation: (u64 sums[threads], error word)."""
     version = "6.4" if architecture < 80 else "7.8"
     head = f".version {version}\n.target sm_{architecture}\n.address_size 64\n"
     return head + "".join(_ptx_kernel(operation, threads, steps) for operation in operations)
 
 
 def _mix(x: str) -> list[str]:
-    """%h0 is free."""
+    """Returns code that mixes the register `x` and overwrites %h0."""
     lines = []
     for shift, factor in ((16, "0x7feb352d"), (15, "0x846ca68b"), (16, None)):
         lines += [f"shr.u32 %h0, {x}, {shift};", f"xor.b32 {x}, {x}, %h0;"]
@@ -208,7 +208,7 @@ def _choose(to: str, kind: int, value: str) -> str:
 
 
 def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[str]:
-    """%h1 = `source` with another exponent field."""
+    """Returns code that sets %h1 to `source` with another exponent field."""
     return [
         f"shr.u32 %h1, {source}, {bits};",
         f"and.b32 %h1, %h1, {mask};",
@@ -220,7 +220,7 @@ def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[s
 
 
 def _operand(t: str, j: int) -> list[str]:
-    """The register %{t}_{j} from %i; the kind is in %k4 to %k7."""
+    """Returns code that sets the register %{t}_{j} from %i; %k4 to %k7 select the kind."""
     lines = _word("%x", j)
     if t == "b16":
         return [*lines, f"cvt.u16.u32 %b16_{j}, %x;"]
@@ -250,7 +250,7 @@ def _operand(t: str, j: int) -> list[str]:
 
 
 def _result(t: str) -> list[str]:
-    """%x and %l are the low and high half of the bits of %{t}_9, NaN canonical."""
+    """Returns code that sets %x and %l to the low and high half of the bits of %{t}_9, with NaN canonical."""
     if t == "f32":
         lines = ["mov.b32 %x, %f32_9;", "setp.nan.f32 %p, %f32_9, %f32_9;"]
         return [*lines, "selp.b32 %x, 0x7fc00000, %x, %p;", "mov.u32 %l, 0;"]
@@ -272,7 +272,7 @@ def _ptx_kernel(operation: Operation, threads: int, steps: int) -> str:
         body += _operand(t, j)
     body += [operation.ptx.format(d=f"%{operation.result}_9", p="%p", q="%q", **registers)]
     if operation.name.startswith("cvt.rn.") and operation.result == "b16":
-        # Both 16-bit formats: a NaN is told by its bits, and the canonical ones are 0x7e00 and 0x7fc0.
+        # Both 16-bit formats: bits identify a NaN, and the canonical ones are 0x7e00 and 0x7fc0.
         infinity, nan = ("0x7c00", "0x7e00") if "f16" in operation.name.split(".") else ("0x7f80", "0x7fc0")
         body += ["and.b16 %b16_8, %b16_9, 0x7fff;", f"setp.gt.u16 %p, %b16_8, {infinity};"]
         body += [f"selp.b16 %b16_9, {nan}, %b16_9, %p;"]
@@ -316,7 +316,7 @@ $next:
 
 
 def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
-    """The plan (docs/plan.md) of one launch for each operation; the outputs are the sums."""
+    """Returns the plan (docs/plan.md) of one launch for each operation; the outputs are the sums."""
     grid = (threads // BLOCK, 1, 1)
     plan = Plan(
         processor="gpu",
@@ -332,26 +332,26 @@ def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
     return write_plan(plan)
 
 
-# What moves data or control: a wrong bit would be wrong everywhere, but where ptxas makes of a move what it takes for
-# the same, as of stores of fewer bits than a float has. Those are operations of their own.
+# Instructions that move data or control: any wrong bit would show everywhere. ptxas may replace some moves (stores of
+# fewer bits than a float) with other code, so these are separate operations.
 _MOVES = {"atom", "bar", "barrier", "bra", "cvta", "ld", "mov", "ret", "selp", "shfl", "st", "cp", "red", "membar"}
 
 
 def uncovered(ptx: str) -> set[str]:
-    """The opcodes of a module that no operation here covers."""
-    # Bit patterns compare as unsigned numbers do; the width of a predicate is one.
+    """Returns the opcodes of a module that no operation here covers."""
+    # Bit patterns compare as unsigned numbers do; predicates are one bit wide.
     covered = {operation.name for operation in OPERATIONS}
     covered |= {name.replace(".u", ".b") for name in covered if name.startswith("setp")}
     covered |= {f"{name}.pred" for name in ("and", "or", "xor", "not")}
-    covered |= matrix_instructions(ptx.encode())  # the part of tensor cores
+    covered |= matrix_instructions(ptx.encode())  # covered by run_tensor_cores.py
     found = set(re.findall(r"^\s+(?:@!?%\w+\s+)?([a-z][a-z0-9]*(?:\.[A-Za-z0-9_:]+)+)\s", ptx, re.MULTILINE))
-    # Products of bytes are exact, and products in blocks and of digits compare every sum.
+    # Products of bytes are exact, and the tests of products in blocks and of digits compare every sum.
     covered |= {name for name in found if name.startswith("mma.sync.") and name.endswith("8.s32")}
     return {name for name in found if name.split(".")[0] not in _MOVES} - covered
 
 
 def fold(sums: np.ndarray, parts: int) -> np.ndarray:
-    """Sums of `parts` groups of threads: few enough to store, and they narrow down where a difference is."""
+    """Returns sums over `parts` groups of threads: few enough to store, and able to locate a difference."""
     return sums.reshape(-1, parts).sum(0, dtype=np.uint64)
 
 
@@ -359,10 +359,10 @@ def prepare(folder: Path, threads: int, steps: int, assemble: object) -> None:
     """Writes the modules, their plans and the expected sums for `threads` * `steps` patterns.
 
     Args:
-      folder: where to; it must not exist.
+      folder: the output folder; it must not exist.
       threads: a multiple of 256.
       steps: patterns per thread.
-      assemble: a function of PTX and architecture that gives a cubin, or None.
+      assemble: a function of PTX and architecture that returns a cubin, or None.
     """
     folder.mkdir(parents=True)
     parts = min(threads, 64)

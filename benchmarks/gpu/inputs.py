@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The inputs of the cases: functions of their shapes, the same where they are prepared and where they are measured."""
+"""The inputs of the cases: functions of their shapes, equal on the preparing and on the measuring machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEED = 20
 
 
 def arrays(arguments: Sequence[Argument]) -> list[np.ndarray]:
-    """f32 in [-0.5, 0.5), or i64 below the bound; argument number n is drawn at site n (R1)."""
+    """Returns f32 in [-0.5, 0.5), or i64 below the bound; argument number n is drawn at site n (R1)."""
     return [
         centred_uniform(argument.shape, _SEED, site, np.float32(1))
         if argument.bound is None

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The machine that measures: what it is, and what it can do at most."""
+"""Describes the measuring machine and its limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LANES = {(7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0):
 
 
 def peak_flops(device: Device) -> float:
-    """f32 operations per second at the highest clock, a multiply-add counting as two; 0 if unknown."""
+    """Returns f32 operations per second at the highest clock, with a multiply-add as two; 0 if unknown."""
     try:
         return 2e3 * _LANES.get(device.capability, 0) * device.processors * device.clock_rate
     except ReproError:
@@ -29,7 +29,7 @@ def peak_flops(device: Device) -> float:
 
 
 def torch_on_gpu() -> Any:
-    """torch, if it is installed and sees a GPU; else None. TF32 is off."""
+    """Returns torch with TF32 disabled, if it is installed and sees a GPU; else None."""
     try:
         import torch
     except ImportError:
@@ -42,7 +42,7 @@ def torch_on_gpu() -> Any:
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Date, device, driver and software; a fact that cannot be had is told as the reason."""
+    """Returns date, device, driver and software; a missing fact is replaced by the reason."""
     torch = torch_on_gpu()
     facts: dict[str, Callable[[], Any]] = {
         "date": lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The PTX operations that compiled programs use, and what each must compute, in C.
+"""The PTX operations that compiled programs use, and C code for their expected results.
 
 In `ptx`, {d} is the destination and {a}, {b}, {c} are the operands, {p} and {q} predicates; %x, %y, %d, %b16_7 and
-%b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and arithmetic
-is C's with IEEE 754 in full (no contraction). The C is written from the PTX manual and docs/numerics.md, not from the
-compiler: it is the independent side of the comparison.
+%b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and
+arithmetic follows IEEE 754 fully (no contraction). The C is written from the PTX manual and docs/numerics.md, not
+from the compiler, so that the comparison is independent.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ C_TYPES = {
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: its name, the types of its operands and result, and its text on both sides."""
+    """One operation: its name, the types of its operands and result, and its code in PTX and C."""
 
     name: str
     operands: tuple[str, ...]
     result: str
     ptx: str
     c: str
-    architecture: int = 75  # the first that has it
+    architecture: int = 75  # the first that supports it
 
 
 def _float_operations() -> list[Operation]:
@@ -49,7 +49,7 @@ def _float_operations() -> list[Operation]:
         found.append(Operation(f"neg.{t}", (t,), t, f"neg.{t} {{d}}, {{a}};", "-a"))
         found.append(Operation(f"abs.{t}", (t,), t, f"abs.{t} {{d}}, {{a}};", f"fabs{suffix}(a)"))
         for name, wanted in (("min", "a < b"), ("max", "a > b")):
-            # A number wins over NaN, and -0 < +0.
+            # A number takes precedence over NaN, and -0 < +0.
             other = f"a == b ? ({'' if name == 'min' else '!'}signbit(a) ? a : b) : b"
             c = f"isnan(a) ? b : isnan(b) ? a : {wanted} ? a : {other}"
             found.append(Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", c))
@@ -61,7 +61,7 @@ def _float_operations() -> list[Operation]:
                 ptx = f"setp.{name}{unordered}.{t} {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
                 c = f"a {sign} b" + (" || isnan(a) || isnan(b)" if unordered else "")
                 found.append(Operation(f"setp.{name}{unordered}.{t}", (t, t), "u32", ptx, c))
-        # The sign of a with the magnitude of b; a NaN's sign is no part of it.
+        # The sign of a with the magnitude of b; the sign of a NaN carries no information.
         ptx = f"copysign.{t} {{d}}, {{a}}, {{b}};"
         found.append(Operation(f"copysign.{t}", (t, t), t, ptx, f"copysign{suffix}(b, a)"))
         for name, c in (
@@ -94,7 +94,8 @@ def _conversions() -> list[Operation]:
         for i in ("s32", "u32", "s64", "u64"):
             name = f"cvt.rn.{t}.{i}"
             found.append(Operation(name, (i,), t, f"{name} {{d}}, {{a}};", f"({C_TYPES[t]})a"))
-            # Out of range saturates. NaN gives 0, except from f64 or to 64 bits, where compiled code selects it away.
+            # Out of range saturates. NaN gives 0, except from f64 or to 64 bits, where compiled code replaces the
+            # result.
             name = f"cvt.rzi.{i}.{t}"
             ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
             found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))
@@ -132,7 +133,7 @@ def _integer_operations() -> list[Operation]:
                 found.append(
                     Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", f"({c_type})({c})")
                 )
-            # Division by zero and of the least number by -1 are selected away in compiled code; here b becomes 1.
+            # Compiled code replaces division by zero and of the least number by -1; here b becomes 1.
             guard = f"setp.eq.{t} {{p}}, {{b}}, 0;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
             c_guard = "(b == 0 ? 1 : b)"
             if sign == "s":
@@ -142,7 +143,7 @@ def _integer_operations() -> list[Operation]:
             for name, symbol in (("div", "/"), ("rem", "%")):
                 ptx = f"{guard}{name}.{t} {{d}}, {{a}}, {{b}};"
                 found.append(Operation(f"{name}.{t}", (t, t), t, ptx, f"a {symbol} {c_guard}"))
-            # A shift by the width or more gives 0, an arithmetic one the sign.
+            # A shift by the width or more gives 0; an arithmetic one gives the sign.
             fill = f"(a < 0 ? ({c_type})-1 : 0)" if sign == "s" else "0"
             ptx = f"shr.{t} {{d}}, {{a}}, {{b}};"
             found.append(Operation(f"shr.{t}", (t, "u32"), t, ptx, f"b < {bits} ? a >> b : {fill}"))
@@ -152,7 +153,7 @@ def _integer_operations() -> list[Operation]:
             ptx = f"mad.lo.{t} {{d}}, {{a}}, {{b}}, {{c}};"
             found.append(Operation(f"mad.lo.{t}", (t, t, t), t, ptx, f"({c_type})(({u})a * ({u})b + ({u})c)"))
         u = f"u{bits}"
-        # A field of any position and length: what lies beyond the width reads as zero.
+        # A field of any position and length: bits beyond the width read as zero.
         ptx = f"and.b32 {{b}}, {{b}}, 127;  and.b32 {{c}}, {{c}}, 127;  bfe.{u} {{d}}, {{a}}, {{b}}, {{c}};"
         c = "field((uint64_t)a, b & 127, c & 127)"
         found.append(Operation(f"bfe.{u}", (u, "u32", "u32"), u, ptx, c))
@@ -233,9 +234,9 @@ def _integer_operations() -> list[Operation]:
 
 
 def _stores() -> list[Operation]:
-    """What a sum has in its low bits, by the mov that compiled code has before a store of fewer bits than a register.
+    """Returns operations that store the low bits of a sum, with the mov that compiled code has before a narrow store.
 
-    Without it ptxas stores the number as an integer. The bits of a NaN count for nothing.
+    Without the mov, ptxas stores the number as an integer. The bits of a NaN are ignored.
     """
     found = []
     for bits in (8, 16):

@@ -40,11 +40,11 @@ from repro_mlir.roofline import (
 )
 from repro_mlir.roofline.gpu.prediction import gpu_code_of
 
-_SHARE = 0.1  # of a step, from which a cause is named
+_SHARE = 0.1  # the least share of a step at which a cause is named
 
 
 def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable[[], Program]]]:
-    """Name of the row of run.py, architecture of the code, and how to make the program."""
+    """Yields the name of run.py's row, the architecture of the code, and a function that makes the program."""
     for training in trainings(tiny):
         yield training.name, architecture, lambda training=training: step_program(training)[0]
     for call in calls(tiny):
@@ -55,7 +55,7 @@ def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable
 
 
 def row(name: str, steps: list[GpuStepPrediction], measured: Sequence[GpuLedger | None]) -> str:
-    """A line of the table, with `measured` on the first machine, if it is a column."""
+    """Returns a line of the table, with `measured` on the first machine if the table has that column."""
     first = steps[0]
     causes = sorted(first.causes.items(), key=lambda item: -item[1])
     parts = ", ".join(
@@ -68,14 +68,14 @@ def row(name: str, steps: list[GpuStepPrediction], measured: Sequence[GpuLedger 
 
 
 def commit_of(folder: Path) -> str:
-    """Of the repository of a folder, with "-dirty" where files are not as committed."""
+    """Returns the commit of a folder's repository, with "-dirty" if files differ from it."""
     command = ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty"]
     found = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     return found.stdout.strip() or "unknown"
 
 
 def main() -> int:
-    """0, or 1 if something could not be predicted, or was not measured; the rest is."""
+    """Returns 0, or 1 if something could not be predicted or was not measured; predicts the rest in any case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machine", nargs="+", required=True, metavar="M", help="of one architecture")
     parser.add_argument("--tiny", action="store_true", help="small sizes")

@@ -53,7 +53,7 @@ def _torch(values: list[np.ndarray]) -> tuple[Any, ...]:
 
 
 def call_program(call: Call) -> Program:
-    """The program of a function."""
+    """Returns the program of a function."""
     program = repro_mlir.capture(Module(call.function), _torch(arrays(call.arguments)))
     if call.blocks:
         from block_cases import FORMATS
@@ -64,7 +64,7 @@ def call_program(call: Call) -> Program:
 
 
 def prepare_call(call: Call, path: Path, architectures: list[str]) -> dict[str, Any]:
-    """Writes a bundle; gives its hashes."""
+    """Writes a bundle; returns its hashes."""
     given = arrays(call.arguments)
     program = call_program(call)
     _, outputs = repro_mlir.compile(program)(program.initial_state(), *given)
@@ -73,7 +73,7 @@ def prepare_call(call: Call, path: Path, architectures: list[str]) -> dict[str, 
 
 
 def step_program(training: Training) -> tuple[Program, list[np.ndarray]]:
-    """The program of a training step, and its hyperparameters."""
+    """Returns the program of a training step, and its hyper-parameters."""
     model = repro_mlir.initialize(training.model(), seed=0)
     batch = _torch(arrays(training.arguments))
     program, imported = training_program(model, None, training.optimizer(model), batch, CaptureOptions())
@@ -81,7 +81,7 @@ def step_program(training: Training) -> tuple[Program, list[np.ndarray]]:
 
 
 def prepare_training(training: Training, path: Path, architectures: list[str]) -> dict[str, Any]:
-    """Writes a bundle that expects what two steps on the same batch give, if that is to be checked."""
+    """Writes a bundle that expects the results of two steps on the same batch, if the step is to be checked."""
     program, hyper = step_program(training)
     steps = [[*hyper, *arrays(training.arguments)]] * 2
     expected = expect(program, steps) if training.check else None
@@ -92,7 +92,7 @@ def prepare_training(training: Training, path: Path, architectures: list[str]) -
 def prepare_example(
     name: str, steps: int, path: Path, architectures: list[str], precision: str | None = None
 ) -> dict[str, Any]:
-    """Writes a bundle with the inputs of some steps and what they give, perhaps under a recipe."""
+    """Writes a bundle with the inputs and results of some steps, optionally under a recipe."""
     program, recorded = capture_steps(load_training(str(EXAMPLES / f"{name}.py"), precision=precision), steps)
     expected = expect(program, recorded)
     write_bundle(path, program, compile_for(program, architectures), steps=recorded, expected=expected)
@@ -100,7 +100,7 @@ def prepare_example(
 
 
 def product_program(product: Product, architecture: str) -> Program:
-    """The program of a product in the accumulator of the architecture's class."""
+    """Returns the program of a product in the accumulator of the architecture's class."""
     import torch
 
     kinds = {
@@ -115,7 +115,7 @@ def product_program(product: Product, architecture: str) -> Program:
     def multiply(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         left = left.t() if product.layout[0] == "T" else left
         right = right.t() if product.layout[1] == "T" else right
-        # PyTorch multiplies no f8 but with scales.
+        # PyTorch multiplies f8 only with scales.
         return torch.mm(left.float(), right.float()) if left.itemsize == 1 else torch.mm(left, right)
 
     element = "f32" if product.element == "tf32" else product.element
@@ -124,7 +124,7 @@ def product_program(product: Product, architecture: str) -> Program:
 
 
 def prepare_product(product: Product, path: Path, architecture: str) -> dict[str, Any]:
-    """Writes a bundle with code of both kinds, with tensor cores and without; gives its hash."""
+    """Writes a bundle with code with and without tensor cores; returns its hash."""
     given = product.operands()
     program = product_program(product, architecture)
     (output,) = repro_mlir.compile(program)(program.initial_state(), *given)[1].values()
@@ -136,7 +136,7 @@ def prepare_product(product: Product, path: Path, architecture: str) -> dict[str
 
 
 def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Callable[[Path], None]]:
-    """By file or folder, what writes it as a whole."""
+    """Returns, by file or folder, the function that writes it as a whole."""
     assembler = assemble if find_assembler() else None
     sizes = (256, 4) if options.tiny else (1 << 18, 384)
 
@@ -151,12 +151,12 @@ def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Ca
         "tensor_cores": save_tensor_cores,
     }
     if options.tiny:
-        del found["rates"]  # no emulator runs them
+        del found["rates"]  # the emulator cannot run them
     return found
 
 
 def main() -> int:
-    """0, or 1 if something could not be prepared; the rest is."""
+    """Returns 0, or 1 if something could not be prepared; prepares the rest in any case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the scripts without a GPU")

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Kernels that tell how many instructions a multiprocessor does in a cycle, and after how many a result is there.
+"""Kernels that measure instructions per cycle of a multiprocessor, and the latency of results.
 
-A throughput is of 1,024 threads with 8 independent chains each, a latency of one warp with one chain. `%clock64` is
-read before and after, between barriers; 8 times as many instructions are there in an iteration as in a template.
+Throughput uses 1,024 threads with 8 independent chains each, latency one warp with one chain. Kernels read
+`%clock64` before and after, between barriers; an iteration has 8 times the instructions of a template.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ MODES = ("throughput", "latency")
 
 @dataclass(frozen=True)
 class Rate:
-    """What is measured.
+    """One measurement.
 
     Attributes:
-      name: of the instruction, or of several.
-      ptx: one step of a chain: {r}, {f}, {d}, {l} are its registers of 32 and 64 bits, x to w as suffixes those of
-        values that never change.
-      instructions: how many of that name a step has.
-      iterations: of the loop.
-      architecture: the first that has it.
+      name: the instruction, or several.
+      ptx: one step of a chain: {r}, {f}, {d}, {l} are its registers of 32 and 64 bits; the suffixes x to w name
+        registers with constant values.
+      instructions: the number of instructions with that name per step.
+      iterations: iterations of the loop.
+      architecture: the first one that supports it.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Rate:
 
 
 def _matrix(name: str, a: int, b: int, kind: str) -> Rate:
-    """An instruction of matrix units, whose chain is its accumulator."""
+    """Returns an instruction of matrix units, chained through its accumulator."""
     left, right = (", ".join(["%rx", "%ry", "%rz", "%rw"][:count]) for count in (a, b))
     acc = ", ".join(f"{{{kind}{i}}}" for i in range(4))
     ptx = f"{name} {{{{{acc}}}}}, {{{{{left}}}}}, {{{{{right}}}}}, {{{{{acc}}}}};"
@@ -136,7 +136,7 @@ CHASES = [
 
 @dataclass(frozen=True)
 class Stream:
-    """All multiprocessors on the first bytes of the arena, 16 bytes of a thread at a time; `repeats` times."""
+    """All multiprocessors access the first bytes of the arena, 16 bytes per thread at a time; `repeats` times."""
 
     name: str
     reads: int
@@ -160,7 +160,7 @@ EMPTY = 200
 
 
 def rates_of(architecture: str) -> list[Rate]:
-    """Those of RATES that an architecture such as sm_90 has."""
+    """Returns the entries of RATES that an architecture such as sm_90 supports."""
     return [rate for rate in RATES if rate.architecture <= _number(architecture)]
 
 
@@ -169,7 +169,7 @@ def _number(architecture: str) -> int:
 
 
 def kernel_name(name: str, mode: str = "") -> str:
-    """The entry point."""
+    """Returns the entry point."""
     return "".join(letter if letter.isalnum() else "_" for letter in f"rate_{name}_{mode}")
 
 
@@ -252,7 +252,7 @@ _KEEP = {
 def _rate_kernel(rate: Rate, mode: str) -> str:
     name = kernel_name(rate.name, mode)
     chains, depth = (CHAINS, DEPTH) if mode == "throughput" else (1, CHAINS * DEPTH)
-    # Registers that no template names would be too many for so many threads.
+    # Declares only registers that the template uses: all would be too many for 1,024 threads.
     letters = [letter for letter in "rfdlh" if re.search(rf"\{{{letter}\d?\}}", rate.ptx)]
     count = 4 * CHAINS if "0}" in rate.ptx else CHAINS
     setup = []
@@ -261,7 +261,7 @@ def _rate_kernel(rate: Rate, mode: str) -> str:
         if "shared" in rate.name:
             setup.append(f"mov.u32 %r{i}, %rs;")
     if "shared" in rate.name:
-        # Each thread's own words: what is loaded is the address that it is loaded from.
+        # Each thread uses its own words, which contain their own address.
         setup.append("st.shared.v4.b32 [%rs], {%rs, %rs, %rs, %rs};")
     body = []
     for _ in range(depth):
@@ -293,7 +293,7 @@ def _chase_kernel(chase: Chase) -> str:
     ]
     parts = [_HEAD.format(name=name, count=1), "  mov.u32 %r0, 1;\n  mov.u32 %rb, 0;\n"]
     if chase.reach <= 1 << 14:
-        # Once through all of it before.
+        # Reads all of it once before the measurement.
         parts += ["  mov.u32 %ra, 0;\n", f"$warm_{name}:\n", "  cvt.u64.u32 %a, %ra;\n  add.u64 %a, %arena, %a;\n"]
         parts += [f"  {chase.ptx} %rc, [%a];\n  add.u32 %rb, %rb, %rc;\n  add.u32 %ra, %ra, 32;\n"]
         parts += [f"  setp.lt.u32 %p, %ra, {chase.reach};\n  @%p bra $warm_{name};\n"]
@@ -340,7 +340,7 @@ def _stream_kernel(stream: Stream) -> str:
 
 
 def stream_bytes(stream: Stream) -> int:
-    """Read and written."""
+    """Returns the bytes that a stream reads and writes."""
     return stream.reach * stream.repeats
 
 
@@ -353,7 +353,7 @@ def _module(architecture: str) -> str:
 
 
 def _plan(launches: list[tuple[str, int, int]], arena: int, outputs: int) -> bytes:
-    """Of kernels with their blocks and threads; each launch has an output of its own."""
+    """Returns a plan of kernels with their blocks and threads; each launch has its own output."""
     kernels = list(dict.fromkeys((name, threads) for name, _, threads in launches))
     return write_plan(
         Plan(
@@ -374,7 +374,7 @@ def _plan(launches: list[tuple[str, int, int]], arena: int, outputs: int) -> byt
 
 
 def save_rates(folder: Path, architecture: str, assemble: object) -> None:
-    """Writes the module; the plans are of the device's number of multiprocessors."""
+    """Writes the module; the plans depend on the device's number of multiprocessors and are made later."""
     folder.mkdir(parents=True)
     text = _module(architecture)
     (folder / "rates.ptx").write_text(text)
@@ -384,7 +384,7 @@ def save_rates(folder: Path, architecture: str, assemble: object) -> None:
 
 
 def rate_plan(architecture: str, multiprocessors: int) -> bytes:
-    """All throughputs and latencies, in the order of `rates_of`, then CHASES."""
+    """Returns the plan of all throughputs and latencies, in the order of `rates_of`, then CHASES."""
     launches = []
     for rate in rates_of(architecture):
         launches += [(kernel_name(rate.name, "throughput"), multiprocessors, BLOCK)]
@@ -394,11 +394,11 @@ def rate_plan(architecture: str, multiprocessors: int) -> bytes:
 
 
 def stream_plan(stream: Stream, multiprocessors: int) -> bytes:
-    """One stream."""
+    """Returns the plan of one stream."""
     blocks = STREAM_BLOCKS * multiprocessors
     return _plan([(kernel_name(stream.name), blocks, 256)], ARENA, blocks)
 
 
 def empty_plan(blocks: int) -> bytes:
-    """EMPTY launches."""
+    """Returns the plan of EMPTY launches."""
     return _plan([(kernel_name("empty"), blocks, 128)] * EMPTY, 256, 1)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Results of a run on a GPU, written as they come: whatever ends a run, what was measured is kept."""
+"""Results of a run on a GPU, written as they arrive, so that no interruption loses measurements."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from repro_mlir.bundle.runner.driver import OUT_OF_MEMORY, DriverError
 
 
 class ContextLost(Exception):
-    """The driver refuses all further work of this process, as after an access outside of memory."""
+    """The driver rejects all further work of this process, for example after an invalid memory access."""
 
 
 class Results:
-    """Rows by part, as JSON and as Markdown; a later process goes on where the files end.
+    """Rows by part, as JSON and as Markdown; a later process continues where the files end.
 
     Attributes:
-      facts: about machine and run.
+      facts: facts about machine and run.
       parts: rows of each part.
-      begun: what has been begun in each part.
-      errors: what went wrong, by part.
-      seconds: how long each part took.
+      begun: names of the work that has begun in each part.
+      errors: error messages by part.
+      seconds: duration of each part.
     """
 
     def __init__(self, path: Path) -> None:
-        """
+        """Reads existing files.
+
         Args:
-          path: of the files, without suffix; what they hold is kept.
+          path: path of the files, without suffix; existing contents are kept.
         """
         self._json = path.parent / f"{path.name}.json"
         self._markdown = path.parent / f"{path.name}.md"
@@ -57,10 +58,10 @@ class Results:
         self.write()
 
     def attempt(self, part: str, what: str, work: Callable[[], None]) -> None:
-        """Does `work` unless it was begun before, and notes what it raises.
+        """Does `work` unless an earlier process has begun it, and notes its exceptions.
 
         Raises:
-          ContextLost: this process can do nothing more on the GPU.
+          ContextLost: this process can no longer use the GPU.
         """
         if what in self.begun.setdefault(part, []):
             return
@@ -76,7 +77,7 @@ class Results:
                 raise ContextLost from None
 
     def run(self, part: str, work: Callable[[], None]) -> None:
-        """Does a part and notes how long it took. ContextLost as `attempt`."""
+        """Runs a part and notes how long it took. Raises ContextLost as `attempt` does."""
         start = time.perf_counter()
         try:
             work()
@@ -91,7 +92,7 @@ class Results:
 
     @property
     def failed(self) -> bool:
-        """Whether anything differs from the CPU, or went wrong."""
+        """Returns whether anything differs from the CPU or failed."""
         rows = [row for part in self.parts.values() for row in part]
         return bool(self.errors) or any("DIFFERENT" in str(row.get("bits", "")) for row in rows)
 

@@ -23,7 +23,7 @@ import sys
 import time
 from pathlib import Path
 
-# Each part may take what those before it left, up to this share of the whole time.
+# Each part may use the time that earlier parts left, up to this share of the total.
 SHARES = {
     "rates": 0.1,
     "operations": 0.2,
@@ -37,7 +37,7 @@ _LOST = 3
 
 
 def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
-    """Runs a part in this process; returns 0, or 3 if another process is to go on."""
+    """Runs a part in this process; returns 0, or 3 if another process must continue."""
     from machine import describe
     from repro_mlir.bundle.runner import Device
     from repro_mlir.bundle.runner.certificates import VARIABLE
@@ -50,7 +50,7 @@ def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
     from run_speed import run_speed
     from run_tensor_cores import run_tensor_cores
 
-    # Among the results: this machine may have certificates of its own.
+    # Stored in the prepared directory: this machine may have its own certificates.
     os.environ[VARIABLE] = str(directory / "certificates")
     deadline = time.perf_counter() + seconds
     results = Results(output)
@@ -73,7 +73,7 @@ def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
 
 
 def run_all(directory: Path, output: Path, budget: float, only: str | None) -> int:
-    """Runs the parts in processes of their own; returns 1 if any bit differs or anything failed."""
+    """Runs each part in its own process; returns 1 if any bit differs or anything failed."""
     from results import Results
 
     start = time.perf_counter()
@@ -86,7 +86,7 @@ def run_all(directory: Path, output: Path, budget: float, only: str | None) -> i
         begun = -1
         while status != 0:
             left = start + share * budget - time.perf_counter()
-            # A process that begins nothing would be the first of many.
+            # A process that begins nothing would be restarted endlessly.
             count = len(Results(output).begun.get(part, []))
             if left <= 0 or count == begun:
                 break
@@ -94,7 +94,7 @@ def run_all(directory: Path, output: Path, budget: float, only: str | None) -> i
             command = [sys.executable, __file__, str(directory), "--output", str(output)]
             command += ["--part", part, "--budget", str(left)]
             try:
-                # A part looks at the clock between rows; a row that never ends is ended here.
+                # A part checks the time between rows; the timeout ends a row that never ends.
                 status = subprocess.run(command, timeout=left + 30).returncode
             except subprocess.TimeoutExpired:
                 status = "no end in time"
@@ -116,7 +116,7 @@ def main() -> int:
     parser.add_argument("--only", metavar="PART", choices=SHARES, help="only this part")
     parser.add_argument("--part", choices=SHARES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    # The runner, of which the parts import; a machine that measures has nothing else of ours.
+    # The parts import modules from the runner; the measuring machine has no other code of ours.
     sys.path.insert(0, str(options.directory / "runner.pyz"))
     output = options.output or options.directory / "results"
     output.parent.mkdir(parents=True, exist_ok=True)

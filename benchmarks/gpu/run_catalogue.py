@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The programs of the tests on the GPU, every bit of their results against the reference interpreter's."""
+"""Runs the programs of the tests on the GPU and compares every result bit with the reference interpreter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GARBAGE = 0xA5
 
 
 def run_catalogue(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """A row for each hundred programs, with the names of those that differ."""
+    """Adds a row for each hundred programs, with the names of the differing ones."""
     path = directory / "catalogue.zip"
     if not path.exists():
         return
@@ -52,7 +52,7 @@ def _run_batch(batch: list[Expectation], number: int, device: Device, results: R
 
 
 def _difference(case: Expectation, device: Device) -> str:
-    """What is wrong with a program's results, or nothing."""
+    """Returns the error in a program's results, or an empty string."""
     plan = case.code.plan
     states, outputs = len(plan.states), len(plan.outputs)
     with Execution(device, case.code) as execution:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How long each launch of a step takes on the GPU, by the clock of its kernels (CUPTI, through PyTorch's profiler)."""
+"""Measures each launch of a step on the GPU with the kernels' clock (CUPTI, through PyTorch's profiler)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STEPS = 5
 
 
 def run_launches(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """A row for each function, training step and product, with the median time of each launch."""
+    """Adds a row for each function, training step and product, with the median time of each launch."""
     torch = torch_on_gpu()
     if torch is None:
         return
@@ -55,7 +55,7 @@ def _run(directory: Path, facts: dict[str, Any], device: Device, results: Result
             session.replay(_STEPS)
     found = [event for event in profile.profiler.kineto_results.events() if event.name() in set(names)]
     found.sort(key=lambda event: event.start_ns())
-    # A replay begins with a step that it does not time.
+    # A replay starts with an untimed step.
     if [event.name() for event in found] != names * (_STEPS + 1):
         raise AssertionError(f"expected {len(names)} launches of {_STEPS + 1} steps, the profiler saw {len(found)}")
     times = np.array([event.duration_ns() for event in found]).reshape(_STEPS + 1, len(names))[1:]

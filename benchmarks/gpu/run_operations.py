@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Single PTX operations on the GPU against the checksums that the CPU gave."""
+"""Compares single PTX operations on the GPU with the checksums of the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from results import Results
 
 
 def run_operations(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """One row for each kind of code: how many operations agree, and the names of those that do not."""
+    """Adds one row per code type: the number of matching operations, and the names of the others."""
     folder = directory / "conformance"
     expected = json.loads((folder / "expected.json").read_text())
     for architecture in (75, 90):

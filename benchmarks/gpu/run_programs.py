@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps on the GPU against the hashes that the CPU gave."""
+"""Compares training steps on the GPU with the hashes of the CPU."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from results import Results
 
 
 def facts_of(directory: Path, *kinds: str) -> list[dict[str, Any]]:
-    """What prepare.py noted of each bundle of these kinds."""
+    """Returns the facts that prepare.py noted of each bundle of these kinds."""
     found = [json.loads(path.read_text()) for path in sorted((directory / "bundles").glob("*.json"))]
     return [facts for facts in found if facts["kind"] in kinds]
 
 
 def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
-    """The inputs of each step."""
+    """Returns the inputs of each step."""
     if facts["kind"] == "example":
         return [bundle.recorded_inputs(step) for step in range(bundle.steps)]
     (training,) = [training for training in trainings(facts["tiny"]) if training.name == facts["name"]]
@@ -38,7 +38,7 @@ def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
 
 
 def runnable(names: Sequence[str], capability: tuple[int, int]) -> list[str]:
-    """Those of the architectures of a bundle whose PTX a GPU of that compute capability runs."""
+    """Returns those architectures of a bundle whose PTX a GPU of that compute capability runs."""
     found = []
     for name in names:
         with contextlib.suppress(ReproError):
@@ -47,7 +47,7 @@ def runnable(names: Sequence[str], capability: tuple[int, int]) -> list[str]:
 
 
 def run_programs(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """One row for each program and kind of code that the GPU takes; machine code comes first."""
+    """Adds one row for each program and code type that the GPU accepts; machine code comes first."""
     runs: list[tuple[dict[str, Any], Bundle, str, bool]] = []
     for facts in facts_of(directory, "example", "training"):
         results.attempt("programs", f"open {facts['name']}", lambda facts=facts: Bundle(_path(directory, facts)))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Instructions per cycle, latencies, bandwidths and the time of a launch on the GPU."""
+"""Measures instructions per cycle, latencies, bandwidths and the time of a launch on the GPU."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Make = Callable[[bytes], Execution]
 
 
 def run_rates(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """A row for each instruction, level of memory and stream."""
+    """Adds a row for each instruction, memory level and stream."""
     folder = directory / "rates"
     if not folder.exists():
         return
@@ -46,7 +46,7 @@ def run_rates(directory: Path, device: Device, results: Results, deadline: float
 
     def execution(plan: bytes) -> Execution:
         code = TargetCode(architecture, *images, read_plan(plan, "gpu", "rates"), b"")
-        # What the tensor cores add is not looked at.
+        # Runs without a certificate, because the results of the tensor cores are not checked.
         return Execution(device, code, certifying=True)
 
     results.attempt("rates", "instructions", lambda: _instructions(execution, architecture, device, results))
@@ -62,7 +62,7 @@ def run_rates(directory: Path, device: Device, results: Results, deadline: float
 
 
 def _seconds(execution: Execution, device: Device) -> float:
-    """The least time of a step."""
+    """Returns the least time of a step."""
     execution.start()
     found = []
     for _ in range(_RUNS):

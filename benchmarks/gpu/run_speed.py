@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Times of functions and training steps on the GPU, beside PyTorch eager in the same process."""
+"""Measures functions and training steps on the GPU, and PyTorch eager in the same process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from run_programs import facts_of, steps_of
 
 _BANDWIDTH = "bandwidth of a copy, GB/s"
 _ROUNDS = 3
-_SECONDS = 0.04  # of the GPU, for each contestant in each round
+_SECONDS = 0.04  # GPU time for each contestant in each round
 
 
 def run_speed(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """One row for each function and training step that was prepared; the training steps come first."""
+    """Adds one row for each prepared function and training step; the training steps come first."""
     peak = peak_flops(device)
     results.attempt("speed", "bandwidth of a copy", lambda: results.facts.update({_BANDWIDTH: _bandwidth() * 1e-9}))
     bandwidth = results.facts.get(_BANDWIDTH, 0.0) * 1e9
@@ -54,7 +54,7 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
                 entry |= {"torch_ms": 1e3 * theirs, "torch/ours": theirs / ours}
             if case.flops:
                 entry |= {"TFLOP/s": case.flops / ours * 1e-12}
-                if peak and not getattr(case, "digits", 0):  # which tensor cores compute
+                if peak and not getattr(case, "digits", 0):  # tensor cores compute contractions of digits
                     entry["% of peak"] = 100 * case.flops / ours / peak
             elif getattr(case, "bytes", 0):
                 entry |= {"GB/s": case.bytes / ours * 1e-9}
@@ -66,7 +66,8 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
 
 
 def interleaved(ours: Callable[[int], float], theirs: Callable[[int], float] | None) -> tuple[float, float | None]:
-    """Median seconds per call of functions that run n calls and give seconds per call, in turns."""
+    """Returns the median seconds per call of both functions, which take turns; each runs n calls and returns seconds
+    per call."""
     contestants = [ours] if theirs is None else [ours, theirs]
     counts = [max(2, min(200, int(_SECONDS / max(function(2), 1e-7)))) for function in contestants]
     times: list[list[float]] = [[] for _ in contestants]
@@ -91,7 +92,7 @@ def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
 
 
 def compared(name: str, results: Results) -> str:
-    """Where the bits of a training step were compared, if they were."""
+    """Returns whether the programs part has compared the bits of a training step, and the result."""
     rows = [row for row in results.parts.get("programs", []) if row["program"] == name]
     if not rows:
         return "not compared"
@@ -142,14 +143,14 @@ def _training(case: Training, facts: dict[str, Any], bundle: Bundle, device: Dev
         session.step(*steps_of(facts, bundle)[0])
         ours, other = interleaved(session.replay, theirs)
     if torch is not None:
-        # Under another name nothing holds the memory of the peer any more.
+        # These names would keep the peer's memory alive.
         del model, optimizer, batch, step, theirs
         torch.cuda.empty_cache()
-    return ours, other, ""  # the part of programs compares them
+    return ours, other, ""  # the programs part compares the bits
 
 
 def _bandwidth() -> float:
-    """Bytes per second of a copy of 2 GiB by torch, read and written; 0 without torch."""
+    """Returns the bytes per second of a copy of 2 GiB by torch, read and written; 0 without torch."""
     torch = torch_on_gpu()
     if torch is None:
         return 0.0

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tensor cores of the GPU against the rule of its class, and products of matrices with them and without."""
+"""Compares the GPU's tensor cores with the rule of its class, and matrix products with and without them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tensor_cores import load_cases, products
 
 
 def run_tensor_cores(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Writes the certificate of the device, or an error; then a row for each product and kind of code."""
+    """Writes the certificate of the device, or an error; then adds a row for each product and code type."""
     folder = directory / "tensor_cores"
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if not names:
@@ -50,7 +50,7 @@ def run_tensor_cores(directory: Path, device: Device, results: Results, deadline
 def _certify(folder: Path, names: list[str], device: Device, results: Results) -> None:
     architecture = choose_architecture(names, device.capability, "the preparation")
     start = time.perf_counter()
-    # What was found before counts no longer, whatever is found now.
+    # The earlier certificate is invalid, whatever this run finds.
     withdraw_certificate(device)
     certificate, differing = compare_tensor_cores(device, unit_of(architecture), load_cases(folder, architecture))
     if certificate.instructions:
@@ -78,7 +78,7 @@ def _product(directory: Path, facts: dict[str, Any], device: Device, results: Re
         equal = tensor_hash(output, session.bundle.outputs[0].element) == facts["output"]
         theirs = None
         kinds = {"f16": "float16", "bf16": "bfloat16", "tf32": "float32"}
-        # PyTorch multiplies no f8 without scales, and adds in f32.
+        # PyTorch multiplies f8 only with scales, and accumulates in f32.
         if torch is not None and native and case.element in kinds and case.sums == "f32":
             torch.backends.cuda.matmul.allow_tf32 = case.element == "tf32"
             kind = getattr(torch, kinds[case.element])

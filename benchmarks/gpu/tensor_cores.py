@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What is prepared for the tensor cores of a GPU: their instructions with expected results, and products to time."""
+"""Prepared cases for a GPU's tensor cores: their instructions with expected results, and products to time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Product:
     """A product of matrices in the accumulator of the architecture's class (M4).
 
     Attributes:
-      element: of both factors; tf32 is f32 of which tf32 has every value.
-      m, n, k: rows, columns, and products of a result.
-      layout: N for a factor as it is, T for one that is transposed.
-      chunk: products of a chain; 0 for all.
-      sums: f16, or f32.
+      element: element type of both operands; tf32 means f32 values that tf32 can represent.
+      m, n, k: rows, columns, and products per result.
+      layout: N for an operand as it is, T for a transposed one.
+      chunk: products per chain; 0 for all.
+      sums: f16 or f32.
     """
 
     element: str
@@ -42,24 +42,24 @@ class Product:
 
     @property
     def name(self) -> str:
-        """Unique."""
+        """A unique name."""
         chunk = f", chunks of {self.chunk}" if self.chunk else ""
         sums = ", sums in f16" if self.sums == "f16" else ""
         return f"{self.element} {self.m}x{self.n}x{self.k} {self.layout}{chunk}{sums}"
 
     @property
     def flops(self) -> float:
-        """Of one product."""
+        """The operations of one product."""
         return 2.0 * self.m * self.n * self.k
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Of the factors in memory."""
+        """The shapes of the operands in memory."""
         left, right = (self.m, self.k), (self.k, self.n)
         return left[:: -1 if self.layout[0] == "T" else 1], right[:: -1 if self.layout[1] == "T" else 1]
 
     def operands(self) -> list[np.ndarray]:
-        """The factors as a program takes them: uniform in [-0.5, 0.5), rounded; the same wherever they are made."""
+        """Returns the operands as a program expects them: uniform in [-0.5, 0.5), rounded; equal on every machine."""
         drawn = [centred_uniform(shape, _SEED, site, np.float32(1)) for site, shape in enumerate(self.shapes)]
         if self.element == "tf32":
             return [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in drawn]
@@ -69,7 +69,7 @@ class Product:
 
 
 def products(tiny: bool) -> list[Product]:
-    """What is timed: large ones, those of GPT-2 124M at 4096 positions, and ragged ones."""
+    """Returns the products to time: large ones, those of GPT-2 124M at 4096 positions, and ragged ones."""
     if tiny:
         return [
             Product("bf16", 70, 40, 100),
@@ -97,7 +97,7 @@ def products(tiny: bool) -> list[Product]:
 
 
 def save_cases(folder: Path, architecture: str, cases: Iterable[Case]) -> None:
-    """Writes the instructions of an architecture into a folder of its own."""
+    """Writes the instructions of an architecture into their own folder."""
     own = folder / architecture
     own.mkdir(parents=True)
     facts = []
@@ -112,7 +112,7 @@ def save_cases(folder: Path, architecture: str, cases: Iterable[Case]) -> None:
 
 
 def load_cases(folder: Path, architecture: str) -> Iterator[Case]:
-    """What `save_cases` wrote."""
+    """Reads what `save_cases` has written."""
     own = folder / architecture
     for i, facts in enumerate(json.loads((own / "cases.json").read_text())):
         cubin = own / f"{i}.cubin"
