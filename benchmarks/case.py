@@ -59,7 +59,7 @@ class SampledCase:
     Attributes:
       name, group, shape: as for a Case.
       unit: unit of the samples; less is better.
-      sample: returns the samples of each contestant.
+      sample: returns the samples for each contestant.
       every_setting: whether threads and level matter; otherwise the row appears once.
     """
 

@@ -28,7 +28,7 @@ OURS, EAGER, PRODUCTS = "ours", "PyTorch", "products"
 WIDTH, HEADS, CAPACITY, VOCABULARY = 768, 12, 1024, 50257
 _SIZE = WIDTH // HEADS
 _PROMPT = 128
-"""How many tokens come before the ones whose decoding is timed."""
+"""The number of tokens before the tokens whose decoding is timed."""
 
 
 class Cache:

@@ -67,7 +67,7 @@ def _train(script: str, steps: int, microbatches: int, method: str, ranks: Ranks
 
 
 def _run(options: argparse.Namespace, size: int) -> dict[str, dict[str, object]]:
-    """Returns the results of each method on `size` ranks."""
+    """Returns the results for each method on `size` ranks."""
     arguments = [__file__, "--script", options.script, "--steps", str(options.steps), "--worker", str(size)]
     arguments += ["--microbatches", str(options.microbatches), "--methods", *options.methods]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)] if size > 1 else []

@@ -49,7 +49,7 @@ def _programs() -> dict[str, Callable[[], Training]]:
 
 
 def _least(before: Ledger | None, now: Ledger) -> Ledger:
-    """Returns the least time of each launch in both ledgers."""
+    """Returns the least time for each launch in both ledgers."""
     if before is None:
         return now
     pairs = zip(before.entries, now.entries, strict=True)
@@ -86,7 +86,7 @@ def _row(name: str, program: Program, machine: CpuMachine, threads: int, measure
 
 
 def _text(report: dict[str, Any]) -> str:
-    """Returns JSON with a line for each row, and four digits of each number."""
+    """Returns JSON with a line for each row and numbers of four digits."""
     rows = ",\n".join(json.dumps(_rounded(row)) for row in report["rows"])
     parts = [f"{json.dumps(name)}: {json.dumps(_rounded(each))}" for name, each in report.items() if name != "rows"]
     return "{" + ",\n".join([*parts, f'"rows": [\n{rows}\n]']) + "}\n"

@@ -41,7 +41,7 @@ _SETTLE_SECONDS = 0.05
 
 
 def _contestants(name: str, count: int) -> dict[str, tuple[Callable[[], float], Sequence[int]]]:
-    """Returns the function and the participating ranks of each contestant."""
+    """Returns the function and the participating ranks for each contestant."""
     sizes, rows = MODELS[name]
     *_, length, vocabulary = sizes
     letters = torch.randint(vocabulary, (rows, length + 1), generator=torch.Generator().manual_seed(0))

@@ -37,7 +37,7 @@ class Figure:
 def interleaved(
     contestants: Contestants, seconds: float, clock: Callable[[], float] = time.perf_counter
 ) -> Mapping[str, Figure]:
-    """Returns the seconds per call of each contestant.
+    """Returns the seconds per call for each contestant.
 
     Rounds go through all contestants, each starting with a different one. A turn starts with untimed calls, which bring
     the data back into the caches and wait until the previous contestant's threads are asleep.

@@ -154,7 +154,7 @@ def _c_function(number: int, operation: Operation) -> str:
 
 
 def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> dict[str, np.ndarray]:
-    """Returns the expected sum of each thread, u64 [threads], computed by C that the system's compiler builds.
+    """Returns the expected sum for each thread, u64 [threads], computed by C that the system's compiler builds.
 
     Raises:
       RuntimeError: there is no C compiler, or it fails.

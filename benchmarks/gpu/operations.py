@@ -257,4 +257,4 @@ def _bits(t: str) -> str:
 
 
 OPERATIONS = tuple(_float_operations() + _conversions() + _integer_operations() + _stores())
-"""All of them, in a fixed order."""
+"""All operations, in a fixed order."""

@@ -20,7 +20,7 @@ from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, write_plan
 BLOCK = 1024
 CHAINS = 8
 DEPTH = 4
-"""How often a chain goes through a template in an iteration of a throughput; of a latency CHAINS * DEPTH times."""
+"""How often a chain passes through a template per iteration for throughput; for latency CHAINS * DEPTH times."""
 
 ARENA = 1 << 30
 MODES = ("throughput", "latency")
@@ -153,10 +153,10 @@ STREAMS = [
     Stream("copy in L2", 1, 1, 1 << 24, 32),
 ]
 STREAM_BLOCKS = 8
-"""Of 256 threads, for each multiprocessor."""
+"""The number of blocks of 256 threads per multiprocessor."""
 
 EMPTY = 200
-"""Launches of a kernel that does nothing, one after the other."""
+"""The number of consecutive launches of an empty kernel."""
 
 
 def rates_of(architecture: str) -> list[Rate]:

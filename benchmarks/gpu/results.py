@@ -24,10 +24,10 @@ class Results:
 
     Attributes:
       facts: facts about machine and run.
-      parts: rows of each part.
-      begun: names of the work that has begun in each part.
+      parts: rows by part.
+      begun: names of the work that has begun, by part.
       errors: error messages by part.
-      seconds: duration of each part.
+      seconds: durations by part.
     """
 
     def __init__(self, path: Path) -> None:

@@ -23,7 +23,7 @@ _STEPS = 5
 
 
 def run_launches(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds a row for each function, training step and product, with the median time of each launch."""
+    """Adds a row for each function, training step and product, with the median time per launch."""
     torch = torch_on_gpu()
     if torch is None:
         return

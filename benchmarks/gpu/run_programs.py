@@ -23,13 +23,13 @@ from results import Results
 
 
 def facts_of(directory: Path, *kinds: str) -> list[dict[str, Any]]:
-    """Returns the facts that prepare.py noted of each bundle of these kinds."""
+    """Returns the facts that prepare.py noted for each bundle of these kinds."""
     found = [json.loads(path.read_text()) for path in sorted((directory / "bundles").glob("*.json"))]
     return [facts for facts in found if facts["kind"] in kinds]
 
 
 def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
-    """Returns the inputs of each step."""
+    """Returns the inputs for each step."""
     if facts["kind"] == "example":
         return [bundle.recorded_inputs(step) for step in range(bundle.steps)]
     (training,) = [training for training in trainings(facts["tiny"]) if training.name == facts["name"]]

@@ -46,7 +46,7 @@ def run_tests(tests: list[str], jobs: int) -> None:
 
 
 def report_python() -> None:
-    """Prints the executed lines of each file."""
+    """Prints the executed lines per file."""
     coverage = [sys.executable, "-m", "coverage"]
     data = f"--data-file={BUILD}/.coverage"
     subprocess.run([*coverage, "combine", "-q", data, str(BUILD)], cwd=ROOT, check=True)

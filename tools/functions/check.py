@@ -73,7 +73,7 @@ def check(name: str, level: str) -> list[int]:
 
 
 def recorded(path: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """Returns the recorded result of each level."""
+    """Returns the recorded result for each level."""
     return json.loads(path.read_text()) if path.exists() else {}
 
 

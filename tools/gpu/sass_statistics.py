@@ -63,7 +63,7 @@ FORMATS = {
     "mxfp6_e3m2": ("f6E3M2FN", "f8E8M0FNU", 32),
     "mxint8": ("i8", "f8E8M0FNU", 32),
 }
-"""Element, scale and block of the formats."""
+"""Element, scale and block size for each format."""
 EXTEND = "%xw = arith.extf %x : f16 to f32\n    %yw = arith.extf %y : f16 to f32"
 
 

@@ -15,7 +15,7 @@ from support import assembling, catalogue
 
 ARCHITECTURES = device_code.architectures()
 BATCH = 20
-"""How many modules one call of ptxas takes."""
+"""The number of modules per call of ptxas."""
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

@@ -40,7 +40,7 @@ func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -
         (1, 70, 68, 1100, 512, "nn"),  # a block for each chunk
         (2, 8, 200, 1030, 512, "nt"),  # few rows
         (3, 200, 5, 600, 512, "nn"),  # chunks that are not whole slices
-        (130, 32, 33, 50, 20, "tt"),  # chunks that are no whole slices
+        (130, 32, 33, 50, 20, "tt"),  # chunks with partial slices
     ],
 )
 def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> None:

@@ -19,7 +19,7 @@ from support.matrix_instructions import CLASSES, EIGHTS, NAMES
 
 CASES = {name: (product, operands) for name, product, operands in products()}
 WITH_EIGHTS = ("sm_89", "sm_90", "sm_100")
-"""Of (M3) the class of f8 is known, of sm_120 it is not."""
+"""Architectures for which (M3) defines the class of f8; sm_120's class is unknown."""
 
 
 def named(arch: str, element: str, result: str = "f32") -> Accumulator:

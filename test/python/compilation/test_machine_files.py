@@ -79,7 +79,7 @@ def test_the_same_sizes_give_the_same_code(name: str, tmp_path: Path) -> None:
     assert cpu.compile(program, path) == cpu.compile(program, name)
 
 
-# The least and the largest of each size, alone and together.
+# The least and the largest value for each size, alone and together.
 CACHES = [
     {"line_bytes": 32},
     {"line_bytes": 256},

@@ -22,7 +22,7 @@ from suite import Outcome, Suite, first_line, report
 from suite import parser as command_line
 
 STAGES = ("no-sample", "dynamo", "capture", "accuracy", "crash", "timeout", "ok")
-"""`dynamo`: torch.compile itself does not make one graph of it."""
+"""Stages at which an entry can end. `dynamo`: torch.compile itself does not make one graph of it."""
 
 _MODULE = "module "
 

@@ -32,7 +32,8 @@ STAGES = [
     "timeout",
     "ok",
 ]
-"""Where an entry ended. `no-gradient` has none in PyTorch, or draws random numbers, so that there is no comparison."""
+"""Stages at which an entry can end. `no-gradient`: PyTorch has no gradient to compare, or the entry draws random
+numbers."""
 
 
 def run_entry(name: str) -> Outcome:

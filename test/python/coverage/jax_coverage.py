@@ -25,10 +25,10 @@ from suite import parser as command_line
 STAGES = [
     *("no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok"),
 ]
-"""Where a harness ended: in the stage that failed, or `ok`. Of `no-sample` JAX itself gives no result."""
+"""Stages at which a harness can end: the stage that failed, or `ok`. `no-sample`: JAX itself gives no result."""
 
 LEVELS = ("x86-64-v2",)
-"""Beside the level of the machine itself."""
+"""CPU levels in addition to the machine's own."""
 
 
 @functools.cache

@@ -33,12 +33,12 @@ from suite import Outcome, Suite, all_lines, first_line, report
 from suite import parser as command_line
 
 STAGES = ["no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok"]
-"""Where a file ended: in the first stage in which one of its calls failed, or `ok`. Of `no-sample` Keras itself runs no
-layer on the backend."""
+"""Stages at which a file can end: the first stage in which one of its calls failed, or `ok`. `no-sample`: Keras
+itself runs no layer on the backend."""
 
 BACKENDS = "torch", "jax"
 LEVELS = ("x86-64-v2",)
-"""Beside the level of the machine itself."""
+"""CPU levels in addition to the machine's own."""
 
 
 def _folder() -> Path:
@@ -251,7 +251,7 @@ def _comparable(got: Any, dtype: str, want: Any) -> tuple[Any, Any]:
 
 
 _CALLS: Counter[str] = Counter()
-"""How many calls of the files that were run were `ok`, and how many there were, for each backend."""
+"""The number of `ok` calls and of all calls in the files that were run, for each backend."""
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:

@@ -29,16 +29,16 @@ from suite import Outcome, Suite, all_lines, first_line, report
 from suite import parser as command_line
 
 DTYPES = ("float32", "bfloat16", "int64", "uint8", "bool", "complex64")
-"""Element types whose entries are taken."""
+"""Element types whose entries are run."""
 
 STAGES = [
     *("no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits"),
     *("ptx-compile", "ptx-bits", "assemble", "crash", "timeout", "ok"),
 ]
-"""Where an entry ended: in the stage that failed, or `ok`. `no-sample` has nothing to compare."""
+"""Stages at which an entry can end: the stage that failed, or `ok`. `no-sample`: there is nothing to compare."""
 
 DEVICES = ("sm_75", "sm_90")
-"""Whose PTX runs on the emulator."""
+"""Architectures whose PTX runs on the emulator."""
 
 
 def _captured(name: str, folder: Path | None, dtype: str) -> dict[str, Any]:

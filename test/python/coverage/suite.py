@@ -86,7 +86,7 @@ class Suite:
         return _ROOT / "docs" / ("-".join(["coverage", *filter(None, [self.name])]) + ".md")
 
     def read_expected(self) -> dict[str, tuple[str, str]]:
-        """Returns stage and reason of each entry that is expected not to be `ok`."""
+        """Returns stage and reason for each entry that is expected not to be `ok`."""
         return {name: (stage, reason) for name, (stage, reason) in json.loads(self._expected.read_text()).items()}
 
     def counts(self, outcomes: Sequence[Outcome]) -> list[str]:

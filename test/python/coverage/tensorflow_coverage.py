@@ -24,10 +24,11 @@ from suite import Outcome, Suite, all_lines, first_line, report
 from suite import parser as command_line
 
 STAGES = ["no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok"]
-"""Where an operation ended: in the stage that failed, or `ok`. Of `no-sample` TensorFlow itself gives no result."""
+"""Stages at which an operation can end: the stage that failed, or `ok`. `no-sample`: TensorFlow itself gives no
+result."""
 
 LEVELS = ("x86-64-v2",)
-"""Beside the level of the machine itself."""
+"""CPU levels in addition to the machine's own."""
 
 # Functions of one tensor: with any floats, with floats between -1 and 1, and with floats above 0.
 _ANY = """

@@ -14,7 +14,7 @@ from repro_mlir.base.errors import RankLost
 from repro_mlir.distributed.transport import Message, Transport
 
 _SECONDS = 0.05
-"""Between two looks at whether a rank is gone."""
+"""Seconds between two checks whether a rank has left."""
 
 
 class _Loopback(Transport):
@@ -63,7 +63,7 @@ def make_loopback(size: int) -> list[_Loopback]:
 
 
 def run_ranks(size: int, work: Callable[[int], None]) -> None:
-    """Calls `work` with the number of each rank, in a thread named after the rank. Each call must return within 5
+    """Calls `work` with every rank's number, in a thread named after the rank. Each call must return within 5
     minutes."""
     threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
     for thread in threads:

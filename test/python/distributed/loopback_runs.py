@@ -36,7 +36,7 @@ def captured(model: Any, loss_fn: Any, optimizer: Any, batch: Sequence[torch.Ten
 
 
 Between = Callable[[int, int, dict[str, np.ndarray], list[np.ndarray]], None]
-"""Is given rank, step, state and inputs before each step, and may change the latter two."""
+"""Receives rank, step, state and inputs before each step, and may change the latter two."""
 
 
 def run(
@@ -51,8 +51,8 @@ def run(
     begun: Callable[[KeptMicrobatches], object] = lambda _: None,
     shard_optimizer: bool = False,
 ) -> tuple[list[Any], list[int]]:
-    """Returns the final state hash or exception of each rank, and the bytes that each rank has sent; `begun` and
-    `ended` receive the rank's kept microbatches. Each rank's thread is named after its number."""
+    """Returns every rank's final state hash or exception, and the bytes that it has sent; `begun` and `ended`
+    receive the rank's kept microbatches. A rank's thread is named after its number."""
     transports = make_loopback(size)
     executables = [
         MicrobatchExecutable(

@@ -17,7 +17,7 @@ from repro_mlir.execute.partitioned import PartitionedExecutable
 from repro_mlir.program import Program
 
 Between = Callable[[int, dict[str, np.ndarray], list[np.ndarray]], None]
-"""Is given rank, state and inputs before the step, and may change the latter two."""
+"""Receives rank, state and inputs before the step, and may change the latter two."""
 
 
 def hash_of(program: Program, state: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from repro_mlir.execute.microbatches import MicrobatchExecutable
 from test_ranks import flip, normalized
 
 Fault = Callable[[list[np.ndarray], list[np.ndarray]], None]
-"""Is given what a microbatch takes and, behind it, what it has given."""
+"""Receives the inputs and then the outputs of a microbatch, and changes them."""
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, program: Any, rank: int, fault: Callable[[int], Any]) -> None:

@@ -109,7 +109,7 @@ def test_a_rank_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(sharded_state, "_release", noted)
     found, _ = run(small(), 3, steps=2, shard_optimizer=True, ended=lambda kept: kept.foreign)
-    # AdamW with amsgrad has three tensors for each of six parameters: two ranks have nothing of each tensor.
+    # AdamW with amsgrad has three tensors for each of six parameters: two ranks have nothing of a given tensor.
     assert all(isinstance(each, str) for each in found) and len(released) == 2 * 3 * 6
 
 
@@ -211,7 +211,7 @@ class Joined(torch.optim.Optimizer):
 
 
 class Normed(torch.optim.Optimizer):
-    """An optimizer that divides by scalars of all tensors and of each tensor, and shrinks parameters without a
+    """An optimizer that divides by scalars of single tensors and of all tensors, and shrinks parameters without a
     gradient."""
 
     def __init__(self, parameters: Any) -> None:

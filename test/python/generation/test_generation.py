@@ -25,7 +25,7 @@ from repro_mlir.frontends.torch.generation.cached_attention import capture_gener
 from support.small_decoder import CAPACITY, VOCABULARY, WIDTH, Model, model  # noqa: E402
 
 REQUESTS = int(os.environ.get("REPRO_REQUESTS", "40"))
-"""How many requests each way of working on them gets."""
+"""The number of requests per configuration."""
 
 
 @functools.cache
@@ -40,7 +40,7 @@ def whole() -> repro_mlir.Executable:
 
 
 def whole_logits(tokens: list[int]) -> np.ndarray:
-    """Returns the logits of each token from one forward pass; causal attention hides the later tokens."""
+    """Returns the logits for each token from one forward pass; causal attention hides the later tokens."""
     state = {name: value.detach() for name, value in model().named_parameters()}
     padded = np.array([[*tokens, *[0] * (CAPACITY - len(tokens))]])
     (logits,) = whole()(state, padded, np.arange(CAPACITY)[None])[1].values()

@@ -26,7 +26,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "python" / "repro_mlir"
 FOREIGN = ("_mlir_libs", "dialects", "ir", "passmanager")
 
 GROUND = {"base"}
-"""Modules that every room may import; they import nothing but each other."""
+"""Modules that every room may import; they import only each other."""
 
 ALLOWED = {
     "base.numerics": set(),
@@ -129,14 +129,15 @@ ALLOWED = {
         "precision.report", "precision.stored_codes", "program", "roofline", "serving", "train",
     },
 }  # fmt: skip
-"""What the rooms import of each other, lowest first. A part of a room that others import alone is a room of its own."""
+"""The imports that rooms may have from other rooms, lowest first. A part that other rooms import by itself counts as
+a room."""
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
     "train.trainer",
     *("generation.generator", "generation.identity", "generation.sampling"),
 }
-"""The trainer, the generator and the identity, which take PyTorch's models."""
+"""The trainer, the generator and the identity, which accept PyTorch's models."""
 
 
 class Import(NamedTuple):

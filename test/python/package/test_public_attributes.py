@@ -39,7 +39,7 @@ PACKAGES = (
 )
 
 ASSIGNABLE = {"ProgramTrainer": {"hyper_parameters", "state"}}
-"""The attributes whose assignment counts from the next step on."""
+"""The attributes whose assignment takes effect from the next step on."""
 
 OTHERS = {
     "Device": "of the driver: nothing that is computed depends on its attributes",
@@ -47,7 +47,7 @@ OTHERS = {
     "Kernels": "of a prediction",
     "PerSize": "without public attributes",
 }
-"""Classes that are neither frozen nor `ConstantAttributes`, and why that does no harm."""
+"""Classes that are neither frozen nor `ConstantAttributes`, and why that is harmless."""
 
 
 def public_classes() -> set[type]:

@@ -31,7 +31,7 @@ from test_recorded_tensor_cores import (
 )
 
 COPIES = 5
-"""Columns of each case: not as many as a vector has."""
+"""The number of columns per case, which differs from the vector size."""
 
 
 def accumulator(by: Unit) -> Accumulator:
@@ -88,7 +88,7 @@ def test_compiled_M4(file: Path, record_property: Callable[[str, object], None])
 
 
 SIDE = 8
-"""Cases of an instruction: the results on the diagonal of its upper half."""
+"""The number of cases per instruction: the results are on the diagonal of its upper half."""
 
 PTX = {f8: name for name, f8 in NAMES.items()}
 

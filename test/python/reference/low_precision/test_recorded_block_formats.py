@@ -69,12 +69,12 @@ TORCHAO = {
         "RCEIL": PowerOfTwo(PowerRule.RCEIL, InfiniteAmax.LARGEST, least=0),
     },
 }
-"""Of torchao: the release, and what came after it."""
+"""torchao's rules: those of the release and those of later versions."""
 
 MICROXCALING = {"nearest": Direction.NEAREST_AWAY, "even": Direction.NEAREST_EVEN, "floor": Direction.TOWARD_ZERO}
 
 TRANSFORMER_ENGINE = Rounding(nan="zero", signed_zero=False)
-"""Its reference of NVFP4 compares: a zero or NaN, whatever its sign, has code 0."""
+"""TransformerEngine's reference of NVFP4 uses comparisons: a zero or NaN of either sign has code 0."""
 
 LIBRARY = {
     "float8_e4m3fn": F8E4M3FN,
@@ -283,7 +283,8 @@ KINDS: list[tuple[str, Callable[..., None]]] = [
     (r"te-mxfp8_e4m3-amax-to-e8m0", te_amax),
     (r"ml_dtypes-casts", ml_dtypes),
 ]
-"""Who made a file, by its name, and how it is compared. A file that none of them names is an error."""
+"""The prefix of a file name that identifies its project, and the comparison. A file without a known prefix is an
+error."""
 
 REASONS = {
     "logarithm_in_f32": "the project takes a logarithm in f32, which rounds to a whole number beside a power of two",
@@ -295,7 +296,7 @@ REASONS = {
     "sign_of_a_NaN": "the code depends on the sign of a NaN, which is no part of it (V4)",
     "is_no_scale_rule": "a cast to f8E8M0FNU with ties up, which no project uses for scales",
 }
-"""Why something is left out."""
+"""The reasons for skipping elements."""
 
 
 def compare(file: Path) -> Comparison:

@@ -41,17 +41,17 @@ DEVICES = {
     "H200": "hopper",
     "B200": "blackwell",
 }
-"""The class of a device."""
+"""Maps a device to its accumulator class."""
 
 FORMATS = {"fp16": F16, "bf16": BF16, "tf32": TF32, "E4M3": F8E4M3FN, "E5M2": F8E5M2}
 
 RESULTS = {"d_fp32": F32, "d_fp16": F16}
 
 TWO_HMMA = {("hopper", "d_fp16"), ("blackwell", "d_fp32"), ("blackwell", "d_fp16")}
-"""Which results of f8 the recording program had from `mma.sync`, which is no instruction of f8 there."""
+"""Results of f8 that were recorded from `mma.sync`, which does not execute f8 instructions on these devices."""
 
 WITHOUT_C = {("hopper", "d_fp32")}
-"""Which results of f8 it had from wgmma without c."""
+"""Results of f8 that were recorded from wgmma without c."""
 
 
 def operation(device: str, of: BinaryFormat, result: str) -> tuple[str, Accumulator]:
@@ -86,7 +86,7 @@ class Recorded:
     """The contents of one file.
 
     Attributes:
-      a: the first operands of each case, as f32; b likewise.
+      a: the cases' first operands, as f32; b likewise.
       results: bits of f32 by the names of RESULTS.
     """
 

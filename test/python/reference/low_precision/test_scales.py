@@ -76,8 +76,8 @@ def test_powers_of_two_Q2(element: str, rule: str, infinity: str) -> None:
 
 @pytest.mark.parametrize("element", ELEMENTS[:5])
 def test_rceil_by_product_and_quotient_Q2(element: str) -> None:
-    """Within 2^16 ulps of each change of the byte, product and quotient agree, and agree with `rceil` except for one
-    amax."""
+    """Within 2^16 ulps around every change of the byte, product and quotient agree, and agree with `rceil` except
+    for one amax."""
     of = ELEMENT_FORMATS[element]
     top = decode(np.array(of.largest), of)
     for exponent in (-127, -126, -100, 0, 5, 100):

@@ -41,7 +41,7 @@ def in_memory(address: int) -> bool:
 
 @dataclass
 class Observed:
-    """An executable that records whether the buffers of each step were resident before it.
+    """An executable that records for each step whether its buffers were resident before the step.
 
     Attributes:
       steps: for each step, the addresses of input and output, each with whether it was resident.

@@ -85,7 +85,7 @@ class LatentAttention(nn.Module):
 
 
 class LatentStep(nn.Module):
-    """One token of each sequence after cached latents f32 [sequences, tokens, kv_latent + rotary_size]."""
+    """One token per sequence after cached latents f32 [sequences, tokens, kv_latent + rotary_size]."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ def captured(config: TransformerConfig) -> Program:
 
 
 def products_of(program: Program) -> Iterator[tuple[int, int, int, int]]:
-    """Yields the product of each contraction."""
+    """Yields the product for each contraction."""
     with ir.Context():
         for function in read_module(program.data).body.operations:
             for operation in function.regions[0].blocks[0].operations:
@@ -218,7 +218,7 @@ def test_products_are_those_of_the_compiler(config: TransformerConfig, block: in
 
 @pytest.mark.parametrize("cached_tokens", [8, 16])
 def test_products_of_decoding_are_those_of_the_generator(cached_tokens: int) -> None:
-    """One token of each of several sequences."""
+    """One token per sequence, for several sequences."""
     model = Decoder(GPT).eval()
     ((_, program),) = capture_generation(model, SLOTS, CAPACITY, 4, [cached_tokens])
     kernels = Kernels(replace(GPT, sequence=1), Share(SLOTS, "f32"))

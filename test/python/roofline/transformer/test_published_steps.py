@@ -43,7 +43,7 @@ def test_the_documentation_has_the_mean_errors() -> None:
 
 
 def test_the_page_has_errors_by_the_files_own_settings() -> None:
-    """The page shows the errors of each group whose own settings differ, and of all rows."""
+    """The page shows the errors for each group whose own settings differ, and for all rows."""
     found = published.results()
     changed = {each.row["group"] for each in found if each.by_file != each.predicted}
     assert len(changed) == 2
