@@ -82,6 +82,7 @@ def ratio(row: Row, figure: str = "median", peers: Sequence[str] = ()) -> float 
 
 
 def geometric_mean(values: Iterable[float]) -> float:
+    """Returns the geometric mean of positive values."""
     logarithms = [math.log(value) for value in values]
     return math.exp(sum(logarithms) / len(logarithms))
 
@@ -100,6 +101,7 @@ class Verdict:
 
     @property
     def met(self) -> bool:
+        """Whether the mean ratio and the least ratio reach the goal."""
         return self.mean >= self.goal.least and self.least >= self.goal.floor
 
 

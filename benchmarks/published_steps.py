@@ -169,6 +169,7 @@ def held_out(found: list[Result]) -> list[Result]:
 
 
 def summary(name: str, found: list[Result]) -> str:
+    """Returns a table row with the mean errors of a group of results."""
     others = held_out(found)
     is_changed = any(is_setting(each) for result in found for each in result.row.get("set", {}))
     cells = [
@@ -183,6 +184,7 @@ def summary(name: str, found: list[Result]) -> str:
 
 
 def line(result: Result, assumed: list[str]) -> str:
+    """Returns the table row of one result; notes refer to the numbered list `assumed`."""
     row = result.row
     notes = [f"assumed ({assumed.index(row['assumed']) + 1})"] if "assumed" in row else []
     notes += [f"blind: {row['blind']}"] if "blind" in row else []
@@ -194,6 +196,7 @@ def line(result: Result, assumed: list[str]) -> str:
 
 
 def shown(value: float, unit: str) -> str:
+    """Formats a value with its unit; times below half a second are in milliseconds."""
     if unit == "s" and value < 0.5:
         return f"{value * 1e3:.4g} ms"
     return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.4g} {unit}"

@@ -31,6 +31,7 @@ class Figure:
 
     @staticmethod
     def of(samples: list[float]) -> "Figure":
+        """Returns the figure for some samples."""
         return Figure(statistics.median(samples), min(samples), len(samples))
 
 

@@ -79,6 +79,8 @@ def interleaved(ours: Callable[[int], float], theirs: Callable[[int], float] | N
 
 
 def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
+    """Returns a function that runs `function` n times and returns the GPU seconds per call."""
+
     def run(count: int) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()

@@ -31,6 +31,7 @@ def digits(value: mp.mpf, count: int) -> list[int]:
 
 
 def constants() -> dict[str, mp.mpf]:
+    """Returns the scalar constants by name."""
     return {
         "One": mp.mpf(1),
         "Ln2": mp.log(2),
@@ -69,11 +70,13 @@ def tables() -> dict[str, tuple[str, list[mp.mpf]]]:
 
 
 def row(value: mp.mpf) -> str:
+    """Returns the C++ initializer of a number: its f64 value, then its digits."""
     text = ", ".join(f"0x{d:07x}" for d in digits(value, DIGITS))
     return f"{{{float(value).hex()}, {{{text}}}}}"
 
 
 def render() -> str:
+    """Returns the text of the header."""
     lines = [
         "//===- DoubleConstants.h - Constants of the functions of f64 ----*- C++ -*-===//",
         "//",

@@ -90,6 +90,8 @@ def blocks(m: int, n: int, k: int, name: str) -> str:
 
 
 class Statistics(NamedTuple):
+    """The statistics of one compiled product."""
+
     registers: int
     spills: int  # bytes
     instructions: int  # in the main loop
@@ -98,10 +100,12 @@ class Statistics(NamedTuple):
 
     @property
     def share(self) -> float:
+        """The share of multiply-adds in the main loop's instructions."""
         return self.multiply_adds / max(self.instructions, 1)
 
     @property
     def is_good(self) -> bool:
+        """Whether the share is large enough and no register is spilled."""
         return self.share >= self.least_share and self.spills == 0
 
 
@@ -134,6 +138,7 @@ def main_loop(sass: str, wanted: str = "FFMA") -> tuple[int, int]:
 
 
 def measure(assembler: str, program: str, arch: str) -> Statistics:
+    """Compiles and assembles a program, and returns the statistics of its kernel."""
     wanted, least = "FFMA", 0.9
     if "#repro.exact" in program:
         wanted, least = "IMMA", 0.5

@@ -94,6 +94,7 @@ def build_package(jobs: int, sample: bool) -> Path:
 
 
 def sources(folder: str) -> list[Path]:
+    """Returns the C++ sources of a folder of lib, without the emulator's operations for other machines."""
     return sorted(path for path in (ROOT / "lib" / folder).glob("*.cpp") if path.stem != "OperationsGeneric")
 
 

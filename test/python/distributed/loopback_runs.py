@@ -28,6 +28,7 @@ class Run:
 
 
 def captured(model: Any, loss_fn: Any, optimizer: Any, batch: Sequence[torch.Tensor], **options: Any) -> Run:
+    """Captures the step of a trainer and returns it with the inputs for a batch."""
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, **options)
     program = trainer.prepare(*batch)
     assert isinstance(program, MicrobatchProgram) and trainer._step is not None
@@ -93,4 +94,5 @@ def alone(given: Run, target: str = "cpu", steps: int = 2) -> str:
 
 
 def hash_of(given: Run, state: dict[str, np.ndarray]) -> str:
+    """Returns the (H3) hash of a state."""
     return state_hash([(state[kind.name], kind.element) for kind in given.program.state])

@@ -14,6 +14,7 @@ Op = Callable[[np.generic, np.generic], np.generic]
 
 
 def fma(x: np.float32, y: np.float32, z: np.float32) -> np.float32:
+    """Returns x * y + z in f32 with one rounding."""
     with gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True):
         return np.float32(float(gmpy2.fma(*(gmpy2.mpfr(float(v)) for v in (x, y, z)))))
 

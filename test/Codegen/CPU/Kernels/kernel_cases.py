@@ -41,6 +41,7 @@ class Case:
     layouts: dict[int, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
+        """Returns the names of the arguments."""
         return [f"%a{i}" for i in range(len(self.types))]
 
     def program(self) -> str:
@@ -72,6 +73,7 @@ class Case:
         return kernel_function("kernel", arguments, text)
 
     def reference(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Returns the outputs of the reference interpreter."""
         return Interpreter(to_bytes(self.program())).run(*arrays)
 
     def run(self, arrays: Sequence[np.ndarray], level: str, cuts: Sequence[int] = ()) -> list[np.ndarray]:
@@ -139,10 +141,12 @@ def check_program(text: str, types: Sequence[str], result: str, special: bool = 
 
 
 def element(kind: str) -> str:
+    """Returns the element type of a tensor type such as "2x3xf32"."""
     return kind.rsplit("x", 1)[-1]
 
 
 def shape(kind: str) -> tuple[int, ...]:
+    """Returns the shape of a tensor type such as "2x3xf32"."""
     return tuple(int(d) for d in kind.split("x")[:-1])
 
 
@@ -154,6 +158,7 @@ def to_memory(array: np.ndarray, kind: str) -> np.ndarray:
 
 
 def from_memory(array: np.ndarray, kind: str) -> np.ndarray:
+    """Converts an array in the memory format of the element type to the reference's format."""
     if element(kind) == "bf16":
         return np.asarray(array.astype(np.uint32) << 16, np.uint32).view(np.float32)
     return array.astype(DTYPES[element(kind)][0])
@@ -213,6 +218,7 @@ def fold(
 def contraction(
     maps: Sequence[str], iterators: str, types: Sequence[str], body: str | None = None, chunk: int = 512
 ) -> Case:
+    """Returns a fold that is a contraction with chunks; `body` defaults to a fused multiply-add."""
     order = f"#repro.order<chunk = {chunk}, lanes = 1, run = 0, totals = sequential>"
     if body is None:
         a, b, t = (element(t) for t in types)
