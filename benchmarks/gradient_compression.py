@@ -5,10 +5,10 @@
 
     python benchmarks/gradient_compression.py [--script examples/names_gpt.py] [--steps 300] [--ranks 1 2 4]
 
-The script is one of `repro train`. Ranks are processes that torchrun starts, with gloo and one thread. Prints rows for
-docs/gradient-compression.md: the bytes of the compressed gradients of a microbatch (of power_sgd of the mean), also as
-a share of those in f32, the mean loss of the last ten steps, and the beginning of the state's hash, once where it is
-that of each number of ranks.
+The script is a script for `repro train`. torchrun starts the ranks as processes with gloo and one thread. Prints rows
+for docs/gradient-compression.md: the bytes of the compressed gradients per microbatch (for power_sgd, of the mean),
+also as a share of the f32 bytes, the mean loss of the last ten steps, and the beginning of the state's hash, printed
+once if it is equal for all numbers of ranks.
 """
 
 import argparse

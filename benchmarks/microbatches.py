@@ -5,9 +5,9 @@
 
     python benchmarks/microbatches.py [--model "small GPT" ...] [--counts 1 4 8] [--threads 2] [--clock processor]
 
-The sum is that of the program of a microbatch, as often as there are microbatches, and of the end of the step, called
-alone, on addresses that are known. Prints rows for docs/performance: milliseconds of a step, the median and in brackets
-the best, and ratios. The time of the processor is less noisy where the machine does other work, too.
+The sum is the time of the microbatch program, called once per microbatch, and of the end of the step, called alone
+with known addresses. Prints rows for docs/performance: milliseconds of a step, the median and in brackets the best,
+and ratios. Processor time is less noisy if the machine also does other work.
 """
 
 import argparse

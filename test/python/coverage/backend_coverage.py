@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Which of PyTorch's OpInfo and ModuleInfo entries torch.compile takes with our backend, forward and backward.
 
-As a script: compiles the first sample of every float32 entry that has a result, as one graph, each in a process of its
-own, compares values and gradients with eager mode, and prints one JSON line per entry.
+As a script: compiles the first sample with a result of every float32 entry as one graph, each in its own process,
+compares values and gradients with eager mode, and prints one JSON line per entry.
 
     python test/python/coverage/backend_coverage.py [--jobs N] [--accept] [NAME ...]
 
-With --accept, the outcomes become what the test expects (expected_torch_compile.json), and
-docs/coverage-torch-compile.md says so. Entries of modules begin with "module ".
+With --accept, the outcomes become the expected ones (expected_torch_compile.json), and docs/coverage-torch-compile.md
+is rewritten. Names of module entries start with "module ".
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How many of PyTorch's OpInfo entries `repro-differentiate` takes: their forward programs, differentiated by us.
 
-As a script: captures every float32 entry that autograd differentiates, without its backward, and lets the compiler add
-the gradients. Writes one JSON line per entry and a table of counts.
+As a script: captures the forward of every float32 entry that autograd differentiates, and lets the compiler add the
+gradients. Writes one JSON line per entry and a table of counts.
 
     python test/python/coverage/gradient_coverage.py [--jobs N] [--out FILE] [--accept] [NAME ...]
 
-With --accept, the outcomes become what the test expects (expected_gradients.json) and docs/coverage-gradients.md says
-so.
+With --accept, the outcomes become the expected ones (expected_gradients.json), and docs/coverage-gradients.md is
+rewritten.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How far each of JAX's primitive harnesses gets: captured, imported, close to JAX, bit-equal on CPUs.
 
-As a script: takes every float32 harness through all stages, and writes one JSON line per harness and a table of
-counts.
+As a script: runs every float32 harness through all stages, and writes one JSON line per harness and a table of counts.
 
     python test/python/coverage/jax_coverage.py [--jobs N] [--out FILE] [--accept] [NAME ...]
 
-With --accept, the outcomes become what the test expects (expected_jax.json) and docs/coverage-jax.md says so.
+With --accept, the outcomes become the expected ones (expected_jax.json), and docs/coverage-jax.md is rewritten.
 """
 
 from __future__ import annotations

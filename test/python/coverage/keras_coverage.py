@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How far the layers of Keras' own tests get: captured with gradients, imported, close to Keras, bit-equal on CPUs.
 
-As a script: takes what each file of tests calls `run_layer_test` with through all stages, on both backends, and writes
-one JSON line per file and a table of counts.
+As a script: runs the layers of all `run_layer_test` calls of each test file through all stages, on both backends, and
+writes one JSON line per file and a table of counts.
 
     python test/python/coverage/keras_coverage.py [--jobs N] [--out FILE] [--accept] [NAME ...]
 
-With --accept, the outcomes become what the test expects (expected_keras.json) and docs/coverage-keras.md says so.
+With --accept, the outcomes become the expected ones (expected_keras.json), and docs/coverage-keras.md is rewritten.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How far each of ONNX's backend tests gets: a program, close to the expected outputs, bit-equal on CPUs.
 
-As a script: takes every test that the onnx package has (single operators, and whole networks) through all stages, each
-in a process of its own, and prints one JSON line per test and a table of counts.
+As a script: runs every test of the onnx package (single operators and whole networks) through all stages, in separate
+processes, and prints one JSON line per test and a table of counts.
 
     python test/python/coverage/onnx_coverage.py [--jobs N] [--accept] [NAME ...]
 
-With --accept, the outcomes become what the test expects (expected_onnx.json) and docs/coverage-onnx.md says so.
+With --accept, the outcomes become the expected ones (expected_onnx.json), and docs/coverage-onnx.md is rewritten.
 """
 
 from __future__ import annotations

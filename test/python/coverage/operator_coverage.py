@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How far each of PyTorch's OpInfo entries gets: captured, imported, close to eager, bit-equal on CPUs and as PTX.
 
-As a script: takes every entry of an element type (by default float32), forward and backward, through all stages, each
-in a process of its own, and writes one JSON line per entry and a table of counts. Types other than float32 go as far as
-the comparison with eager PyTorch.
+As a script: runs every entry of an element type (float32 by default), forward and backward, through all stages, in
+separate processes, and writes one JSON line per entry and a table of counts. Types other than float32 end with the
+comparison with eager PyTorch.
 
     python test/python/coverage/operator_coverage.py [--dtype TYPE] [--jobs N] [--out FILE] [--programs FOLDER]
         [--accept] [NAME ...]
 
-With --programs, what was captured is kept in the folder, and not captured again where it is there already. With
---accept, the outcomes become what the test expects (expected.json, or expected_TYPE.json) and docs/coverage.md, or
-docs/coverage-TYPE.md, says so.
+With --programs, captured programs are stored in the folder and reused if they exist. With --accept, the outcomes
+become the expected ones (expected.json or expected_TYPE.json), and docs/coverage.md or docs/coverage-TYPE.md is
+rewritten.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How far each operation of TensorFlow gets: captured, imported, close to TensorFlow, bit-equal on CPUs.
 
-As a script, in an environment with TensorFlow (`make coverage-tensorflow`): takes the operations of a table through all
+As a script, in an environment with TensorFlow (`make coverage-tensorflow`): runs the operations of a table through all
 stages, and writes one JSON line per operation and a table of counts.
 
     python test/python/coverage/tensorflow_coverage.py [--jobs N] [--out FILE] [--accept | --expect] [NAME ...]
 
-With --accept, the outcomes become what is expected (expected_tensorflow.json) and docs/coverage-tensorflow.md says so;
-with --expect, others than those are an error.
+With --accept, the outcomes become the expected ones (expected_tensorflow.json), and docs/coverage-tensorflow.md is
+rewritten. With --expect, outcomes that differ from the expected ones are an error.
 """
 
 from __future__ import annotations
