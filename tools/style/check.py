@@ -35,7 +35,7 @@ FOREIGN = {
 }
 
 # Folders whose comments and docstrings follow the rules of docs/style.md.
-PLAIN = ("python/repro_mlir/", "test/", "tools/", "benchmarks/", "examples/")
+PLAIN = ("python/repro_mlir/",)
 # Patterns that docs/style.md forbids, and what to write instead.
 FORBIDDEN = (
     (re.compile(r"^(Of|Behind|Beside|What|Which|Whose)\b"), "a subject first"),
