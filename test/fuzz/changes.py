@@ -122,7 +122,8 @@ def restored() -> Iterator[None]:
     threads, is_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     benchmark, fast = torch.backends.cudnn.benchmark, torch.backends.mha.get_fastpath_enabled()
     try:
-        with warnings.catch_warnings(), np.printoptions():
+        # torch.testing._internal, which other tests import, forbids changes of the flags of torch.backends.
+        with warnings.catch_warnings(), np.printoptions(), torch.backends.__allow_nonbracketed_mutation():
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -139,7 +140,7 @@ def restored() -> Iterator[None]:
         torch.set_default_dtype(dtype)
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(is_deterministic)
-        torch.backends.cudnn.benchmark = benchmark
+        torch._C._set_cudnn_benchmark(benchmark)
         torch.backends.mha.set_fastpath_enabled(fast)
 
 

@@ -1,4 +1,4 @@
-//===- LiteralBlockContraction.cpp - Reference block contractions ---------===//
+//===- LiteralBlockContraction.cpp - (Q4), (M5) one result at a time ------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
