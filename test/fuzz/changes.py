@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import decimal
 import math
 import os
 import sys
@@ -123,7 +124,12 @@ def restored() -> Iterator[None]:
     benchmark, fast = torch.backends.cudnn.benchmark, torch.backends.mha.get_fastpath_enabled()
     try:
         # torch.testing._internal, which other tests import, forbids changes of the flags of torch.backends.
-        with warnings.catch_warnings(), np.printoptions(), torch.backends.__allow_nonbracketed_mutation():
+        with (
+            warnings.catch_warnings(),
+            np.printoptions(),
+            decimal.localcontext(),
+            torch.backends.__allow_nonbracketed_mutation(),
+        ):
             warnings.simplefilter("ignore")
             yield
     finally:

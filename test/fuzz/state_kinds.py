@@ -836,6 +836,41 @@ _FUNCTIONS = {
         "2.0 if h.isEnabledFor(20) else 1.0",
         "logging.getLogger('zy').setLevel(40)",
     ),
+    "level of an adapted logger": (
+        "import logging\nlog = logging.getLogger('zx'); h = logging.LoggerAdapter(log, {}); log.setLevel(10)",
+        "2.0 if h.isEnabledFor(20) else 1.0",
+        "log.setLevel(40)",
+    ),
+    "handlers of a logger": (
+        "import logging\nh = logging.getLogger('zw'); h.propagate = False; h.handlers.clear()",
+        "2.0 if h.hasHandlers() else 1.0",
+        "h.addHandler(logging.NullHandler())",
+    ),
+    "precision of decimal numbers": (
+        "import decimal\nh = decimal.Decimal(1)",
+        "float(h / 3)",
+        "decimal.getcontext().prec = 3",
+    ),
+    "rounding of decimal numbers": (
+        "import decimal",
+        "float(decimal.Decimal('2.5').quantize(decimal.Decimal(1)))",
+        "decimal.getcontext().rounding = decimal.ROUND_UP",
+    ),
+    "getattr of builtins": (
+        "import builtins\nclass V: pass\nh = V(); h.scale = 2.0; name = 'sca'",
+        "builtins.getattr(h, name + 'le')",
+        "h.scale = 4.0",
+    ),
+    "getattr by another name": (
+        "fetch = getattr\nclass V: pass\nh = V(); h.scale = 2.0; name = 'sca'",
+        "fetch(h, name + 'le')",
+        "h.scale = 4.0",
+    ),
+    "members of an object": (
+        "import inspect\nclass V: pass\nh = V()",
+        "1.0 + len(inspect.getmembers(h))",
+        "h.another = 1",
+    ),
     "finalizer": (
         "class V: pass\nv = V()\nh = weakref.finalize(v, print)",
         "2.0 if h.alive else 1.0",

@@ -54,3 +54,19 @@ def test_threads_that_trace_at_the_same_time(monkeypatch: pytest.MonkeyPatch) ->
         time.sleep(0.001)
     assert len(found) == 6 and all(isinstance(each, float) for each in found), found
     assert shared == (time.perf_counter, builtins.max, torch.get_rng_state, torch.nn.Module.__getattr__)
+
+
+def test_a_trace_leaves_builtins_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Dynamo keeps tables of the builtins that it finds at its first use, which may be within a trace.
+    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
+    names = ("getattr", "hasattr", "max", "min")
+    shared = tuple(vars(builtins)[name] for name in names)
+
+    def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        assert tuple(vars(builtins)[name] for name in names) == shared
+        return torch.nn.functional.mse_loss(output, target)
+
+    model = torch.nn.Linear(4, 3)
+    trainer = repro_mlir.Trainer(model, loss, Descent(model.parameters()), target="reference")
+    trainer.step(torch.ones(2, 4), torch.zeros(2, 3))
+    assert not {*names} & globals().keys() and not {*names} & vars(torch.nn.functional).keys()

@@ -76,12 +76,12 @@ def reason_of(error: Exception) -> str:
     for part, reason in _KNOWN.items():
         if part in str(error):
             return reason
-    if isinstance(error, _INTERNAL) and not _is_users(error.__traceback__):
+    if isinstance(error, _INTERNAL) and not _is_raised_by_user(error.__traceback__):
         return f"the function that is called here cannot be captured: it ends with {one_line(error)}"
     return one_line(error)
 
 
-def _is_users(traceback: types.TracebackType | None) -> bool:
+def _is_raised_by_user(traceback: types.TracebackType | None) -> bool:
     """Whether the user's code, or a function written in C that the user's code called, raised an error."""
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

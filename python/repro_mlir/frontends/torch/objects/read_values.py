@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import decimal
 import functools
 import gc
 import importlib.util
@@ -257,6 +258,21 @@ class _Fact(_Got):
         return self._first if type(value) is type(self._first) and value == self._first else value
 
 
+_OF_LOGGERS = ("isEnabledFor", "getEffectiveLevel", "hasHandlers")
+
+
+def _logger_settings(logger: logging.Logger) -> tuple[object, ...]:
+    """Returns what the methods `_OF_LOGGERS` of a logger depend on, which its parents determine too."""
+    return logger.disabled, logger.manager.disable, logger.getEffectiveLevel(), logger.hasHandlers()
+
+
+def _decimal_settings() -> tuple[object, ...]:
+    """Returns what rounds Python's decimal numbers; the flags of the context, which operations set, do not."""
+    context = decimal.getcontext()
+    traps = tuple(signal for signal, is_on in context.traps.items() if is_on)
+    return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, context.capitals, traps
+
+
 class _Namespace(_Got):
     """The namespace of an object, which may be replaced; views of its names are noted separately."""
 
@@ -456,12 +472,19 @@ class _Search:
     def _close(self) -> None:
         while self._open:
             name, value = self._open.pop()
+            if type(value) is decimal.Decimal or value is decimal.Decimal:
+                self._decimals()
             if is_atom(value) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
             # Objects that this package attaches to the user's objects are skipped.
             if not str(type(value).__module__).startswith("repro_mlir."):
                 self._visit(name, value)
+
+    def _decimals(self) -> None:
+        if id(_decimal_settings) not in self._seen:
+            self._seen[id(_decimal_settings)] = _decimal_settings
+            self._note("decimal.getcontext()", _Fact(_decimal_settings))
 
     def _note(self, name: str, view: _View) -> None:
         self.reads._noted.append((name, view))
@@ -496,6 +519,9 @@ class _Search:
             self._note(f"{name}.alive", _Got(lambda: value.alive))
         elif is_log(value):
             self._log(name, value)
+        elif issubclass(kind, logging.LoggerAdapter):
+            self._open.append((f"{name}.logger", value.logger))
+            self._object(name, value)
         elif issubclass(kind, threading.local):
             self._object(name, value)
         elif issubclass(kind, GENERATORS):
@@ -524,11 +550,8 @@ class _Search:
         if not _is_of_library(type(value)):
             self._class(type(value))
         self._names(name, _Attributes(vars(value), self._known.__contains__))
-        if isinstance(value, logging.Logger) and not self._known.isdisjoint(("isEnabledFor", "getEffectiveLevel")):
-            self._note(
-                f"{name}.getEffectiveLevel()",
-                _Fact(lambda: (value.disabled, value.manager.disable, value.getEffectiveLevel())),
-            )
+        if isinstance(value, logging.Logger) and not self._known.isdisjoint(_OF_LOGGERS):
+            self._note(f"the level or the handlers of {name}", _Fact(lambda: _logger_settings(value)))
 
     def _held(self, name: str, value: _Held) -> None:
         if isinstance(value, FakeTensor):

@@ -9,7 +9,6 @@ logarithms differ from those of libm, which depend on the machine; see `_power`.
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import functools
 import math
@@ -544,16 +543,18 @@ def replaced(owner: types.ModuleType, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, former)
 
 
-@contextlib.contextmanager
-def functions_on_numbers(modules: Iterable[types.ModuleType], known: Known) -> Iterator[None]:
-    """Makes `min`, `max` and functions of `math` accept traced numbers, also where `modules` imported them by name.
+def choices(known: Known) -> dict[str, Callable[..., Any]]:
+    """Returns a `max` and a `min` that accept traced numbers, and tensors of shape [] that `known` does not know."""
+    return {"max": _chosen("max", max, known), "min": _chosen("min", min, known)}
 
-    `min` and `max` also accept tensors of shape [] whose number `known` does not know. Raises CaptureError if the
-    user's code reads a clock.
+
+@contextlib.contextmanager
+def functions_on_numbers(modules: Iterable[types.ModuleType]) -> Iterator[None]:
+    """Makes functions of `math` accept traced numbers, also where `modules` imported them by name.
+
+    Raises CaptureError if the user's code reads a clock.
     """
     with TRACE_LOCK, contextlib.ExitStack() as stack:
-        for name in ("max", "min"):
-            stack.enter_context(replaced(builtins, name, _chosen(name, getattr(builtins, name), known)))
         for module in (math, *modules):
             for name, value in [*vars(module).items()]:
                 if isinstance(value, types.BuiltinFunctionType) and value in _MATH:

@@ -34,6 +34,7 @@ from repro_mlir.frontends.torch.optimizers.traced_numbers import (
     Node,
     Scalar,
     Tape,
+    choices,
     functions_on_numbers,
     is_traced,
     leaves_of,
@@ -42,7 +43,7 @@ from repro_mlir.frontends.torch.optimizers.traced_numbers import (
     traced_number,
 )
 from repro_mlir.frontends.torch.trace.compositions import Compositions
-from repro_mlir.frontends.torch.trace.recording import Recording
+from repro_mlir.frontends.torch.trace.recording import Recording, functions_in
 from repro_mlir.frontends.torch.trace.tracing import errors_with_lines, without_other_random_numbers
 
 _COUNTED = (torch.float32, torch.float64, torch.int64)
@@ -165,10 +166,12 @@ class TracedUpdate:
             with FakeTensorMode(), Compositions(), torch.no_grad():
                 run = _Run(self._optimizer, self._names, self._findings, tape, _Fakes(self._names, self._updated))
                 # The recording refuses a queue or a pipe before the next run, which could block on it.
-                with Recording().recorded():
+                recording = Recording(choices(run.known))
+                with recording.recorded():
                     run.step()
             self._findings.learn(run)
             if self._findings.size == size:
+                self._namespaces = [*recording.replaced.values()]
                 return tape, run
         raise CaptureError(
             f"the step of {_name(self._optimizer)} makes other state each time, expected the same at each step"
@@ -283,7 +286,11 @@ class TracedUpdate:
         tensors = _Traced(self._names, dict(parameters), gradients, state, slots, number)
         with phase(f"update of {_name(self._optimizer)}"):
             run = _Run(self._optimizer, self._names, self._findings, self._tape, tensors)
-            run.step()
+            functions = choices(run.known)
+            with contextlib.ExitStack() as replaced_functions:
+                for namespace in self._namespaces:
+                    replaced_functions.enter_context(functions_in(namespace, functions))
+                run.step()
             for parameter, value in run.parameters.items():
                 parameters[self._names[parameter]] = value
             new = {}
@@ -533,6 +540,7 @@ class _Run:
         self.stepped: set[tuple[int, Any]] = set()
         self._findings = findings
         self._calls = NumberCalls(tape)
+        self.known = self._calls.known
         tape.begin(tensors.number)
         self.parameters = {parameter: tensors.parameter(parameter) for parameter in names}
         own: dict[torch.Tensor, _Entries] = {}
@@ -612,7 +620,7 @@ class _Run:
         modules = {sys.modules[base.__module__] for base in kind.__mro__ if base.__module__ in sys.modules}
         before = dict(vars(self._shadow)), _attributes(self._shadow)
         profiler = replaced(torch.autograd.profiler, "record_function", contextlib.nullcontext)
-        with functions_on_numbers(modules, self._calls.known), profiler, self._calls:
+        with functions_on_numbers(modules), profiler, self._calls:
             kind.step(self._shadow)
         if _attributes(self._shadow) != before[1]:
             now = dict(_attributes(self._shadow))

@@ -33,6 +33,23 @@ _KEPT_DIMENSIONS = {
 }
 """The operators, each with the number of trailing dimensions to keep; other dimensions only keep whether they are 0."""
 
+_NUMBERS = {
+    "constant_pad_nd": "value",
+    "fill": "value",
+    "fill_": "value",
+    "full": "fill_value",
+    "full_like": "fill_value",
+    "index_fill": "value",
+    "index_fill_": "value",
+    "masked_fill": "value",
+    "masked_fill_": "value",
+    "new_full": "fill_value",
+    "scalar_tensor": "s",
+    "scatter": "value",
+    "scatter_": "value",
+}
+"""The operators that convert a number to the type of their result, each with the name of that argument."""
+
 
 def refuse_arguments(graph: torch.fx.GraphModule) -> None:
     """Raises a CaptureError with the user's line if a kernel refuses the arguments of an operator of a graph.
@@ -43,22 +60,46 @@ def refuse_arguments(graph: torch.fx.GraphModule) -> None:
         if not isinstance(node.target, torch._ops.OpOverload):
             continue
         name = node.target._schema.name.removeprefix("aten::")
-        if name != "convolution" and name not in _KEPT_DIMENSIONS:
-            continue
-        try:
-            args, kwargs = pytree.tree_map_only(torch.fx.Node, _value_of, (node.args, node.kwargs))
-            if name == "convolution":
-                args = _small_convolution(*args)
-            else:
-                small = partial(_small, kept=_KEPT_DIMENSIONS[name])
-                args, kwargs = pytree.tree_map_only(torch.Tensor, small, (args, kwargs))
-        except _Unknown:
-            continue
-        try:
-            with _disable_current_modes(), torch.no_grad():
-                node.target(*args, **kwargs)
-        except Exception as error:
-            raise located(origin_of_node(node), reason_of(error)) from None
+        if name in _NUMBERS:
+            _refuse_overflow(node, _NUMBERS[name])
+        elif name == "convolution" or name in _KEPT_DIMENSIONS:
+            _refuse_arguments_of(node, name)
+
+
+def _refuse_arguments_of(node: torch.fx.Node, name: str) -> None:
+    target: Any = node.target
+    try:
+        args, kwargs = pytree.tree_map_only(torch.fx.Node, _value_of, (node.args, node.kwargs))
+        if name == "convolution":
+            args = _small_convolution(*args)
+        else:
+            small = partial(_small, kept=_KEPT_DIMENSIONS[name])
+            args, kwargs = pytree.tree_map_only(torch.Tensor, small, (args, kwargs))
+    except _Unknown:
+        return
+    try:
+        with _disable_current_modes(), torch.no_grad():
+            target(*args, **kwargs)
+    except Exception as error:
+        raise located(origin_of_node(node), reason_of(error)) from None
+
+
+def _refuse_overflow(node: torch.fx.Node, name: str) -> None:
+    """Refuses a number that the integer type of the result cannot represent."""
+    target: Any = node.target
+    result = node.meta.get("val")
+    if not isinstance(result, torch.Tensor) or result.dtype.is_floating_point or result.dtype.is_complex:
+        return
+    arguments = zip((each.name for each in target._schema.arguments), node.args, strict=False)
+    number = {**dict(arguments), **node.kwargs}.get(name)
+    if not isinstance(number, int | float):
+        return
+    try:
+        with _disable_current_modes():
+            torch.full([], number, dtype=result.dtype)
+    except RuntimeError as error:
+        reason = f"{target}: expected a number that {result.dtype} holds, got {number}: {error}"
+        raise located(origin_of_node(node), reason) from None
 
 
 class _Unknown(Exception):

@@ -8,6 +8,7 @@ operator with its site as an argument.
 """
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -126,10 +127,14 @@ class RandomSites(TorchDispatchMode):
         self._saved: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> "RandomSites":
+        thread, originals = threading.get_ident(), (torch.get_rng_state, torch.set_rng_state)
+
         def get_rng_state() -> torch.Tensor:
-            return _SiteNumber.wrap(self._next)
+            return _SiteNumber.wrap(self._next) if threading.get_ident() == thread else originals[0]()
 
         def set_rng_state(state: torch.Tensor) -> None:
+            if threading.get_ident() != thread:
+                return originals[1](state)
             self._next = _SiteNumber.unwrap(state)
 
         for module in (torch, torch.random):

@@ -10,7 +10,6 @@ The attribute names are those in the code that ran, and those passed to `getattr
 from __future__ import annotations
 
 import _socket
-import builtins
 import contextlib
 import copy
 import cProfile
@@ -28,7 +27,7 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -44,12 +43,14 @@ _LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
 _ACTIONS = re.compile(
     r"^<frozen importlib|/(logging|importlib)/|/(warnings|traceback|linecache|inspect|tokenize|typing)\.py$"
 )
-"""Standard library files whose code has effects but returns no values that a step uses."""
+"""Standard library files that PyTorch uses for effects, and not for values on which its results depend."""
 
 _ACTIONS_OF_VALUE = (importlib.import_module.__code__, importlib.util.find_spec.__code__)
-"""Functions of `_ACTIONS` files whose result a step may use."""
+_VALUES = re.compile(r"/(linecache|inspect|tokenize|typing)\.py$")
+"""Functions and files of `_ACTIONS` whose results a step may use."""
 
-_TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
+_TORCH_ROOT = os.path.join(os.path.dirname(torch.__file__), "")
+_TORCH = tuple(_TORCH_ROOT + each for each in ("nn", "optim", "distributions"))
 
 _PURE = {
     *("builtins", "math", "cmath", "_operator", "itertools", "_functools", "_collections", "_bisect", "_heapq"),
@@ -87,9 +88,11 @@ class Recording:
       namespaces: the globals of the user's code that ran, by code object.
       asked: globals that code requested as a whole.
       settings: PyTorch and NumPy functions written in C that were called and may return a setting.
+      replaced: the globals that contained the replaced builtins while their code ran.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, functions: Mapping[str, Callable[..., Any]] | None = None) -> None:
+        """`functions`: replacements of builtins for the code that runs, by name; PyTorch's internals keep theirs."""
         self.names: set[str] = set()
         self.everything = False
         self.namespaces: dict[types.CodeType, dict[str, Any]] = {}
@@ -99,6 +102,10 @@ class Recording:
         self._functions: dict[types.CodeType, list[types.FunctionType]] | None = None
         self._kinds: dict[int, int] = {}
         self._refusal: str | None = None
+        self.replaced: dict[int, dict[str, Any]] = {}
+        self._functions_of_all = dict(functions or {})
+        self._functions_of_readers = {each.__name__: self._noting(each) for each in (getattr, hasattr)}
+        self._lent = contextlib.ExitStack()
 
     def ran(self, code: types.CodeType) -> bool:
         """Returns whether code ran."""
@@ -126,7 +133,7 @@ class Recording:
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
         """Records the calls of its block. CaptureError if the block calls a function whose result may vary."""
-        with _paused_profiler(), self._dynamic_names(), _without_garbage_collection(), _Suspended():
+        with _paused_profiler(), self._replacements(), _without_garbage_collection(), _Suspended():
             former = sys.getprofile()
 
             def profile(frame: types.FrameType, event: Any, argument: Any) -> None:
@@ -152,6 +159,7 @@ class Recording:
                     self._ran[key] = code
                 if kind in (_USER, _PACKAGE):
                     self._add(code, frame.f_globals)
+                self._replace(code, frame.f_globals)
             if kind == _STANDARD or code in _ACTIONS_OF_VALUE:
                 self._see_library(frame, code)
         elif event == "return":
@@ -171,6 +179,14 @@ class Recording:
                 self._refuse(frame, argument.__name__)
             if kind == _USER or (kind is None and _kind_of(frame.f_code) == _USER):
                 self._see_builtin(frame, argument)
+            elif kind == _ACTION and self._is_called_by_user(frame):
+                self._see_builtin(frame, argument)
+
+    def _is_called_by_user(self, frame: types.FrameType | None) -> bool:
+        """Returns whether the user's code, and no library, called code of an `_ACTIONS` file that returns values."""
+        while frame is not None and _VALUES.search(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame is not None and self._kinds.get(id(frame.f_code)) == _USER
 
     def _see_library(self, frame: types.FrameType, code: types.CodeType) -> None:
         """Treats standard library code that the user's code calls as the user's code."""
@@ -189,6 +205,7 @@ class Recording:
             self.names.add(frame.f_locals["name"])
         if self._kinds[id(caller.f_code)] == _USER:
             self._kinds[id(code)] = _USER
+            self._replace(code, frame.f_globals)
         self._add(code, frame.f_globals)
 
     def _reads_of_users(self, code: types.CodeType) -> bool:
@@ -207,7 +224,8 @@ class Recording:
         owner, name = getattr(function, "__self__", None), function.__name__
         if isinstance(owner, types.ModuleType) or owner is None:
             home = function.__module__ or ""
-            if name in ("vars", "dir", "repr", "locals"):
+            if name in ("vars", "dir", "repr", "locals") or function in (getattr, hasattr):
+                # The user's code has the function itself, as `builtins.getattr`, so that its arguments are not known.
                 self.everything = True
             elif name == "globals" and not any(each is frame.f_globals for each in self.asked):
                 self.asked.append(frame.f_globals)
@@ -250,25 +268,55 @@ class Recording:
         )
         return CaptureError(self._refusal)
 
+    def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns getattr or hasattr for the user's code, and code that it called; notes the names passed to it."""
+
+        def call(value: Any, name: str, *default: Any) -> Any:
+            if self._reads_of_users(sys._getframe(1).f_code):
+                self.names.add(name)
+                self.everything = self.everything or name in _OF_ALL_ATTRIBUTES
+            return function(value, name, *default)
+
+        return call
+
+    def _replace(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """Puts replacements of builtins into the globals of code that starts to run."""
+        kind = self._kinds[id(code)]
+        if kind in (_STANDARD, _ACTION) or (kind == _LIBRARY and code.co_filename.startswith(_TORCH_ROOT)):
+            return
+        self.replaced[id(namespace)] = namespace
+        readers = self._functions_of_readers if self._reads_of_users(code) else {}
+        self._lent.enter_context(functions_in(namespace, self._functions_of_all | readers))
+
     @contextlib.contextmanager
-    def _dynamic_names(self) -> Iterator[None]:
-        """Notes the names that the user's code, and code that it called, passes to getattr and hasattr."""
-        held = (getattr, hasattr)
+    def _replacements(self) -> Iterator[None]:
+        """Removes the replacements of builtins at the end, also from modules that imported all names of another.
 
-        def noting(function: Callable[..., Any]) -> Callable[..., Any]:
-            def call(value: Any, name: str, *default: Any) -> Any:
-                if self._reads_of_users(sys._getframe(1).f_code):
-                    self.names.add(name)
-                    self.everything = self.everything or name in _OF_ALL_ATTRIBUTES
-                return function(value, name, *default)
-
-            return call
-
-        builtins.getattr, builtins.hasattr = map(noting, held)
+        The module `builtins` stays as it is: other threads use it, and Dynamo keeps tables of its functions.
+        """
+        modules = set(sys.modules)
         try:
             yield
         finally:
-            builtins.getattr, builtins.hasattr = held
+            self._lent.close()
+            for key in sys.modules.keys() - modules:
+                namespace = vars(sys.modules[key])
+                for name, function in (self._functions_of_all | self._functions_of_readers).items():
+                    if namespace.get(name) is function:
+                        del namespace[name]
+
+
+@contextlib.contextmanager
+def functions_in(namespace: dict[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Puts functions into the globals of code within the block, except those of a name that the globals have."""
+    lent = {name: function for name, function in functions.items() if name not in namespace}
+    namespace.update(lent)
+    try:
+        yield
+    finally:
+        for name, function in lent.items():
+            if namespace.get(name) is function:
+                del namespace[name]
 
 
 @contextlib.contextmanager

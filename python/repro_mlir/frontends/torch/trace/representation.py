@@ -13,7 +13,6 @@ import torch.fx
 
 from repro_mlir.frontends.torch.operators.quantization import has_quantizing, without_quantizing
 from repro_mlir.frontends.torch.trace.complex_pairs import as_real, has_complex, without_complex
-from repro_mlir.frontends.torch.trace.filled_numbers import refuse_overflows
 from repro_mlir.frontends.torch.trace.kernel_checks import refuse_arguments
 from repro_mlir.frontends.torch.trace.selections import has_selections, without_selections
 from repro_mlir.frontends.torch.trace.unsigned import as_signed, has_unsigned, without_unsigned
@@ -34,7 +33,6 @@ def represent(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx
     Raises:
       CaptureError: an operator is not defined for complex or unsigned numbers, or refuses its arguments.
     """
-    refuse_overflows(graph)
     refuse_arguments(graph)
     if has_selections(graph.graph):
         graph = without_selections(graph, arguments)
