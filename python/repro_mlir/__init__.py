@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repro_mlir.base.lazy_imports import load_on_first_use
+from repro_mlir.base.registry import register
 from repro_mlir.base.reimport import share_bindings
 from repro_mlir.base.shared_libraries import load_apart
 
 if TYPE_CHECKING:
-    from repro_mlir.audit.difference.find import diff
     from repro_mlir.audit.receipts.options import ReceiptOptions
     from repro_mlir.audit.receipts.receipt import Receipt
     from repro_mlir.audit.receipts.verification import verify
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from repro_mlir.program.accumulators import Accumulator, set_accumulators
     from repro_mlir.program.contractions import Contraction, contractions
     from repro_mlir.program.exact import exact_contractions
+    from repro_mlir.script_runs.difference import diff
     from repro_mlir.torch_compile import backend
     from repro_mlir.train.compiled_optimizer import compile_optimizer
     from repro_mlir.train.data import batches, permutation
@@ -67,7 +68,7 @@ _HOMES = {
     "compile_optimizer": "train.compiled_optimizer",
     "contractions": "program.contractions",
     "cosine_with_warmup": "train.schedules",
-    "diff": "audit.difference.find",
+    "diff": "script_runs.difference",
     "exact_contractions": "program.exact",
     "initialize": "frontends.torch.capture.initialization",
     "permutation": "train.data",
@@ -114,4 +115,5 @@ __all__ = [
 
 share_bindings(__name__)
 load_apart()
+register("executor", f"{__name__}.execute.executor")
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -131,7 +131,8 @@ def _serve(options: argparse.Namespace) -> int:
 def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
     from repro_mlir.audit.dispute import ReceiptRun
     from repro_mlir.audit.receipts.receipt import Receipt
-    from repro_mlir.audit.receipts.script_inputs import ScriptBatches, ScriptInputs
+    from repro_mlir.audit.receipts.script_inputs import ScriptInputs
+    from repro_mlir.script_runs.batches import ScriptBatches
 
     expect(receipt, RECEIPT)
     opened = Receipt(receipt)
@@ -167,13 +168,14 @@ def _token(address: str, file: str | None, variable: str) -> bytes:
 def _terms(options: argparse.Namespace) -> Terms | None:
     from repro_mlir.audit.dispute import Terms, terms_of_receipt, terms_of_script
     from repro_mlir.audit.receipts.receipt import Receipt
+    from repro_mlir.script_runs.batches import ScriptBatches
 
     if options.terms is None:
         return None if options.steps is None else Terms({}, steps=options.steps)
     if Path(options.terms).is_dir():
         terms = terms_of_receipt(Receipt(options.terms))
     else:
-        terms = terms_of_script(options.terms, options.exact_digits, options.precision, options.total)
+        terms = terms_of_script(ScriptBatches(options.terms, options.exact_digits, options.precision), options.total)
     return replace(terms, steps=options.steps)
 
 

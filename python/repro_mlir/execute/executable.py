@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
@@ -19,6 +18,7 @@ from repro_mlir.base.numerics.tensors import start_of
 from repro_mlir.base.progress import working
 from repro_mlir.base.tensors.arrays import as_array, as_given
 from repro_mlir.base.tensors.frameworks import tensor_module_of
+from repro_mlir.base.threads import check_threads
 from repro_mlir.bundle.runner.certificates import TENSOR_CORES
 from repro_mlir.execute.arguments import Arguments, updatable
 from repro_mlir.execute.backend import Backend, InPlaceBackend, ResidentBackend
@@ -26,6 +26,7 @@ from repro_mlir.execute.bound_state import bind
 from repro_mlir.execute.buffers import check_signature
 from repro_mlir.program import Program
 from repro_mlir.program.program import import_program, read_signature
+from repro_mlir.reference.steps import StepInterpreter
 
 
 def targets() -> list[str]:
@@ -68,15 +69,6 @@ def check_runs(target: str) -> None:
         compile(read_signature(import_program(_SMALL)), target, 1)
 
 
-def check_threads(threads: int | None) -> int:
-    """Returns the number of threads, by default one per available processor; ReproError unless it is 1 to 1024."""
-    if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not isinstance(threads, int) or not 1 <= threads <= 1024:
-        raise ReproError(f"expected a number of threads from 1 to 1024, got {threads!r}")
-    return threads
-
-
 def compile(program: Program, target: str = "cpu", threads: int | None = None) -> Executable:
     """Compiles a program; the implementation of `repro_mlir.compile`."""
     threads = check_threads(threads)
@@ -94,9 +86,7 @@ def _reason(error: MemoryError) -> str:
 def _backend(program: Program, target: str, threads: int) -> Backend:
     kind, _, variant = target.partition(":")
     if kind == "reference":
-        from repro_mlir.execute.reference import ReferenceBackend
-
-        return ReferenceBackend(program)
+        return StepInterpreter(program.data)
     if kind.removesuffix(TENSOR_CORES) == "cuda":
         from repro_mlir.execute.cuda import CudaBackend
 

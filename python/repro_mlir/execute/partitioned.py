@@ -17,11 +17,12 @@ from repro_mlir.base.numerics.hashing import tensor_digest
 from repro_mlir.base.numerics.tensors import TensorType, canonical_of, make_canonical
 from repro_mlir.base.tensors.arrays import as_array, as_given
 from repro_mlir.base.tensors.frameworks import tensor_module_of
+from repro_mlir.base.threads import check_threads
 from repro_mlir.distributed.agreement import Report, require_agreement
 from repro_mlir.distributed.failures import describe
 from repro_mlir.distributed.ranks import Agreed, Ranks
 from repro_mlir.execute.arguments import Arguments, check_names
-from repro_mlir.execute.executable import Executable, check_target, check_threads, compile, step_errors
+from repro_mlir.execute.executable import Executable, check_target, compile, step_errors
 from repro_mlir.execute.segments import Values, run_steps
 from repro_mlir.program import Program
 from repro_mlir.program.partition import LEAST, Call, RankProgram, partition

@@ -10,7 +10,8 @@ from typing import Any, NoReturn, SupportsIndex
 
 from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import ReproError
-from repro_mlir.execute.executable import Executable, check_target, check_threads, compile
+from repro_mlir.base.threads import check_threads
+from repro_mlir.execute.executable import Executable, check_target, compile
 from repro_mlir.program import PerSize, SymbolicProgram
 
 

@@ -16,9 +16,9 @@ from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.compilation import cache, cpu
 from repro_mlir.compilation.device_code import compile_data
 from repro_mlir.execute.executable import Executable, compile
-from repro_mlir.execute.reference import ReferenceBackend
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.reference.steps import StepInterpreter
 
 
 def test_state_is_updated_in_place(program: Program, executable: Executable) -> None:
@@ -174,11 +174,11 @@ def test_reference_writes_no_result_into_memory_of_another_shape(program: Progra
     inputs = [np.float32(0.5), np.ones((2, 3), np.float32)]
     outputs = [np.full(shape, 7, np.float32)]
     if shape == ():
-        ReferenceBackend(program).run(states, inputs, outputs)
+        StepInterpreter(program.data).run(states, inputs, outputs)
         assert outputs[0] == 0.5
         return
     with pytest.raises(ReproError, match=rf"result 2: expected shape {re.escape(str([*shape]))}, got \[\]"):
-        ReferenceBackend(program).run(states, inputs, outputs)
+        StepInterpreter(program.data).run(states, inputs, outputs)
     assert (outputs[0] == 7).all()
 
 

@@ -34,14 +34,15 @@ ALLOWED = {
     "base.files": {"base.numerics"},
     "base.tensors": {"base.numerics"},
     "sandbox": set(),
+    "distributed": {"base.numerics"},
     "reference": {"base.numerics"},
     "bundle.runner": {"base.files", "base.numerics", "base.tensors"},
     "program": {"base.files", "base.numerics", "base.tensors", "bundle.runner", "sandbox"},
+    "audit": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
     "precision": {"base.files", "base.numerics", "program"},
     "programs.writer": {"base.numerics"},
     "gradient_compression": {"base.files", "base.numerics", "precision", "program", "programs.writer"},
     "compilation": {"base.files", "bundle.runner", "program", "sandbox"},
-    "distributed": {"base.numerics"},
     "execute": {"base.numerics", "base.tensors", "bundle.runner", "compilation", "distributed", "program", "reference"},
     "frontends": set(),
     "frontends.torch.base": {"base.tensors", "frontends", "program"},
@@ -79,24 +80,13 @@ ALLOWED = {
     "frontends.jax": {"base.numerics", "frontends.stablehlo", "program"},
     "frontends.tensorflow": {"base.numerics", "frontends.stablehlo", "program"},
     "frontends.keras": {"base.numerics", "base.tensors", "frontends.jax", "frontends.torch.capture", "program"},
+    "script_runs": {
+        "audit", "base.numerics", "execute", "frontends.torch", "frontends.torch.compile_backend", "program",
+    },
     "sandbox_worker": {"base.files", "compilation", "execute", "frontends.stablehlo", "program", "sandbox"},
-    "audit": {"base.numerics"},
-    "audit.operators": {"audit", "base.numerics", "distributed", "execute", "program", "reference"},
-    "audit.receipts": {
-        "audit", "base.files", "base.numerics", "compilation", "distributed", "execute", "frontends.torch",
-        "program", "sandbox",
-    },
-    "audit.dispute": {
-        "audit", "audit.operators", "audit.receipts", "base.files", "base.numerics", "execute", "program",
-        "sandbox",
-    },
-    "audit.difference": {
-        "audit", "audit.dispute", "audit.operators", "audit.receipts", "base.numerics", "execute",
-        "frontends.torch", "frontends.torch.compile_backend", "program",
-    },
     "bundle": {
-        "audit.receipts", "base.files", "base.numerics", "base.tensors", "bundle.runner", "execute",
-        "frontends.torch", "program",
+        "audit", "base.files", "base.numerics", "base.tensors", "bundle.runner", "execute", "frontends.torch",
+        "program",
     },
     "certification": {"base.numerics", "bundle.runner", "compilation", "reference"},
     "inference": {
@@ -106,9 +96,9 @@ ALLOWED = {
     "generation": {"base.files", "base.numerics", "execute", "frontends.torch.generation", "precision", "program"},
     "serving": {"base.files", "base.numerics", "generation"},
     "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
-    "programs": {"audit.receipts", "base.numerics", "base.tensors", "execute", "program", "programs.writer"},
+    "programs": {"audit", "base.numerics", "base.tensors", "execute", "program", "programs.writer"},
     "train": {
-        "audit.receipts", "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch",
+        "audit", "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch",
         "frontends.torch.base", "frontends.torch.capture", "frontends.torch.optimizers",
         "gradient_compression", "precision", "program",
     },
@@ -119,14 +109,14 @@ ALLOWED = {
     "precision.stored_codes": {"base.numerics", "execute", "program"},
     "roofline": {"base.files", "bundle.runner", "compilation", "execute", "pages", "program"},
     "integrations": {
-        "audit.receipts", "base.files", "distributed", "frontends.keras", "frontends.torch.objects",
-        "precision", "program", "programs", "train",
+        "audit", "base.files", "distributed", "frontends.keras", "frontends.torch.objects", "precision",
+        "program", "programs", "train",
     },
     "cli": {
-        "audit.difference", "audit.dispute", "audit.receipts", "base.files", "base.numerics", "bundle",
-        "bundle.runner", "certification", "compilation", "distributed", "execute", "frontends.onnx",
-        "frontends.tensorflow", "frontends.torch", "generation", "integrations", "precision",
-        "precision.report", "precision.stored_codes", "program", "roofline", "serving", "train",
+        "audit", "base.files", "base.numerics", "bundle", "bundle.runner", "certification", "compilation",
+        "distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation",
+        "integrations", "precision", "precision.report", "precision.stored_codes", "program", "roofline",
+        "script_runs", "serving", "train",
     },
 }  # fmt: skip
 """The imports that rooms may have from other rooms, lowest first. A part that other rooms import by itself counts as
@@ -220,7 +210,7 @@ def test_imports_are_found() -> None:
     found = set(imports())
     assert Import("train.trainer", "torch", False, "types") in found
     assert Import("train.trainer", "frontends.torch", True, "module") in found
-    assert Import("audit.difference.find", "frontends.torch.compile_backend.eager", True, "function") in found
+    assert Import("script_runs.difference", "frontends.torch.compile_backend.eager", True, "function") in found
     assert Import("frontends.torch.lower.lowering", "torch_mlir", False, "module") in found
     assert Import("base.tensors.arrays", "base.tensors.frameworks", True, "module") in found
     assert Import("reference.stored", "base.errors", True, "module") in found
@@ -291,9 +281,9 @@ def test_who_imports_the_frontend_of_torch() -> None:
     known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
-        "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs", "bundle.writer",
-        "cli.compile", "cli.dispute", "cli.inputs", "cli.roofline_options", "cli.train", "cli.verify", "inference",
-        "precision.report.compare", "torch_compile", "integrations.model_folder", "integrations.transformers",
+        "", "bundle.writer", "cli.compile", "cli.dispute", "cli.inputs", "cli.roofline_options", "cli.train",
+        "cli.verify", "inference", "integrations.model_folder", "integrations.transformers", "precision.report.compare",
+        "script_runs.batches", "script_runs.difference", "script_runs.eager_side", "torch_compile",
         *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 
@@ -355,8 +345,8 @@ def test_the_reference_knows_nothing_else() -> None:
             assert known if each.own else foreign, each
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
-        "audit.operators.graph", "audit.operators.tracing", "certification.certify", "execute.reference",
-        "frontends.torch.objects.defined_construction", "precision.report.statistics",
+        "audit.executors", "audit.operators.graph", "audit.operators.tracing", "certification.certify",
+        "execute.executable", "frontends.torch.objects.defined_construction", "precision.report.statistics",
     }  # fmt: skip
     code = """
 import sys

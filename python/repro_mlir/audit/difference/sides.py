@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from repro_mlir.audit.difference.report import Difference, OperatorDifference, TensorDifference, compare
+from repro_mlir.audit.executors import compile_step
 from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
 from repro_mlir.base.numerics.tensors import TensorType, parts_of
-from repro_mlir.execute.microbatches import compile_step
 
 Arrays = list[np.ndarray]
 

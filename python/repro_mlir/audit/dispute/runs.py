@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from repro_mlir.audit.executors import check_target
 from repro_mlir.audit.operators import OperatorGraph, Tracer
 from repro_mlir.audit.receipts.commitments import Commitment, commit, first_link, next_link
 from repro_mlir.audit.receipts.file_list import list_files
@@ -20,7 +21,6 @@ from repro_mlir.audit.receipts.form import NUMERICS, Header, ListedProgram, Sign
 from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.audit.receipts.verification import InputSource, Replay, records_to_execute
 from repro_mlir.base.files import canonical_json
-from repro_mlir.execute.executable import check_target
 from repro_mlir.program.microbatches import StepProgram
 
 Arrays = list[np.ndarray]

@@ -15,7 +15,7 @@ from repro_mlir.audit.receipts.commitments import Commitment
 from repro_mlir.audit.receipts.comparison import first_different_field
 from repro_mlir.audit.receipts.form import Signature
 from repro_mlir.audit.receipts.receipt import Receipt, digests_of
-from repro_mlir.audit.receipts.script_inputs import ScriptBatches
+from repro_mlir.audit.receipts.script_inputs import ScriptSource
 from repro_mlir.base.errors import ReproError
 
 
@@ -78,20 +78,15 @@ def terms_of_receipt(receipt: Receipt) -> Terms:
     return Terms(receipt.header.run(), due)
 
 
-def terms_of_script(
-    script: str,
-    exact_digits: int | None = None,
-    precision: str | None = None,
-    seconds: float = quotas.TOTAL_SECONDS,
-) -> Terms:
+def terms_of_script(source: ScriptSource, seconds: float = quotas.TOTAL_SECONDS) -> Terms:
     """Returns the terms that require the run of `repro train` on a script.
 
     Args:
+      source: the script's batches, none of which has been taken.
       seconds: the time in which the script must yield the batches up to the disputed one.
     Raises:
-      ReproError: if the script cannot be captured.
+      ReproError: if the programs of the script depend on its state.
     """
-    source = ScriptBatches(script, exact_digits, precision)
     source.refuse_other_states()
     found: list[Due] = []
 
@@ -103,7 +98,9 @@ def terms_of_script(
         # Batches come in order; the earlier ones are kept because a later call may request them.
         while len(found) < cursor:
             if time.monotonic() > deadline:
-                raise ReproError(f"no verdict: {script} gave {len(found)} of {cursor} batches within {seconds:g} s")
+                raise ReproError(
+                    f"no verdict: {source.script} gave {len(found)} of {cursor} batches within {seconds:g} s"
+                )
             inputs = source.take()
             program = source.program
             signature = Signature.of(program).digest

@@ -14,13 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
+from repro_mlir.audit.executors import StepExecutable, compile_step
 from repro_mlir.audit.operators.extraction import Extraction, Extractor
 from repro_mlir.audit.operators.graph import Operator, OperatorGraph, Value, used_numbers
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.base.numerics.formats import element_type, from_bits, to_bits
 from repro_mlir.base.numerics.hashing import tensor_digest
-from repro_mlir.execute.executable import Executable, compile
 from repro_mlir.reference.interpreter import evaluate_operation
 from repro_mlir.reference.program import Operation
 
@@ -38,7 +38,7 @@ def value_hash(value: Value, array: np.ndarray) -> bytes:
 
 def run_extraction(extraction: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Computes the outputs of a part with the reference interpreter. Raises StepFailed if a check fails (E1)."""
-    _, outputs = compile(extraction.program, "reference", 1)({}, *arrays)
+    _, outputs = compile_step(extraction.program, "reference", 1)({}, *arrays)
     return list(outputs.values())
 
 
@@ -142,9 +142,9 @@ class Tracer:
         return parts
 
     @cached_property
-    def _executables(self) -> list[Executable]:
+    def _executables(self) -> list[StepExecutable]:
         programs = {part.program.data: part.program for _, part in self._parts}
-        compiled = {data: compile(program, self.target, self._threads) for data, program in programs.items()}
+        compiled = {data: compile_step(program, self.target, self._threads) for data, program in programs.items()}
         return [compiled[part.program.data] for _, part in self._parts]
 
     def _compiled(self, env: dict[Value, np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...]]]:

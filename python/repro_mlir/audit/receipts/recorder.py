@@ -15,10 +15,10 @@ from pathlib import Path
 import blake3
 import numpy as np
 
+from repro_mlir.audit.executors import executor
 from repro_mlir.audit.receipts import writer
 from repro_mlir.audit.receipts.commitments import Commitment, commit
 from repro_mlir.audit.receipts.comparison import differences
-from repro_mlir.audit.receipts.environment import describe
 from repro_mlir.audit.receipts.following import FollowingWriter
 from repro_mlir.audit.receipts.form import (
     NUMERICS,
@@ -122,7 +122,7 @@ class Recorder:
             (ListedProgram.of(program),),
             options.store_batches,
             options.checkpoint_every,
-            describe(target, threads),
+            executor().describe(target, threads),
             _script(options.script),
             nonfinite_loss,
             microbatches_every=every,

@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
+from repro_mlir.audit.executors import MicrobatchExecutable, StepExecutable, compile_step
 from repro_mlir.audit.receipts.commitments import commit
 from repro_mlir.audit.receipts.comparison import differences
 from repro_mlir.audit.receipts.consistency import DigestsWrong, check_consistency
@@ -27,9 +29,7 @@ from repro_mlir.audit.receipts.script_inputs import ScriptInputs
 from repro_mlir.audit.receipts.step_log import StepLog
 from repro_mlir.base.errors import ReceiptWrong, ReproError, StepFailed
 from repro_mlir.base.progress import Progress
-from repro_mlir.execute.executable import Executable
-from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable, compile_step
-from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
 
 InputSource = Callable[[int], Sequence[np.ndarray]]
 """Returns the inputs of a batch, hyper-parameters first, by its number from 1, as the cursor counts. The calls are in
@@ -296,12 +296,12 @@ class Replay:
         self._receipt = receipt
         self._source = inputs
         self._target, self._threads = target, threads
-        self._executables: dict[str, Executable | MicrobatchExecutable] = {}
+        self._executables: dict[str, StepExecutable] = {}
         self._pool = ThreadPoolExecutor(self._executable(receipt.program).threads, "repro-hash")
         self._state: dict[str, np.ndarray] = {}
         self._position = -1
 
-    def _executable(self, program: StepProgram) -> Executable | MicrobatchExecutable:
+    def _executable(self, program: StepProgram) -> StepExecutable:
         found = self._executables.pop(program.hash, None)
         if found is None:
             found = compile_step(program, self._target, self._threads)
@@ -389,9 +389,10 @@ class Replay:
         inputs = self.inputs(number)
         microbatches: tuple[bytes, ...] = ()
         try:
-            executable = self._executable(self._receipt.program_at(record.program))
-            if record.commitment.microbatches and isinstance(executable, MicrobatchExecutable):
-                outputs, microbatches = executable.commit(state, *inputs)
+            program = self._receipt.program_at(record.program)
+            executable = self._executable(program)
+            if record.commitment.microbatches and isinstance(program, MicrobatchProgram):
+                outputs, microbatches = cast(MicrobatchExecutable, executable).commit(state, *inputs)
             else:
                 _, outputs = executable(state, *inputs)
         except StepFailed as error:
@@ -399,7 +400,7 @@ class Replay:
         self._position = number
         # The state is updated in place, in the order of the program.
         computed = commit(
-            self._receipt.program_at(record.program),
+            program,
             record.commitment.cursor,
             list(state.values()),
             inputs,
@@ -423,8 +424,9 @@ class Replay:
         the results of a microbatch differ from the receipt."""
         record = self._receipt.log[number]
         assert record.program is not None
-        kept = self._executable(self._receipt.program_at(record.program)).keep(self.state_before(number))
-        assert isinstance(kept, KeptMicrobatches)
+        program = self._receipt.program_at(record.program)
+        assert isinstance(program, MicrobatchProgram)
+        kept = cast(MicrobatchExecutable, self._executable(program)).keep(self.state_before(number))
         inputs = self.inputs(number)
         kinds = self._receipt.header.programs[record.program].signature.inputs
         for kind, expected, actual in zip(kinds, record.commitment.inputs, digests_of(kinds, inputs), strict=True):

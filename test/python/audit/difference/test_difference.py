@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir.audit.difference.eager_side import EagerSide, nodes_of
 from repro_mlir.audit.difference.page import page
 from repro_mlir.audit.difference.sides import TargetSide, compare_operators, find_difference
 from repro_mlir.audit.elements import first_difference, ulp_distances
 from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
-from repro_mlir.audit.receipts.script_inputs import ScriptBatches
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli import main as cli
 from repro_mlir.frontends.torch.base.source_lines import module_of
 from repro_mlir.frontends.torch.compile_backend import eager
+from repro_mlir.script_runs.batches import ScriptBatches
+from repro_mlir.script_runs.eager_side import EagerSide, nodes_of
 from support.dispute_runs import faulty_tracer, graph, honest
 from support.small_receipts import CHEATED, SCRIPT
 

@@ -26,7 +26,7 @@ from repro_mlir.audit.receipts.commitments import next_link
 from repro_mlir.audit.receipts.form import Header, Record
 from repro_mlir.audit.receipts.kept_tensors import changes
 from repro_mlir.audit.receipts.recorder import Recorder
-from repro_mlir.audit.receipts.script_inputs import ScriptBatches, ScriptInputs
+from repro_mlir.audit.receipts.script_inputs import ScriptInputs
 from repro_mlir.audit.receipts.writer import ReceiptWriter
 from repro_mlir.base.errors import ReceiptWrong, StepFailed
 from repro_mlir.base.files import canonical_json
@@ -34,6 +34,7 @@ from repro_mlir.base.limits import VARIABLE
 from repro_mlir.cli.main import main
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program import read_untrusted
+from repro_mlir.script_runs.batches import ScriptBatches
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

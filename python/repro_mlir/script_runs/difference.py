@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from repro_mlir.audit.difference.eager_side import EagerSide, nodes_of
 from repro_mlir.audit.difference.receipts import diff_receipts
 from repro_mlir.audit.difference.report import Difference
 from repro_mlir.audit.difference.sides import Side, TargetSide, find_difference
 from repro_mlir.audit.operators import OperatorGraph
-from repro_mlir.audit.receipts.script_inputs import ScriptBatches
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.progress import Progress
 from repro_mlir.execute.executable import check_target
 from repro_mlir.frontends.torch.scripts import allow_numerics
 from repro_mlir.program.microbatches import MicrobatchProgram
+from repro_mlir.script_runs.batches import ScriptBatches
+from repro_mlir.script_runs.eager_side import EagerSide, nodes_of
 
 EAGER = "eager"
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Describes the environment of a run, for information only."""
+"""Implements `Executor` of audit/executors.py for all targets of `repro_mlir.compile`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import platform
 import numpy as np
 
 from repro_mlir._mlir_libs import _repro
+from repro_mlir.compilation.cpu import native_level
+from repro_mlir.execute.executable import check_target
+from repro_mlir.execute.microbatches import compile_step
+
+__all__ = ["check_target", "compile_step", "describe"]
 
 
 def describe(target: str, threads: int) -> dict[str, str]:
-    """Returns the facts about the environment that a receipt reports; no result depends on them."""
-    from repro_mlir.compilation.cpu import native_level
-
+    """Returns the facts about the environment of a run that a receipt reports; no result depends on them."""
     return {
         "repro_mlir": _repro.__version__,
         "target": target,
