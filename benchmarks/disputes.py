@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
-from repro_mlir.audit.dispute import RecordedRun, Verdict
-from repro_mlir.audit.operators import OperatorGraph
-from repro_mlir.audit.receipts.form import VERSION
+from repro_mlir.verification.dispute import RecordedRun, Verdict
+from repro_mlir.verification.operators import OperatorGraph
+from repro_mlir.verification.receipts.form import VERSION
 from support.dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run
 
 CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))

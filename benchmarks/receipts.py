@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import repro_mlir
-from repro_mlir.audit.receipts.kept_tensors import checkpoints
+from repro_mlir.verification.receipts.kept_tensors import checkpoints
 from timing import interleaved
 from training_models import STEPS
 

@@ -26,10 +26,10 @@ from unittest import mock
 
 import repro_mlir
 from repro_mlir import ReceiptOptions, ReproError
-from repro_mlir.audit import dispute
-from repro_mlir.audit.dispute import LocalChannel, Prover, ReceiptRun, Verdict
-from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.base.errors import ReceiptWrong
+from repro_mlir.verification import dispute
+from repro_mlir.verification.dispute import LocalChannel, Prover, ReceiptRun, Verdict
+from repro_mlir.verification.receipts.recorder import Recorder
 
 EXAMPLES = ("digits_cnn", "names_gpt")
 # Slow targets get a sample.

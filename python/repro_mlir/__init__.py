@@ -16,9 +16,6 @@ from repro_mlir.base.reimport import share_bindings
 from repro_mlir.base.shared_libraries import load_apart
 
 if TYPE_CHECKING:
-    from repro_mlir.audit.receipts.options import ReceiptOptions
-    from repro_mlir.audit.receipts.receipt import Receipt
-    from repro_mlir.audit.receipts.verification import verify
     from repro_mlir.base.errors import ReproError
     from repro_mlir.base.numerics.tensors import TensorType
     from repro_mlir.execute.executable import Executable, targets
@@ -41,6 +38,9 @@ if TYPE_CHECKING:
     from repro_mlir.train.result import StepResult
     from repro_mlir.train.schedules import cosine_with_warmup
     from repro_mlir.train.trainer import Trainer
+    from repro_mlir.verification.receipts.options import ReceiptOptions
+    from repro_mlir.verification.receipts.receipt import Receipt
+    from repro_mlir.verification.receipts.verification import verify
 
     __version__: str
 
@@ -50,8 +50,8 @@ _HOMES = {
     "Executable": "execute.executable",
     "Generator": "generation.generator",
     "Program": "program",
-    "Receipt": "audit.receipts.receipt",
-    "ReceiptOptions": "audit.receipts.options",
+    "Receipt": "verification.receipts.receipt",
+    "ReceiptOptions": "verification.receipts.options",
     "ReproError": "base.errors",
     "Sampling": "generation.sampling",
     "StepResult": "train.result",
@@ -76,7 +76,7 @@ _HOMES = {
     "set_accumulators": "program.accumulators",
     "store_codes": "precision.stored_codes",
     "targets": "execute.executable",
-    "verify": "audit.receipts.verification",
+    "verify": "verification.receipts.verification",
 }
 
 __all__ = [

@@ -32,9 +32,6 @@ import in_process
 from damage import mutate
 from journal import Journal
 from repro_mlir import ReproError
-from repro_mlir.audit.dispute import LocalChannel, Prover, settle
-from repro_mlir.audit.receipts.consistency import check_consistency
-from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.base.errors import ProgramError
 from repro_mlir.base.files.tensor_file import read_tensors, write_tensors
 from repro_mlir.bundle.runner import Bundle
@@ -47,6 +44,9 @@ from repro_mlir.program import Program
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference.stored import read_program
 from repro_mlir.sandbox import admit, admit_text
+from repro_mlir.verification.dispute import LocalChannel, Prover, settle
+from repro_mlir.verification.receipts.consistency import check_consistency
+from repro_mlir.verification.receipts.receipt import Receipt
 from seeds import Reader, conversations, of_archive, of_receipt, runs, write_bundle_of_two_steps
 from support import accumulated_blocks, block_programs, handmade, random_programs
 from support.mutations import change as change_tokens

@@ -18,11 +18,11 @@ import blake3
 import numpy as np
 import repro_mlir
 from damage import mutate
-from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
-from repro_mlir.audit.operators import OperatorGraph, Tracer
-from repro_mlir.audit.receipts.options import ReceiptOptions
-from repro_mlir.audit.receipts.recorder import Recorder
 from repro_mlir.bundle.writer import expect, write_bundle
+from repro_mlir.verification.dispute import LocalChannel, Prover, RecordedRun, settle
+from repro_mlir.verification.operators import OperatorGraph, Tracer
+from repro_mlir.verification.receipts.options import ReceiptOptions
+from repro_mlir.verification.receipts.recorder import Recorder
 from support import handmade
 
 Change = Callable[[bytes, Sequence[bytes], random.Random], bytes]

@@ -15,8 +15,8 @@ import safetensors.torch
 import torch
 import transformers
 from repro_mlir import ReproError
-from repro_mlir.audit.receipts.receipt import Receipt
 from repro_mlir.integrations.transformers import ReproTrainer
+from repro_mlir.verification.receipts.receipt import Receipt
 from zoo import CASES
 
 STEPS = 4

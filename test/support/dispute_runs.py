@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import repro_mlir
-from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
-from repro_mlir.audit.dispute.bounds import Bound, bound
-from repro_mlir.audit.dispute.terms import Terms
-from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
-from repro_mlir.audit.operators.commitments import OperatorTree
 from repro_mlir.base.errors import StepFailed
 from repro_mlir.program import read_signature
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.verification.dispute import LocalChannel, Prover, RecordedRun, Verdict, settle
+from repro_mlir.verification.dispute.bounds import Bound, bound
+from repro_mlir.verification.dispute.terms import Terms
+from repro_mlir.verification.operators import Operator, OperatorGraph, Tracer
+from repro_mlir.verification.operators.commitments import OperatorTree
 
 from support.builder import Builder
 from support.every_operator import every_operator, inputs

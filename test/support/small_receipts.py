@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir.audit.receipts.options import ReceiptOptions
-from repro_mlir.audit.receipts.recorder import Recorder
+from repro_mlir.verification.receipts.options import ReceiptOptions
+from repro_mlir.verification.receipts.recorder import Recorder
 
 SCRIPT = """
 import repro_mlir

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from repro_mlir._mlir_libs import _repro
-from repro_mlir.audit.receipts.signing import WEAK, PrivateKey, holds, is_strong
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.archive import archive_of
 from repro_mlir.base.files.storage import write_file
@@ -33,6 +32,7 @@ from repro_mlir.bundle.runner.packing import runner_members
 from repro_mlir.bundle.runner.plan import write_plan
 from repro_mlir.execute.executable import compile
 from repro_mlir.program import Program
+from repro_mlir.verification.receipts.signing import WEAK, PrivateKey, holds, is_strong
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.scripts import Training

@@ -23,9 +23,9 @@ def register(commands: Commands) -> None:
 
 
 def _attest(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.receipts.attestation import envelope
-    from repro_mlir.audit.receipts.receipt import Receipt
-    from repro_mlir.audit.receipts.signing import PrivateKey
+    from repro_mlir.verification.receipts.attestation import envelope
+    from repro_mlir.verification.receipts.receipt import Receipt
+    from repro_mlir.verification.receipts.signing import PrivateKey
 
     expect(options.receipt, RECEIPT)
     data = envelope(Receipt(options.receipt), PrivateKey(options.sign))

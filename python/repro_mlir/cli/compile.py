@@ -23,8 +23,8 @@ from repro_mlir.cli.file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
 
 if TYPE_CHECKING:
-    from repro_mlir.audit.receipts.signing import PrivateKey
     from repro_mlir.program import Program
+    from repro_mlir.verification.receipts.signing import PrivateKey
 
 
 def register(commands: Commands) -> None:
@@ -67,10 +67,10 @@ def register(commands: Commands) -> None:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.receipts.signing import PrivateKey
     from repro_mlir.bundle.writer import capture_steps
     from repro_mlir.compilation.device_code import architectures_of
     from repro_mlir.execute.executable import check_runs, compile
+    from repro_mlir.verification.receipts.signing import PrivateKey
 
     architectures = architectures_of(options.target or "")
     if not architectures and (options.steps or options.expect or options.sign):

@@ -45,8 +45,8 @@ def register(commands: Commands) -> None:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.difference.page import page
     from repro_mlir.script_runs.difference import diff
+    from repro_mlir.verification.difference.page import page
 
     if len(options.runs) > 2:
         raise ReproError(f"expected two receipts or one script, got {len(options.runs)} names")

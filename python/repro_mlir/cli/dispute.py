@@ -21,7 +21,7 @@ from repro_mlir.cli.target import add_target
 from repro_mlir.frontends.torch.scripts import allow_numerics
 
 if TYPE_CHECKING:
-    from repro_mlir.audit.dispute import Channel, Published, ReceiptRun, Terms
+    from repro_mlir.verification.dispute import Channel, Published, ReceiptRun, Terms
 
 _NOTES = """A and B are receipts (their runs are repeated here with --target), or provers elsewhere:
   tcp:HOST:PORT  unix:PATH  files:FOLDER
@@ -68,7 +68,7 @@ def register(commands: Commands) -> None:
 
 
 def _dispute(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.dispute.quotas import LONGEST_SECONDS
+    from repro_mlir.verification.dispute.quotas import LONGEST_SECONDS
 
     for name in ("timeout", "total"):
         seconds = getattr(options, name)
@@ -87,7 +87,7 @@ def _dispute(options: argparse.Namespace) -> int:
 
 
 def _settle(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.dispute import settle
+    from repro_mlir.verification.dispute import settle
 
     published = (_published(options.receipt_a), _published(options.receipt_b))
     tokens = (options.token_a, f"{_TOKEN}_A"), (options.token_b, f"{_TOKEN}_B")
@@ -112,8 +112,8 @@ def _settle(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.dispute import serve_files, serve_socket
-    from repro_mlir.audit.dispute.addresses import listen, parts
+    from repro_mlir.verification.dispute import serve_files, serve_socket
+    from repro_mlir.verification.dispute.addresses import listen, parts
 
     run = _run(options.serve, options)
     token = _token(options.listen, options.token, _TOKEN)
@@ -129,10 +129,10 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
-    from repro_mlir.audit.dispute import ReceiptRun
-    from repro_mlir.audit.receipts.receipt import Receipt
-    from repro_mlir.audit.receipts.script_inputs import ScriptInputs
     from repro_mlir.script_runs.batches import ScriptBatches
+    from repro_mlir.verification.dispute import ReceiptRun
+    from repro_mlir.verification.receipts.receipt import Receipt
+    from repro_mlir.verification.receipts.script_inputs import ScriptInputs
 
     expect(receipt, RECEIPT)
     opened = Receipt(receipt)
@@ -145,8 +145,8 @@ def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
 
 
 def _channel(party: str, options: argparse.Namespace, token_file: str | None, variable: str) -> Channel:
-    from repro_mlir.audit.dispute import LocalChannel, Prover
-    from repro_mlir.audit.dispute.addresses import connect, is_address
+    from repro_mlir.verification.dispute import LocalChannel, Prover
+    from repro_mlir.verification.dispute.addresses import connect, is_address
 
     token = _token(party, token_file, variable)
     if is_address(party):
@@ -156,7 +156,7 @@ def _channel(party: str, options: argparse.Namespace, token_file: str | None, va
 
 def _token(address: str, file: str | None, variable: str) -> bytes:
     """Returns the token for an address, read from the file or else from the environment, or NO_TOKEN."""
-    from repro_mlir.audit.dispute.tokens import NO_TOKEN, read_token, token_of_environment
+    from repro_mlir.verification.dispute.tokens import NO_TOKEN, read_token, token_of_environment
 
     if not address.startswith(("tcp:", "unix:")):
         if file is not None:
@@ -166,9 +166,9 @@ def _token(address: str, file: str | None, variable: str) -> bytes:
 
 
 def _terms(options: argparse.Namespace) -> Terms | None:
-    from repro_mlir.audit.dispute import Terms, terms_of_receipt, terms_of_script
-    from repro_mlir.audit.receipts.receipt import Receipt
     from repro_mlir.script_runs.batches import ScriptBatches
+    from repro_mlir.verification.dispute import Terms, terms_of_receipt, terms_of_script
+    from repro_mlir.verification.receipts.receipt import Receipt
 
     if options.terms is None:
         return None if options.steps is None else Terms({}, steps=options.steps)
@@ -180,8 +180,8 @@ def _terms(options: argparse.Namespace) -> Terms | None:
 
 
 def _published(path: str | None) -> Published | None:
-    from repro_mlir.audit.dispute import Published
-    from repro_mlir.audit.receipts.receipt import Receipt
+    from repro_mlir.verification.dispute import Published
+    from repro_mlir.verification.receipts.receipt import Receipt
 
     if path is None:
         return None

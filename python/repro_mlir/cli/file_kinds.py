@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro_mlir.audit.receipts.form import HEADER, INPUTS, SEAL, STEPS
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.archive import member_names
 from repro_mlir.base.files.regular import open_regular
 from repro_mlir.bundle.runner.manifest import MANIFEST
 from repro_mlir.program.modules import is_module
+from repro_mlir.verification.receipts.form import HEADER, INPUTS, SEAL, STEPS
 
 _BEGINNING = 4096
 """The number of bytes of a file that detection reads."""

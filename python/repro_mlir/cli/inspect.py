@@ -74,9 +74,9 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _inspect_receipt(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.receipts.receipt import Receipt
-    from repro_mlir.audit.receipts.signing import read_public_key
-    from repro_mlir.audit.receipts.summary import summarize
+    from repro_mlir.verification.receipts.receipt import Receipt
+    from repro_mlir.verification.receipts.signing import read_public_key
+    from repro_mlir.verification.receipts.summary import summarize
 
     key = read_public_key(options.key) if options.key else None
     receipt = Receipt(options.program)
@@ -93,11 +93,11 @@ def _inspect_receipt(options: argparse.Namespace) -> int:
 
 
 def _inspect_bundle(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.receipts.signing import read_public_key
     from repro_mlir.bundle.runner.bundle import Bundle
     from repro_mlir.bundle.writer import check_signature
     from repro_mlir.program import read_untrusted
     from repro_mlir.program.canonical import examine, from_bytes
+    from repro_mlir.verification.receipts.signing import read_public_key
 
     key = read_public_key(options.key) if options.key else None
     bundle = Bundle(options.program)

@@ -30,9 +30,9 @@ def register(commands: Commands) -> None:
 
 
 def _run_bundle(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.receipts.signing import read_public_key
     from repro_mlir.bundle.runner.bundle import Bundle
     from repro_mlir.bundle.writer import check_signature
+    from repro_mlir.verification.receipts.signing import read_public_key
 
     key = read_public_key(options.key) if options.key else None
     expect(options.bundle, BUNDLE)

@@ -9,7 +9,6 @@ import argparse
 import json
 import time
 
-from repro_mlir.audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write, write_file
@@ -19,6 +18,7 @@ from repro_mlir.cli.file_kinds import SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_script
 from repro_mlir.cli.ranks import add_ranks, ranks_of, target_of
 from repro_mlir.cli.target import add_target
+from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
 
 
 def register(commands: Commands) -> None:

@@ -72,11 +72,11 @@ def _link(text: str) -> bytes:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from repro_mlir.audit.receipts.receipt import Receipt
-    from repro_mlir.audit.receipts.script_inputs import ScriptInputs
-    from repro_mlir.audit.receipts.signing import read_public_key
-    from repro_mlir.audit.receipts.verification import verify
     from repro_mlir.script_runs.batches import ScriptBatches
+    from repro_mlir.verification.receipts.receipt import Receipt
+    from repro_mlir.verification.receipts.script_inputs import ScriptInputs
+    from repro_mlir.verification.receipts.signing import read_public_key
+    from repro_mlir.verification.receipts.verification import verify
 
     if options.model is not None:
         return _verify_answer(options)

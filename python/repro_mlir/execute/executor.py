@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Implements `Executor` of audit/executors.py for all targets of `repro_mlir.compile`."""
+"""Implements `Executor` of verification/executors.py for all targets of `repro_mlir.compile`."""
 
 from __future__ import annotations
 

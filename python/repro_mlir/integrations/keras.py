@@ -12,11 +12,11 @@ from typing import Any
 
 import keras
 
-from repro_mlir.audit.receipts.options import ReceiptOptions
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends import keras as frontend
 from repro_mlir.program import Program, program_of
 from repro_mlir.programs.trainer import ProgramTrainer
+from repro_mlir.verification.receipts.options import ReceiptOptions
 
 
 def fit(

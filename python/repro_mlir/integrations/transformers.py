@@ -15,7 +15,6 @@ import torch
 import transformers
 from accelerate.optimizer import AcceleratedOptimizer
 
-from repro_mlir.audit.receipts.options import ReceiptOptions
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.canonical_json import LIMIT, dump, load
 from repro_mlir.base.files.regular import read_regular
@@ -23,6 +22,7 @@ from repro_mlir.base.files.storage import write_file
 from repro_mlir.frontends.torch.objects.trainer_state import OWN_ENTRIES, load_own_entries, save_own_entries
 from repro_mlir.precision.recipe import Recipe
 from repro_mlir.train.trainer import Trainer
+from repro_mlir.verification.receipts.options import ReceiptOptions
 
 _STATE, _OWN = "repro_state.json", "repro_state.safetensors"
 

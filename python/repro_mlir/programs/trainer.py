@@ -22,7 +22,7 @@ from repro_mlir.execute.executable import compile
 from repro_mlir.program import Program
 
 if TYPE_CHECKING:
-    from repro_mlir.audit.receipts.options import ReceiptOptions
+    from repro_mlir.verification.receipts.options import ReceiptOptions
 
 
 class ProgramTrainer(ConstantAttributes):
@@ -66,7 +66,7 @@ class ProgramTrainer(ConstantAttributes):
         self._recorder: Any = None
         self._closed = False
         if receipt is not None:
-            from repro_mlir.audit.receipts.recorder import Recorder
+            from repro_mlir.verification.receipts.recorder import Recorder
 
             begin = replace(program, initial=tuple(array.copy() for array in self._state.values()))
             self._recorder = Recorder(receipt, begin, target, self._executable.threads)

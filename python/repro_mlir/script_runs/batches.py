@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from repro_mlir.audit.receipts.commitments import commit
-from repro_mlir.audit.receipts.form import NUMERICS, Signature, tensors_as_json, version_of_run
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends import torch as frontend
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.verification.receipts.commitments import commit
+from repro_mlir.verification.receipts.form import NUMERICS, Signature, tensors_as_json, version_of_run
 
 
 class ScriptBatches:
-    """Implements `ScriptSource` (audit/receipts/script_inputs.py): the program and the batches of a script.
+    """Implements `ScriptSource` (verification/receipts/script_inputs.py): the program and the batches of a script.
 
     Attributes:
       script: the path of the script.

@@ -10,10 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from repro_mlir.audit.difference.receipts import diff_receipts
-from repro_mlir.audit.difference.report import Difference
-from repro_mlir.audit.difference.sides import Side, TargetSide, find_difference
-from repro_mlir.audit.operators import OperatorGraph
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.progress import Progress
 from repro_mlir.execute.executable import check_target
@@ -21,6 +17,10 @@ from repro_mlir.frontends.torch.scripts import allow_numerics
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.script_runs.batches import ScriptBatches
 from repro_mlir.script_runs.eager_side import EagerSide, nodes_of
+from repro_mlir.verification.difference.receipts import diff_receipts
+from repro_mlir.verification.difference.report import Difference
+from repro_mlir.verification.difference.sides import Side, TargetSide, find_difference
+from repro_mlir.verification.operators import OperatorGraph
 
 EAGER = "eager"
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from repro_mlir import ir
-from repro_mlir.audit.operators import Operator, OperatorGraph
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import read_module
+from repro_mlir.verification.operators import Operator, OperatorGraph
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.compile_backend.eager import EagerGraph

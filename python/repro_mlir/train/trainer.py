@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
 
 import numpy as np
 
-from repro_mlir.audit.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
 from repro_mlir.base.numerics.hashing import state_hash
@@ -44,15 +43,16 @@ from repro_mlir.train.captured_step import Known, KnownForms, Step
 from repro_mlir.train.changes import Changes
 from repro_mlir.train.evaluation import Evaluation
 from repro_mlir.train.result import Returned, StepResult, result_of
+from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
 
 if TYPE_CHECKING:
     import torch
     from torch.optim.swa_utils import AveragedModel
 
-    from repro_mlir.audit.receipts.recorder import Recorder
     from repro_mlir.frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
     from repro_mlir.gradient_compression.methods import GradientCompression
     from repro_mlir.precision.recipe import Recipe
+    from repro_mlir.verification.receipts.recorder import Recorder
 
 
 class Trainer(ConstantAttributes):
@@ -608,7 +608,7 @@ class Trainer(ConstantAttributes):
                     raise ReproError(f"the state has {kind.name} of shape {list(found.shape)}, expected {kind}")
 
     def _open_receipt(self, step: Step) -> None:
-        from repro_mlir.audit.receipts.recorder import Recorder
+        from repro_mlir.verification.receipts.recorder import Recorder
 
         assert self._receipt is not None
         initial = tuple(array.copy() for array in step.binding.arrays.values())

@@ -17,7 +17,6 @@ import repro_mlir
 import torch
 from loopback_runs import Run, alone, captured, run
 from loopback_trainers import Trainers, capture_alone
-from repro_mlir.audit.receipts.options import ReceiptOptions
 from repro_mlir.base.errors import RankLost, ReproError
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.distributed import Ranks
@@ -26,6 +25,7 @@ from repro_mlir.execute.microbatches import KeptMicrobatches
 from repro_mlir.execute.payloads import pack, unpack
 from repro_mlir.gradient_compression import TopK
 from repro_mlir.program.payload import packed_bytes
+from repro_mlir.verification.receipts.options import ReceiptOptions
 from support.compression_methods import METHODS
 
 X = torch.randn(24, 6, generator=torch.Generator().manual_seed(1))

@@ -17,11 +17,11 @@ import repro_mlir
 import torch
 from loopback_runs import Run, alone, captured, hash_of, run
 from loopback_trainers import Trainers, capture_alone
-from repro_mlir.audit.receipts.options import ReceiptOptions
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute import sharded_state
 from repro_mlir.execute.sharded_state import ShardedState
+from repro_mlir.verification.receipts.options import ReceiptOptions
 
 REPORT_BYTES = 7 * 32 + 1 + 255
 FAILURE_BYTES = 256

@@ -326,12 +326,12 @@ def training():
 
 @pytest.mark.parametrize("name", ["old_adam", "radam", "first_gradient"])
 def test_receipts(name: str, tmp_path: Path) -> None:
-    from repro_mlir.audit.receipts.receipt import Receipt
-    from repro_mlir.audit.receipts.script_inputs import ScriptInputs
-    from repro_mlir.audit.receipts.verification import verify
     from repro_mlir.base.errors import ReceiptWrong
     from repro_mlir.frontends.torch.scripts import load_training
     from repro_mlir.script_runs.batches import ScriptBatches
+    from repro_mlir.verification.receipts.receipt import Receipt
+    from repro_mlir.verification.receipts.script_inputs import ScriptInputs
+    from repro_mlir.verification.receipts.verification import verify
 
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folder=str(Path(__file__).parent), name=name))

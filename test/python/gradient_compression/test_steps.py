@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from compressed_steps import compressed, imported
-from repro_mlir.audit.operators import OperatorGraph, Tracer
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.execute.microbatches import compile_step
 from repro_mlir.gradient_compression import QSGD, OneBit, PowerSGD, TopK, compress_gradients
 from repro_mlir.program.imported import Microbatches
 from repro_mlir.program.microbatches import MicrobatchError, MicrobatchProgram, microbatch_program_of, read_microbatches
+from repro_mlir.verification.operators import OperatorGraph, Tracer
 
 SHAPES: dict[str, tuple[int, ...]] = {"a": (6, 5), "b": (), "c": (3,)}
 COUNT = 4

@@ -38,7 +38,7 @@ ALLOWED = {
     "reference": {"base.numerics"},
     "bundle.runner": {"base.files", "base.numerics", "base.tensors"},
     "program": {"base.files", "base.numerics", "base.tensors", "bundle.runner", "sandbox"},
-    "audit": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
+    "verification": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
     "precision": {"base.files", "base.numerics", "program"},
     "programs.writer": {"base.numerics"},
     "gradient_compression": {"base.files", "base.numerics", "precision", "program", "programs.writer"},
@@ -81,12 +81,13 @@ ALLOWED = {
     "frontends.tensorflow": {"base.numerics", "frontends.stablehlo", "program"},
     "frontends.keras": {"base.numerics", "base.tensors", "frontends.jax", "frontends.torch.capture", "program"},
     "script_runs": {
-        "audit", "base.numerics", "execute", "frontends.torch", "frontends.torch.compile_backend", "program",
+        "base.numerics", "execute", "frontends.torch", "frontends.torch.compile_backend", "program",
+        "verification",
     },
     "sandbox_worker": {"base.files", "compilation", "execute", "frontends.stablehlo", "program", "sandbox"},
     "bundle": {
-        "audit", "base.files", "base.numerics", "base.tensors", "bundle.runner", "execute", "frontends.torch",
-        "program",
+        "base.files", "base.numerics", "base.tensors", "bundle.runner", "execute", "frontends.torch",
+        "program", "verification",
     },
     "certification": {"base.numerics", "bundle.runner", "compilation", "reference"},
     "inference": {
@@ -96,11 +97,11 @@ ALLOWED = {
     "generation": {"base.files", "base.numerics", "execute", "frontends.torch.generation", "precision", "program"},
     "serving": {"base.files", "base.numerics", "generation"},
     "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
-    "programs": {"audit", "base.numerics", "base.tensors", "execute", "program", "programs.writer"},
+    "programs": {"base.numerics", "base.tensors", "execute", "program", "programs.writer", "verification"},
     "train": {
-        "audit", "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch",
-        "frontends.torch.base", "frontends.torch.capture", "frontends.torch.optimizers",
-        "gradient_compression", "precision", "program",
+        "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch", "frontends.torch.base",
+        "frontends.torch.capture", "frontends.torch.optimizers", "gradient_compression", "precision",
+        "program", "verification",
     },
     "precision.report": {
         "base.files", "base.numerics", "base.tensors", "execute", "frontends.torch", "pages", "precision",
@@ -109,14 +110,14 @@ ALLOWED = {
     "precision.stored_codes": {"base.numerics", "execute", "program"},
     "roofline": {"base.files", "bundle.runner", "compilation", "execute", "pages", "program"},
     "integrations": {
-        "audit", "base.files", "distributed", "frontends.keras", "frontends.torch.objects", "precision",
-        "program", "programs", "train",
+        "base.files", "distributed", "frontends.keras", "frontends.torch.objects", "precision", "program",
+        "programs", "train", "verification",
     },
     "cli": {
-        "audit", "base.files", "base.numerics", "bundle", "bundle.runner", "certification", "compilation",
+        "base.files", "base.numerics", "bundle", "bundle.runner", "certification", "compilation",
         "distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation",
         "integrations", "precision", "precision.report", "precision.stored_codes", "program", "roofline",
-        "script_runs", "serving", "train",
+        "script_runs", "serving", "train", "verification",
     },
 }  # fmt: skip
 """The imports that rooms may have from other rooms, lowest first. A part that other rooms import by itself counts as
@@ -335,7 +336,7 @@ def test_what_frontends_have_in_common_is_small() -> None:
 
 def test_the_reference_knows_nothing_else() -> None:
     """The reference uses no compiler and no MLIR, and of the package only exceptions and numerics. Its users: a
-    backend runs programs with it, the audit reads and runs their operators, devices are compared with it, and
+    backend runs programs with it, verification reads and runs their operators, devices are compared with it, and
     (G5) uses its functions."""
     for each in imports():
         if within(each.importer, "reference"):
@@ -345,8 +346,9 @@ def test_the_reference_knows_nothing_else() -> None:
             assert known if each.own else foreign, each
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
-        "audit.executors", "audit.operators.graph", "audit.operators.tracing", "certification.certify",
-        "execute.executable", "frontends.torch.objects.defined_construction", "precision.report.statistics",
+        "certification.certify", "execute.executable", "frontends.torch.objects.defined_construction",
+        "precision.report.statistics", "verification.executors", "verification.operators.graph",
+        "verification.operators.tracing",
     }  # fmt: skip
     code = """
 import sys

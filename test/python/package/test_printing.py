@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from repro_mlir import ReproError
-from repro_mlir.audit.dispute.verdict import Verdict
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.printing import foreign, printable, tell
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
+from repro_mlir.verification.dispute.verdict import Verdict
 
 # Cursor up and erase; a line end; the C1 code of ESC [; a direction override; a line separator; a zero-width space.
 HOSTILE = ["\x1b[1A\x1b[2K", "\nright    1 of 1 steps", "\r", "\x9b2J", "\u202eright", "\u2028", "\u200b", "\x7f", "\0"]
@@ -96,8 +96,8 @@ def test_messages_of_failed_steps(capsys: pytest.CaptureFixture[str], monkeypatc
 
 
 def test_the_page_of_a_difference() -> None:
-    from repro_mlir.audit.difference.page import page
-    from repro_mlir.audit.difference.report import Difference
+    from repro_mlir.verification.difference.page import page
+    from repro_mlir.verification.difference.report import Difference
 
     text = page(Difference(("a\u202eb", "<script>"), 1, note="\x1b[2J"))
     assert "\u202e" not in text and "\x1b" not in text and "<script>" not in text

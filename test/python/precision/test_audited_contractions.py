@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir.audit.difference.sides import TargetSide, find_difference
-from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
-from repro_mlir.audit.operators import Operator, OperatorGraph, Tracer
 from repro_mlir.precision import Format, Recipe, RolePrecision, by_blocks, nvfp4
+from repro_mlir.verification.difference.sides import TargetSide, find_difference
+from repro_mlir.verification.dispute import LocalChannel, Prover, RecordedRun, settle
+from repro_mlir.verification.operators import Operator, OperatorGraph, Tracer
 from support.dispute_runs import faulty_tracer
 
 STEPS, WRONG = 3, 2

@@ -18,8 +18,6 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir import ReproError
-from repro_mlir.audit.dispute import LocalChannel, Prover, RecordedRun, settle
-from repro_mlir.audit.operators import OperatorGraph, Tracer
 from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.precision import (
@@ -38,6 +36,8 @@ from repro_mlir.precision import (
 from repro_mlir.precision.report import compare_recipes
 from repro_mlir.precision.report.statistics import BlockStatistics
 from repro_mlir.reference.low_precision.f32_operations import multiply_add
+from repro_mlir.verification.dispute import LocalChannel, Prover, RecordedRun, settle
+from repro_mlir.verification.operators import OperatorGraph, Tracer
 from support.dispute_runs import faulty_tracer
 from support.two_layers import TwoLayers
 from torch import nn

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import repro_mlir
-from repro_mlir.audit.receipts.signing import read_public_key
 from repro_mlir.base.errors import ReceiptWrong
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.bundle.runner import Bundle
@@ -20,6 +19,7 @@ from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine
+from repro_mlir.verification.receipts.signing import read_public_key
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 FORMS = sorted(path.name for path in DATA.iterdir() if path.is_dir() and path.name.startswith("form-"))

@@ -14,7 +14,6 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir import ReproError
-from repro_mlir.audit.elements import first_difference
 from repro_mlir.base.numerics import hashing
 from repro_mlir.base.numerics.environment import deviation
 from repro_mlir.base.numerics.tensors import TensorType
@@ -24,6 +23,7 @@ from repro_mlir.compilation import cpu, gpu
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter, evaluate_operation
 from repro_mlir.reference.stored import read_program
+from repro_mlir.verification.elements import first_difference
 from support import catalogue, device_kit, kit
 from support.float_environments import ENVIRONMENTS
 

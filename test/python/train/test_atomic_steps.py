@@ -169,7 +169,7 @@ def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
 
 def test_a_second_signal_while_a_step_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the end of the step is interrupted too, no record is made of a state that may have been modified."""
-    from repro_mlir.audit.receipts import recorder
+    from repro_mlir.verification.receipts import recorder
 
     trainer = new_trainer(receipt=tmp_path / "run")
     trainer.step(*batch(0))
@@ -192,7 +192,7 @@ def test_a_second_signal_while_a_step_is_recorded(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("moment", ["create", "ReceiptWriter"])
 def test_a_signal_while_the_receipt_is_made(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from repro_mlir.audit.receipts import writer
+    from repro_mlir.verification.receipts import writer
 
     made = getattr(writer, moment)
 

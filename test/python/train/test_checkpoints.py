@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import repro_mlir
 from repro_mlir import ReproError
-from repro_mlir.audit.receipts.receipt import Receipt
+from repro_mlir.verification.receipts.receipt import Receipt
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

@@ -110,7 +110,7 @@ def test_a_receipt_says_what_is_done(tmp_path: Path) -> None:
 
 
 def test_a_receipt_that_should_have_stopped_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from repro_mlir.audit.receipts import recorder
+    from repro_mlir.verification.receipts import recorder
 
     header = recorder.Header
 

@@ -1,0 +1,139 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Finds where two receipts diverge.
+
+A receipt contains hashes of every step but tensors of only some steps. Differing elements are therefore shown only for
+tensors that both receipts provide: stored batches, kept states, and the results of running the step again from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from repro_mlir.base.errors import ReproError
+from repro_mlir.program import Program
+from repro_mlir.verification.difference.report import Difference
+from repro_mlir.verification.difference.sides import Arrays, compare_tensors, explain
+from repro_mlir.verification.dispute.runs import ReceiptRun
+from repro_mlir.verification.operators import Operator
+from repro_mlir.verification.receipts.commitments import commit
+from repro_mlir.verification.receipts.comparison import differences, first_different_field, ran
+from repro_mlir.verification.receipts.receipt import Receipt
+
+
+class _Repeated:
+    """Implements `Side`: runs the steps of a receipt again; `record` is the number of the record to explain."""
+
+    def __init__(self, path: str | Path, target: str, threads: int | None) -> None:
+        self.name = str(path)
+        self.receipt = Receipt(path)
+        self.run = ReceiptRun(self.receipt, target, threads)
+        self.record = 1
+
+    def results(self, arrays: Sequence[np.ndarray]) -> Arrays:
+        return self.run.tracer(self.record).results(arrays)
+
+    def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
+        yield from self.run.tracer(self.record).run(arrays)
+
+    def source(self, operator: Operator) -> Operator:
+        return operator
+
+    def recorded(self, program: Program, results: Arrays) -> bool:
+        """Whether the receipt's record has the hashes of these results of the step."""
+        commitment = self.run.commitment(self.record)
+        count = len(program.state)
+        again = commit(program, commitment.cursor, results[:count], (), results[count:])
+        return (again.state, again.outputs) == (commitment.state, commitment.outputs)
+
+
+def diff_receipts(
+    first: str | Path, second: str | Path, target: str = "cpu", threads: int | None = None
+) -> Difference | None:
+    """Returns the first difference between two receipts of one program; None if one continues the other.
+
+    Args:
+      target, threads: the target and threads with which steps are run again, see `compile`.
+    Raises:
+      ReproError: for a file that is not a receipt, receipts of different programs, or a step that cannot be run again.
+    """
+    sides = _Repeated(first, target, threads), _Repeated(second, target, threads)
+    headers = sides[0].receipt.header, sides[1].receipt.header
+    if headers[0].version != headers[1].version:
+        raise ReproError(
+            f"receipts of versions {headers[0].version} and {headers[1].version}: expected two of one version"
+        )
+    runs = [header.run() | {"initial": ""} for header in headers]
+    different = first_different_field(runs[0], runs[1], "run")
+    if different is not None:
+        raise ReproError(f"the receipts are of different programs: {different[0]} is {different[1]} and {different[2]}")
+    records = min(side.run.records for side in sides)
+    same_start = headers[0].initial == headers[1].initial
+    if same_start and records == 0:
+        raise ReproError(f"{first} or {second} is a run without steps: there is nothing to compare")
+    record = 1
+    if same_start:
+        commitments = ((n, [side.run.commitment(n) for side in sides]) for n in range(1, records + 1))
+        record = next((n for n, (a, b) in commitments if a.root != b.root), 0)
+        if record == 0:
+            return None
+    elif records == 0:
+        return _compare_states(sides, 0, 0, "")
+    return _explain(sides, record)
+
+
+def _compare_states(sides: tuple[_Repeated, _Repeated], record: int, step: int, note: str) -> Difference:
+    """Returns the difference between two states that users have set, after record number `record`."""
+    states = [side.run.state_after(record) for side in sides]
+    given = compare_tensors(sides[0].receipt.header.state, states[0], states[1], 0)
+    return Difference((sides[0].name, sides[1].name), step, given, note=note)
+
+
+def _explain(sides: tuple[_Repeated, _Repeated], number: int) -> Difference:
+    records = [side.receipt.log[number] for side in sides]
+    step = min(record.follows for record in records)
+    if all(record.program is None for record in records):
+        return _compare_states(sides, number, step, f"the users changed the state before step {step}, not in one way")
+    if any(record.program is None for record in records):
+        who = next(side for side, record in zip(sides, records, strict=True) if record.program is None)
+        before = who.run.state_after(number - 1), who.run.state_after(number)
+        given = compare_tensors(who.receipt.header.state, *before, 0)
+        names = ", ".join(tensor.name for tensor in given[:3]) + (" and more" if len(given) > 3 else "")
+        note = f"only {who.name} has a change of the state by the user before step {step}: of {names}"
+        return Difference((sides[0].name, sides[1].name), step, note=note)
+    if records[0].commitment.program != records[1].commitment.program:
+        ours, theirs = (ran(record) for record in records)
+        note = f"step {step} runs program {ours} in {sides[0].name}, and {theirs} in {sides[1].name}"
+        return Difference((sides[0].name, sides[1].name), step, note=note)
+    if records[0].commitment.signature != records[1].commitment.signature:
+        note = f"the inputs or outputs of step {step} have other names in {sides[0].name} than in {sides[1].name}"
+        return Difference((sides[0].name, sides[1].name), step, note=note)
+    return _explain_step(sides, number, step)
+
+
+def _explain_step(sides: tuple[_Repeated, _Repeated], number: int, step: int) -> Difference:
+    for side in sides:
+        side.record = number
+    graph = sides[0].run.graph_of(number)
+    assert graph is not None
+    program = graph.program
+    arguments = [side.run.arrays(number) for side in sides]
+    found = [side.results(arrays) for side, arrays in zip(sides, arguments, strict=True)]
+    results = compare_tensors((*program.state, *program.outputs), found[0], found[1], 0)
+    difference = explain(graph, sides, arguments, step, results, 0)
+    notes = [
+        f"what {side.name} has of step {step} is not what it gives here"
+        for side, computed in zip(sides, found, strict=True)
+        if not side.recorded(program, computed)
+    ]
+    if notes or not (difference.given or results):
+        ours, theirs = (side.receipt.log[number] for side in sides)
+        places = [place for place, _, _ in differences(sides[0].receipt.header, ours, theirs)]
+        notes.append(f"the receipts differ in {', '.join(places[:3])}" + (" and more" if len(places) > 3 else ""))
+    note = "; ".join(notes)
+    return replace(difference, note=note)

@@ -1,0 +1,103 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Runs steps for verification: by the reference interpreter, or by the executor that a room above this one registers.
+
+Therefore a verifier that runs the reference interpreter needs no compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.registry import registered
+from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.threads import check_threads
+from repro_mlir.program import Program
+from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.reference.steps import StepInterpreter
+
+
+class StepExecutable(Protocol):
+    """A step that is ready to run, such as an `Executable`."""
+
+    @property
+    def threads(self) -> int:
+        """The number of threads of a step."""
+
+    def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Runs one step, which updates the arrays of `state`; returns the state and the outputs by name."""
+
+
+class KeptMicrobatches(Protocol):
+    """A state on which the microbatches of one step run."""
+
+    def digest_of(self, number: int, *inputs: Any) -> bytes:
+        """(C8) Returns the hash of one microbatch's results, for inputs of a whole batch; the state does not change."""
+
+
+class MicrobatchExecutable(StepExecutable, Protocol):
+    """A step in microbatches that is ready to run."""
+
+    def commit(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+        """Runs one step; returns its outputs, and the hash of each microbatch's results (C8)."""
+
+    def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
+        """Returns the state for `KeptMicrobatches.digest_of`."""
+
+
+class Executor(Protocol):
+    """The module that is registered for the role `executor` (base/registry.py); it runs steps on all targets."""
+
+    def check_target(self, target: str) -> None:
+        """Raises ReproError unless `target` is the name of a target."""
+
+    def compile_step(self, program: StepProgram, target: str, threads: int | None) -> StepExecutable:
+        """Compiles a step."""
+
+    def describe(self, target: str, threads: int) -> dict[str, str]:
+        """Returns the facts about the environment of a run that a receipt reports; no result depends on them."""
+
+
+_REFERENCE = "reference"
+
+
+def executor() -> Executor:
+    """Returns the registered executor. Raises ReproError if there is none."""
+    module = registered("executor")
+    if module is None:
+        raise ReproError("expected the target reference: this verifier has no compiler")
+    return cast(Executor, module)
+
+
+def check_target(target: str) -> None:
+    """Raises ReproError unless `compile_step` accepts the target."""
+    if target != _REFERENCE:
+        executor().check_target(target)
+
+
+def compile_step(program: StepProgram, target: str, threads: int | None) -> StepExecutable:
+    """Returns a step that runs on a target. Raises ReproError for an unknown target or number of threads."""
+    if target == _REFERENCE and isinstance(program, Program):
+        return _Interpreted(program, threads)
+    return executor().compile_step(program, target, threads)
+
+
+class _Interpreted:
+    """Implements `StepExecutable` by the reference interpreter."""
+
+    def __init__(self, program: Program, threads: int | None) -> None:
+        self.threads = check_threads(threads)
+        self._program = program
+        self._interpreter = StepInterpreter(program.data)
+
+    def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        kinds = self._program.inputs
+        given = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+        outputs = {kind.name: np.empty(kind.shape, kind.dtype) for kind in self._program.outputs}
+        self._interpreter.run([state[kind.name] for kind in self._program.state], given, list(outputs.values()))
+        return dict(state), outputs

@@ -1,0 +1,210 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Checks that the parts of a receipt are consistent, without running a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.numerics.hashing import combine_digests
+from repro_mlir.base.progress import Progress
+from repro_mlir.verification.receipts import signing
+from repro_mlir.verification.receipts.commitments import Commitment, next_link
+from repro_mlir.verification.receipts.file_list import FileList, always_needed, check_names, describe_file, list_files
+from repro_mlir.verification.receipts.form import (
+    HEADER,
+    INPUTS,
+    SEAL,
+    STEPS,
+    FileDigest,
+    Record,
+    Seal,
+    committed_microbatches,
+)
+from repro_mlir.verification.receipts.kept_tensors import changes, checkpoints
+from repro_mlir.verification.receipts.receipt import Receipt, digests_of
+from repro_mlir.verification.receipts.step_log import StoredInputs, loss_of
+
+MOST_SKIPPED = 1 << 20
+"""The maximum number of batches without a step (E1) in a receipt; a verifier must process every one of them."""
+
+
+class DigestsWrong(ReceiptWrong):
+    """Raised for a record whose hashes do not match its root; running the step again shows which hash is wrong."""
+
+
+def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) -> None:
+    """Checks program, initial state, records, inputs, seal and signature against each other, with a progress bar.
+
+    Args:
+      unfinished: whether to accept a receipt without a seal.
+      key: the ed25519 public key that must have signed the receipt; None to accept any key or no signature.
+    Raises:
+      ReceiptWrong: if the receipt contradicts itself or a file is missing.
+      ReproError: if a part has the wrong format, or the run has no steps.
+    """
+    seal = receipt.seal
+    if seal is None and not unfinished:
+        raise ReproError(f"{receipt.path}: no {SEAL}: the run has not ended")
+    if seal is not None:
+        _check_file(receipt, seal, HEADER)
+        signing.check(seal, key)
+    elif key is not None:
+        raise ReceiptWrong(SEAL, f"no signature, expected one by {key.hex()}")
+    files = list_files(receipt.path)
+    files.require(always_needed(receipt.header))
+    # `program_at` compares each program with the header.
+    for i in range(len(receipt.header.programs)):
+        receipt.program_at(i)
+    steps = receipt.log.steps
+    with Progress(steps, "checking") as progress:
+        link = _check_records(receipt, files, progress.advance)
+    if seal is not None and steps != seal.steps:
+        raise ReceiptWrong(STEPS, f"has {steps} steps, and {SEAL} says {seal.steps}", min(steps, seal.steps) + 1)
+    if not steps:
+        raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
+    if seal is not None:
+        _check_end(receipt, seal, link)
+    listed = None if seal is None else seal.files
+    check_names(files, listed, receipt.header, receipt.log)
+    if seal is not None:
+        for name in sorted(seal.files):
+            _check_file(receipt, seal, name)
+
+
+def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
+    """Compares the size and digest of a file with the seal."""
+    listed = seal.files.get(name)
+    if listed is None:
+        raise ReceiptWrong(SEAL, f"does not list {name}")
+    size = (receipt.path / name).lstat().st_size
+    # A file of the wrong size is not read: it cannot be right, and may be huge.
+    found = describe_file(receipt.path / name) if size == listed.size else FileDigest(size, "")
+    if found == listed:
+        return
+    # For a state or change file, reading it raises a more precise error, which names the tensor.
+    if (kept := checkpoints.record_of(name)) is not None:
+        receipt.state_after(kept)
+    if (changed := changes.record_of(name)) is not None:
+        receipt.change(changed)
+    if found.size != listed.size:
+        raise ReceiptWrong(name, f"not the file that {SEAL} names: expected {listed.size} bytes, got {found.size}")
+    raise ReceiptWrong(name, f"not the file that {SEAL} names", None, listed.digest, found.digest)
+
+
+def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None]) -> bytes:
+    """Checks all records in order, and returns the last link of the chain."""
+    log = receipt.log
+    link, used = receipt.header.first_link(), 1
+    before = Record(0, Commitment(0, ()), b"", link, None)
+    for number in range(1, log.records + 1):
+        record = log[number]
+        _check_record(record, number, before)
+        if record.program is None:
+            files.require([changes.name_of(number)])
+            receipt.change(number)
+        else:
+            used = _check_order(record, used)
+            check_step(receipt, number, record)
+            advance()
+        before = record
+    # An unfinished receipt may list one unused program: a program is listed before its first step.
+    if used < len(receipt.header.programs) - (receipt.seal is None):
+        raise ReceiptWrong(HEADER, f"lists {len(receipt.header.programs)} programs, and the steps use {used}")
+    return before.chain
+
+
+def _check_record(record: Record, number: int, before: Record) -> None:
+    step, cursor = record.follows, before.commitment.cursor
+    if record.step != before.step + (record.program is not None):
+        raise ReceiptWrong(STEPS, f"expected the record of this step, got that of step {record.step}", before.step + 1)
+    if record.commitment.cursor < cursor + (record.program is not None):
+        least = f"a cursor of at least {cursor}" if record.program is None else f"a cursor above {cursor}"
+        raise ReceiptWrong(STEPS, f"expected {least}, got {record.commitment.cursor}", step)
+    if record.commitment.cursor - record.step > MOST_SKIPPED:
+        raise ReceiptWrong(STEPS, f"expected at most {MOST_SKIPPED:,} batches without a step", step)
+    root = record.commitment.root
+    if record.root != root:
+        message = "the root is not that of the step's hashes"
+        raise DigestsWrong(STEPS, message, step, record.root.hex(), root.hex())
+    expected = next_link(before.chain, number, root)
+    if record.chain != expected:
+        message = "the chain does not go on from the step before"
+        raise ReceiptWrong(STEPS, message, step, record.chain.hex(), expected.hex())
+
+
+def _check_order(record: Record, used: int) -> int:
+    """Checks that programs are listed in the order of their first steps, and returns the number of programs used up to
+    and including this step."""
+    assert record.program is not None
+    if record.program > used:
+        message = f"program {record.program} before program {used}: expected the order of their first steps"
+        raise ReceiptWrong(STEPS, message, record.step)
+    return max(used, record.program + 1)
+
+
+def check_step(receipt: Receipt, number: int, record: Record) -> None:
+    """Raises ReceiptWrong if a step's inputs or loss do not match the hashes of its record, or the record has the wrong
+    number of microbatch digests."""
+    assert record.program is not None
+    due = committed_microbatches(receipt.header.microbatches_every, record.step, receipt.program_at(record.program))
+    if len(record.commitment.microbatches) != due:
+        found = len(record.commitment.microbatches)
+        raise ReceiptWrong(STEPS, f"expected the digests of {due} microbatches, got {found}", record.step)
+    _check_inputs(receipt, number, record)
+    _check_loss(receipt, record)
+
+
+def _check_inputs(receipt: Receipt, number: int, record: Record) -> None:
+    assert record.program is not None
+    kinds = receipt.header.programs[record.program].stored_inputs(receipt.header.stored)
+    stored = digests_of(kinds, receipt.inputs(number))
+    for kind, expected, actual in zip(kinds, record.commitment.inputs, stored, strict=False):
+        if expected != actual:
+            message = f"input {kind.name} is not that of {STEPS}"
+            raise ReceiptWrong(INPUTS, message, record.step, expected.hex(), actual.hex())
+
+
+def _check_loss(receipt: Receipt, record: Record) -> None:
+    assert record.program is not None
+    outputs = receipt.header.programs[record.program].signature.outputs
+    for kind, digest in zip(outputs, record.commitment.outputs, strict=True):
+        if kind.name == "loss" and not kind.shape:
+            form = StoredInputs([kind])
+            if record.loss is None or len(record.loss) != form.size:
+                raise ReceiptWrong(STEPS, f"expected a loss of {form.size} bytes", record.step)
+            (found,) = digests_of([kind], form.decode(record.loss, f"{receipt.path / STEPS}: step {record.step}"))
+            if found != digest:
+                message = "the loss is not that of the hash of output loss"
+                raise ReceiptWrong(STEPS, message, record.step, digest.hex(), found.hex())
+            _check_stop(receipt, record)
+            return
+    if record.loss is not None:
+        raise ReceiptWrong(STEPS, "a loss, and the program has none", record.step)
+
+
+def _check_stop(receipt: Receipt, record: Record) -> None:
+    """Checks that a run with the option to stop at a non-finite loss has no step after such a loss."""
+    if receipt.header.nonfinite_loss == "stop" and record.step < receipt.log.steps:
+        loss = loss_of(record, receipt.header)
+        if loss is not None and not math.isfinite(loss):
+            raise ReceiptWrong(STEPS, f"the loss is {loss}, and the run that stops at such a loss goes on", record.step)
+
+
+def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:
+    log = receipt.log
+    if log.torn:
+        raise ReceiptWrong(STEPS, "expected the end of the file after the last record", log.steps + 1)
+    if link != seal.chain:
+        raise ReceiptWrong(SEAL, "not the last link of the chain", None, seal.chain.hex(), link.hex())
+    state = log[log.records].commitment.state
+    if combine_digests(state) != seal.state_hash:
+        message = "the hash of the state is not that of the last record"
+        raise ReceiptWrong(SEAL, message, None, seal.state_hash, combine_digests(state))
+    size, due = receipt.inputs_path.stat().st_size, log.inputs_end(log.records)
+    if size != due:
+        short = next((step for step in range(1, log.steps + 1) if log.inputs_end(log.record_of(step)) > size), None)
+        raise ReceiptWrong(INPUTS, f"expected {due} bytes, got {size}", short or log.steps + 1)

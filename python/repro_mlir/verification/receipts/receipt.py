@@ -1,0 +1,229 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Reads receipts from disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import blake3
+import numpy as np
+
+from repro_mlir.base.constant_attributes import ConstantAttributes
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.files import canonical_json, tensor_record
+from repro_mlir.base.files.regular import read_regular
+from repro_mlir.base.limits import VARIABLE, limits
+from repro_mlir.base.numerics.hashing import tensor_digests
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.program import Program, read_untrusted
+from repro_mlir.program.canonical import examine
+from repro_mlir.program.microbatches import (
+    MicrobatchError,
+    StepProgram,
+    StepSignature,
+    is_microbatch_data,
+    programs_of,
+    read_microbatches,
+)
+from repro_mlir.sandbox import NoProgram
+from repro_mlir.verification.receipts.commitments import Commitment
+from repro_mlir.verification.receipts.form import HEADER, INPUTS, SEAL, STEPS, Header, ListedProgram, Seal
+from repro_mlir.verification.receipts.kept_tensors import changes, checkpoints
+from repro_mlir.verification.receipts.step_log import StepLog, StoredInputs
+
+
+def digests_of(kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+    """Returns the digest (H1) of each array."""
+    return tuple(tensor_digests([(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]))
+
+
+def _check_memory(header: Header, where: str) -> None:
+    """Raises ReproError if a state or the inputs of a step exceed the size limit. The disk does not bound their sizes,
+    because files may be sparse."""
+    most = limits().archive_bytes
+    inputs = (("inputs", each.signature.inputs) for each in header.programs)
+    for what, kinds in (("a state", header.state), *inputs):
+        if (size := tensor_record.size_of(kinds)) > most:
+            raise ReproError(f"{where}: {what} of {size:,} bytes, expected at most {most:,}")
+
+
+class Receipt(ConstantAttributes):
+    """The directory of a receipt, whose run may still be unfinished.
+
+    Each part is read on first use and checked for the format of docs/receipts.md. `verify` checks that the parts are
+    consistent and agree with what the programs compute.
+
+    Attributes:
+      path: the directory.
+      header: the contents of receipt.json.
+      seal: the contents of seal.json; None for an unfinished run.
+    """
+
+    path: Path
+    header: Header
+    seal: Seal | None
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens a receipt.
+
+        Raises:
+          ReproError: if there is no receipt, or its version of the format or of the numerics is not supported.
+        """
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise ReproError(f"{self.path}: expected a receipt, which is a directory with a file {HEADER}")
+        self.header = Header.load(read_regular(self.path / HEADER, canonical_json.LIMIT), str(self.path / HEADER))
+        _check_memory(self.header, str(self.path / HEADER))
+        seal = self.path / SEAL
+        # `lexists` also reports a broken symbolic link, which must not pass for a missing seal.
+        there = os.path.lexists(seal)
+        self._programs: dict[int, StepProgram] = {}
+        self._program_bytes, self._program_seconds = 0, 0.0
+        self.seal = Seal.load(read_regular(seal, canonical_json.LIMIT), str(seal)) if there else None
+
+    @cached_property
+    def log(self) -> StepLog:
+        """The records of the steps and of the state changes between them."""
+        return StepLog(self.path / STEPS, self.header)
+
+    @property
+    def inputs_path(self) -> Path:
+        """The path of inputs.bin."""
+        return self.path / INPUTS
+
+    def stored_inputs(self, program: int) -> StoredInputs:
+        """Returns the layout of the inputs of a program's steps in inputs.bin."""
+        return StoredInputs(self.header.programs[program].stored_inputs(self.header.stored))
+
+    def inputs(self, record: int) -> list[np.ndarray]:
+        """Returns the inputs that the receipt stores for the step of a record: all, or only the hyper-parameters."""
+        found = self.log[record]
+        assert found.program is not None
+        form = self.stored_inputs(found.program)
+        return form.read(self.inputs_path, self.log.inputs_end(record - 1), f"step {found.step}")
+
+    @property
+    def program(self) -> StepProgram:
+        """The program with which the run began; raises the same exceptions as `program_at`."""
+        return self.program_at(0)
+
+    def program_at(self, index: int) -> StepProgram:
+        """Returns a program of the run, with the initial state of the run.
+
+        Raises:
+          ReceiptWrong: if the file is not the program that the header names.
+        """
+        if index not in self._programs:
+            # The time limit covers all programs together because a verifier reads all of them.
+            left = limits().read_seconds - self._program_seconds
+            if left <= 0:
+                raise ReproError(
+                    f"{self.path}: the programs could not be read within {limits().read_seconds} s together "
+                    f"(see {VARIABLE} in docs/security.md)"
+                )
+            begin = time.monotonic()
+            self._programs[index] = self._read_program(index, left)
+            self._program_seconds += time.monotonic() - begin
+        return self._programs[index]
+
+    def _read_program(self, index: int, seconds: float) -> StepProgram:
+        header, name = self.header, self.header.program_file(index)
+        listed = header.programs[index]
+        data = read_regular(self.path / name, max(limits().text_bytes - self._program_bytes, 0))
+        self._program_bytes += len(data)
+        found = blake3.blake3(data).hexdigest()
+        if found != listed.digest:
+            raise ReceiptWrong(name, f"not the file that {HEADER} names", None, listed.digest, found)
+        kinds = header.state, listed.signature.inputs, listed.signature.outputs
+        count = listed.signature.num_hyper_parameters
+        try:
+            if header.version > 1 and is_microbatch_data(data):
+                begin = time.monotonic()
+                for part in programs_of(data):
+                    left = max(seconds - (time.monotonic() - begin), 0.0)
+                    read_untrusted(part, self.path / name, is_text=False, seconds=left)
+                step = read_microbatches(data, StepSignature(*kinds, count), self._initial)
+                self._require_named(name, listed, step.hash, step.is_named(listed.identity))
+                return step
+            data = read_untrusted(data, self.path / name, is_text=header.version == 1, seconds=seconds)
+        except NoProgram:
+            raise ReceiptWrong(name, "expected a canonical program") from None
+        except MicrobatchError as error:
+            raise ReceiptWrong(name, str(error)) from None
+        examined = examine(data)
+        named = examined.is_named(listed.identity) if header.version == 1 else examined.identity == listed.identity
+        self._require_named(name, listed, examined.identity, named)
+        try:
+            examined.check(*kinds)
+        except ReproError as error:
+            raise ReceiptWrong(HEADER, f"the signature is not that of the program: {error}") from None
+        return Program(data, *kinds, count, self._initial, untrusted=True)
+
+    @staticmethod
+    def _require_named(name: str, listed: ListedProgram, identity: str, is_named: bool) -> None:
+        if not is_named:
+            raise ReceiptWrong(name, f"another program than {HEADER} names", None, listed.identity, identity)
+
+    @cached_property
+    def _initial(self) -> tuple[np.ndarray, ...]:
+        arrays = checkpoints.read(self.path, 0, self.header.state)
+        root = Commitment(0, digests_of(self.header.state, arrays)).root.hex()
+        if root != self.header.initial:
+            message = "not the initial state that receipt.json names"
+            raise ReceiptWrong(checkpoints.name_of(0), message, None, self.header.initial, root)
+        return tuple(arrays)
+
+    def state_digests(self, record: int) -> tuple[bytes, ...]:
+        """Returns the digest (H1) of each state tensor after a record."""
+        return self.log[record].commitment.state if record else self._initial_digests
+
+    @cached_property
+    def _initial_digests(self) -> tuple[bytes, ...]:
+        return digests_of(self.header.state, self._initial)
+
+    def state_after(self, record: int) -> dict[str, np.ndarray]:
+        """Reads a kept state into new arrays, by name.
+
+        Raises:
+          ReceiptWrong: if the state does not match the hashes of the record.
+        """
+        kinds = self.header.state
+        if record == 0:
+            return {kind.name: array.copy() for kind, array in zip(kinds, self._initial, strict=True)}
+        arrays = checkpoints.read(self.path, record, kinds)
+        self._compare(checkpoints.name_of(record), record, kinds, self.log[record].commitment.state, arrays)
+        return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}
+
+    def change(self, record: int) -> dict[str, np.ndarray]:
+        """Reads the tensors that the user changed, by name.
+
+        Raises:
+          ReceiptWrong: if the tensors do not match the hashes of the record, or the record changes no tensor.
+        """
+        pairs = zip(self.header.state, self.state_digests(record - 1), self.log[record].commitment.state, strict=True)
+        changed = [(kind, after) for kind, before, after in pairs if before != after]
+        if not changed:
+            raise ReceiptWrong(STEPS, "a change of the state that changes nothing", self.log[record].follows)
+        kinds = [kind for kind, _ in changed]
+        arrays = changes.read(self.path, record, kinds)
+        self._compare(changes.name_of(record), record, kinds, [digest for _, digest in changed], arrays)
+        return {kind.name: array for kind, array in zip(kinds, arrays, strict=True)}
+
+    def _compare(
+        self,
+        place: str,
+        record: int,
+        kinds: Sequence[TensorType],
+        digests: Sequence[bytes],
+        arrays: Sequence[np.ndarray],
+    ) -> None:
+        for kind, expected, actual in zip(kinds, digests, digests_of(kinds, arrays), strict=True):
+            if expected != actual:
+                message = f"tensor {kind.name} is not that of the record"
+                raise ReceiptWrong(place, message, self.log[record].follows, expected.hex(), actual.hex())

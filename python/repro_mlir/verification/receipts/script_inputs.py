@@ -1,0 +1,119 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Compares the inputs, programs and state of a receipt with the script of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.verification.receipts.comparison import first_different_field
+from repro_mlir.verification.receipts.form import ListedProgram, Signature
+from repro_mlir.verification.receipts.receipt import Receipt
+
+
+class ScriptSource(Protocol):
+    """The program of a script, and the inputs of its batches in order.
+
+    Attributes:
+      script: the path of the script.
+      program: the program of the last batch taken; of the first batch if none was taken.
+      taken: the number of batches taken.
+    """
+
+    script: str
+    program: StepProgram
+    taken: int
+
+    def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
+        """Describes the script's run in the format of `Header.run`, without `nonfinite_loss` if the script does not set
+        it.
+
+        Args:
+          like: a `Header.run` that determines the version, and the identity of the program if the program has several.
+        """
+
+    def refuse_other_states(self) -> None:
+        """Raises ReproError if the program of a batch depends on the state, which a caller that does not run the steps
+        cannot know."""
+
+    def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
+        """Writes the run's state to the script's objects, if the next program depends on it."""
+
+    def take(self) -> list[np.ndarray]:
+        """Returns the inputs of the next batch, hyper-parameters first. Raises ReproError if there is no next batch."""
+
+    def gives(self, names: Sequence[str]) -> bool:
+        """Whether a step can return outputs of these names, including metrics."""
+
+    def giving(self, names: Sequence[str]) -> StepProgram:
+        """Returns the program of the last batch taken (or the first batch if none was taken) with outputs of these
+        names. Raises ReproError if that program cannot be captured."""
+
+
+class ScriptInputs:
+    """Returns the inputs of batches in ascending order, as `Trainer` would take them from the script.
+
+    Attributes:
+      run: see `ScriptSource.run`.
+    """
+
+    def __init__(self, receipt: Receipt, source: ScriptSource) -> None:
+        """
+        Args:
+          source: the script's batches, none of which has been taken.
+        Raises:
+          ReceiptWrong: if the script's run differs from the receipt in its program, state, a name or a number.
+        """
+        self._source = source
+        self._inputs: list[np.ndarray] = []
+        theirs = receipt.header.run()
+        self.run = source.run(theirs)
+        # The program is checked first: if it differs, differences of names are irrelevant.
+        self.check_program(receipt.header.programs[0], None)
+        for name in ("numerics", *sorted(self.run)):
+            different = first_different_field(theirs[name], self.run[name], name)
+            if different is not None:
+                place, expected, actual = different
+                raise ReceiptWrong(place, f"not that of {source.script}", None, expected, actual)
+
+    def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
+        """Sets the state before the step of the next batch; not called before the first step."""
+        self._source.go_on_from(state)
+
+    @property
+    def program(self) -> StepProgram:
+        """The program of the last batch taken."""
+        return self._source.program
+
+    def check_program(self, listed: ListedProgram, step: int | None) -> None:
+        """Raises ReceiptWrong if `listed` has another program or other names than the last batch taken (or the first
+        batch). Outputs other than the loss may differ because the state does not depend on them."""
+        outputs = [kind.name for kind in listed.signature.outputs]
+        try:
+            program = self._source.giving(outputs) if self._source.gives(outputs) else self.program
+        except ReproError as error:
+            program = self.program
+            if not program.is_named(listed.identity):
+                # Not ReceiptWrong: the capture may fail because of this machine, not because of the receipt.
+                raise ReproError(f"{self._source.script} gives no outputs as the receipt lists them: {error}") from None
+        message = f"not that of {self._source.script}"
+        if not program.is_named(listed.identity):
+            raise ReceiptWrong("program", message, step, listed.identity, program.hash)
+        theirs, ours = listed.signature.as_json(), Signature.of(program).as_json()
+        different = first_different_field(theirs, ours, "signature")
+        if different is not None:
+            place, expected, actual = different
+            raise ReceiptWrong(place, message, step, expected, actual)
+
+    def __call__(self, number: int) -> Sequence[np.ndarray]:
+        """Returns the inputs of batch `number`, from 1, hyper-parameters first. Raises ReproError if the script has too
+        few batches."""
+        while self._source.taken < number:
+            self._inputs = self._source.take()
+        return self._inputs

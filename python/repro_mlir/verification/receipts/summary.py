@@ -1,0 +1,160 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Summarizes a receipt, whose run may be unfinished. Only the format and the signature are checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from repro_mlir.base.errors import ReceiptWrong, ReproError
+from repro_mlir.base.printing import foreign
+from repro_mlir.verification.receipts import signing
+from repro_mlir.verification.receipts.file_list import list_files
+from repro_mlir.verification.receipts.form import SEAL, Record
+from repro_mlir.verification.receipts.receipt import Receipt
+from repro_mlir.verification.receipts.step_log import loss_of
+
+_MOST_LINES = 16
+"""The maximum number of programs, and of environment entries, in a human-readable summary."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The summary of a receipt.
+
+    Attributes:
+      version: the version of the format.
+      numerics: the version of the numerics page.
+      programs: the number of steps of each program, by the program's identity.
+      state_tensors, state_elements, state_bytes: the size of the state.
+      initial: the root of the initial state (C3), in hexadecimal.
+      steps, changes: the numbers of records that are steps and state changes.
+      batches: the number of batches taken from the data up to the last record.
+      stored: whether the receipt has the batches.
+      script: the name of the script that yields the batches, or None.
+      losses: the losses of the first and the last step, if these have a loss.
+      checkpoints: the records after which the state is kept; 0 is the initial state.
+      nonfinite_loss: the run's reaction to a loss that is NaN or infinite.
+      environment: the environment in which the run began.
+      chain: the last link, in hexadecimal.
+      finished: whether the run has ended.
+      state_hash: the hash of the last state (H3), in hexadecimal; None for an unfinished run.
+      signed_by: the public key of the valid signature, in hexadecimal; None if there is no signature.
+      files, bytes: the number and total size of the files.
+    """
+
+    version: int
+    numerics: int
+    programs: dict[str, int]
+    state_tensors: int
+    state_elements: int
+    state_bytes: int
+    initial: str
+    steps: int
+    changes: int
+    batches: int
+    stored: bool
+    script: str | None
+    losses: tuple[float, ...]
+    checkpoints: tuple[int, ...]
+    nonfinite_loss: str
+    environment: dict[str, str]
+    chain: str
+    finished: bool
+    state_hash: str | None
+    signed_by: str | None
+    files: int
+    bytes: int
+
+    def lines(self) -> Iterator[str]:
+        """Yields the lines of a human-readable summary."""
+        programs = [f"{identity} ({steps:,} steps)" for identity, steps in self.programs.items()]
+        yield from _titled("program", programs)
+        yield f"state    {self.state_tensors:,} tensors, {self.state_elements:,} elements, {self.state_bytes:,} bytes"
+        yield f"steps    {self.steps:,}, and {self.changes:,} changes of the state by the user"
+        if self.losses:
+            yield f"loss     {self.losses[0]:.6f} at first, {self.losses[-1]:.6f} at last"
+        script = "" if self.script is None else f", from {foreign(self.script)}"
+        kept = "stored in the receipt" if self.stored else "not stored: verifying needs the script"
+        yield f"batches  {self.batches:,}{script}, {kept}"
+        shown = ", ".join(map(str, self.checkpoints[:8]))
+        more = f", ... {self.checkpoints[-1]}" if len(self.checkpoints) > 8 else ""
+        yield f"kept     {len(self.checkpoints):,} states, after record {shown}{more}"
+        yield f"ended    {'yes' if self.finished else 'no: the run can be resumed'}"
+        yield f"chain    {self.chain}"
+        if self.state_hash is not None:
+            yield f"result   {self.state_hash}"
+        yield f"signed   {'by ' + self.signed_by if self.signed_by else 'no'}"
+        where = [f"{foreign(name)}: {foreign(value)}" for name, value in self.environment.items()]
+        yield from _titled("run on", where)
+        yield f"format   version {self.version}, numerics {self.numerics}; at a non-finite loss: {self.nonfinite_loss}"
+        yield f"size     {self.files:,} files, {self.bytes:,} bytes"
+
+
+def _titled(title: str, entries: list[str]) -> Iterator[str]:
+    shown = entries[:_MOST_LINES]
+    if len(entries) > len(shown):
+        shown.append(f"and {len(entries) - len(shown):,} more")
+    for i, entry in enumerate(shown):
+        yield f"{title if i == 0 else '':8} {entry}"
+
+
+def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
+    """Reads a receipt except its tensors and programs, in time proportional to the number of its records.
+
+    Args:
+      key: the ed25519 public key (32 bytes) that must have signed; None to accept any key or no signature.
+    Raises:
+      ReceiptWrong: if the signature is invalid, or not by `key`.
+      ReproError: if a part does not have the format of docs/receipts.md.
+    """
+    header, log, seal = receipt.header, receipt.log, receipt.seal
+    if seal is not None:
+        signing.check(seal, key)
+    elif key is not None:
+        raise ReceiptWrong(SEAL, f"no signature, as the run has not ended; expected one by {key.hex()}")
+    files = list_files(receipt.path)
+    steps = Counter[int]()
+    first: Record | None = None
+    last: Record | None = None
+    record: Record | None = None
+    for number in range(1, log.records + 1):
+        record = log[number]
+        if record.program is not None:
+            steps[record.program] += 1
+            first, last = first or record, record
+    losses = [loss_of(each, header) for each in (first, last) if each is not None]
+    return Summary(
+        version=header.version,
+        numerics=header.numerics,
+        programs={each.identity: steps[i] for i, each in enumerate(header.programs)},
+        state_tensors=len(header.state),
+        state_elements=sum(kind.nbytes // kind.dtype.itemsize for kind in header.state),
+        state_bytes=sum(kind.nbytes for kind in header.state),
+        initial=header.initial,
+        steps=steps.total(),
+        changes=log.records - steps.total(),
+        batches=record.commitment.cursor if record else 0,
+        stored=header.stored,
+        script=header.script[0] if header.script else None,
+        losses=tuple(loss for loss in losses if loss is not None),
+        checkpoints=files.kept,
+        nonfinite_loss=header.nonfinite_loss,
+        environment=header.environment,
+        chain=(record.chain if record else header.first_link()).hex(),
+        finished=seal is not None,
+        state_hash=seal.state_hash if seal else None,
+        signed_by=seal.signature[0].hex() if seal and seal.signature else None,
+        files=len(files.names),
+        bytes=_size(receipt, files.names),
+    )
+
+
+def _size(receipt: Receipt, names: tuple[str, ...]) -> int:
+    try:
+        return sum((receipt.path / name).lstat().st_size for name in names)
+    except OSError as error:
+        raise ReproError(f"cannot read {error.filename}: {error.strerror}") from None

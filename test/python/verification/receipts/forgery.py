@@ -1,0 +1,101 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Changes of receipts: of bytes, and by a forger who makes all hashes agree again afterwards."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from repro_mlir import Receipt
+from repro_mlir.base.files import canonical_json
+from repro_mlir.base.numerics.hashing import combine_digests
+from repro_mlir.verification.receipts.commitments import Commitment, next_link
+from repro_mlir.verification.receipts.file_list import describe_files
+from repro_mlir.verification.receipts.form import Header, Record
+from repro_mlir.verification.receipts.kept_tensors import checkpoints
+from repro_mlir.verification.receipts.receipt import digests_of
+
+
+def flip(path: Path, offset: int, bit: int = 0) -> None:
+    """Flips a bit of a file; a negative offset counts from its end."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def program_path(path: Path) -> Path:
+    """The file of the first program of a receipt."""
+    return path / Receipt(path).header.program_file(0)
+
+
+def with_program(header: Header, **changes: Any) -> Header:
+    """A header with other fields of its first program."""
+    return replace(header, programs=(replace(header.programs[0], **changes), *header.programs[1:]))
+
+
+def cut(path: Path, size: int) -> None:
+    """Cuts a file to its first bytes; with a negative size, off its last ones."""
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def edit(path: Path, change: Callable[[Any], None], line: int | None = None) -> None:
+    """Changes the JSON value of a file, or of a line from 0, which stays canonical."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    index = line or 0
+    value = json.loads(lines[index])
+    change(value)
+    lines[index] = canonical_json.dump(value) + (b"\n" if lines[index].endswith(b"\n") else b"")
+    path.write_bytes(b"".join(lines))
+
+
+def forge(
+    path: Path,
+    *,
+    header: Callable[[Header], Header] = lambda header: header,
+    steps: Callable[[list[tuple[Commitment, list[np.ndarray], bytes | None]]], None] = lambda steps: None,
+) -> None:
+    """Changes the header, or commitment, inputs and loss of the steps of a run of one program without changes, and
+    makes roots, chain, inputs and seal agree."""
+    receipt = Receipt(path)
+    log = receipt.log
+    numbers = range(1, log.steps + 1)
+    given = [(log[i].commitment, [a.copy() for a in receipt.inputs(i)], log[i].loss) for i in numbers]
+    steps(given)
+    changed = header(receipt.header)
+    (path / "receipt.json").write_bytes(changed.dump())
+    kinds = changed.programs[0].stored_inputs(changed.stored)
+    program = bytes.fromhex(changed.programs[0].identity)
+    cursors = sorted(commitment.cursor for commitment, _, _ in given)
+    link, lines, inputs = changed.first_link(), [], []
+    for step, (commitment, arrays, loss) in enumerate(given, 1):
+        digests = digests_of(kinds, arrays)
+        outputs, signature = commitment.outputs, changed.programs[0].signature.digest
+        named = outputs, step, program, signature, commitment.microbatches
+        commitment = Commitment(cursors[step - 1], commitment.state, digests, *named)
+        link = next_link(link, step, commitment.root)
+        lines.append(Record(step, commitment, commitment.root, link, 0, loss).dump())
+        inputs.append(receipt.stored_inputs(0).encode(arrays))
+    (path / "steps.jsonl").write_bytes(b"".join(lines))
+    (path / "inputs.bin").write_bytes(b"".join(inputs))
+
+    # The last state is kept.
+    os.rename(path / checkpoints.name_of(log.steps), path / checkpoints.name_of(len(given)))
+    edit(path / "seal.json", lambda value: value.update(steps=len(given), chain=link.hex()))
+    if given:
+        edit(path / "seal.json", lambda value: value.update(state_hash=combine_digests(given[-1][0].state)))
+    reseal(path)
+
+
+def reseal(path: Path) -> None:
+    """Makes the seal list the files as they are; a signature stays and does not hold."""
+    files = describe_files(path)
+
+    def seal(value: dict[str, Any]) -> None:
+        value["files"] = {name: {"bytes": file.size, "blake3": file.digest} for name, file in files.items()}
+
+    edit(path / "seal.json", seal)

@@ -1,0 +1,311 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Honest receipts: written, read, verified on other targets, resumed."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repro_mlir
+from receipt_runs import EVERY, STEPS, same_files, train, training
+from repro_mlir import ReceiptOptions, ReproError
+from repro_mlir.base.errors import ReceiptWrong
+from repro_mlir.base.numerics.hashing import state_hash
+from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.cli.main import main
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import to_bytes
+from repro_mlir.verification.receipts.recorder import Recorder
+from repro_mlir.verification.receipts.step_log import StoredInputs
+from repro_mlir.verification.receipts.verification import choose, records_before, records_to_execute
+
+
+def test_an_honest_receipt_is_right(finished: Path) -> None:
+    verified = repro_mlir.verify(finished)
+    assert verified.steps == STEPS and verified.executed == tuple(range(1, STEPS + 1))
+    receipt = repro_mlir.Receipt(finished)
+    assert receipt.seal is not None
+    assert {name for name in receipt.seal.files if name.startswith("checkpoints/")} == {
+        f"checkpoints/{step}.safetensors" for step in (0, 3, 6, 8)
+    }
+    assert verified.state_hash == receipt.seal.state_hash
+    assert {"seed", "step"} <= {kind.name for kind in receipt.header.programs[0].signature.state}
+
+
+def test_the_receipt_has_what_the_trainer_had(finished: Path, tmp_path: Path) -> None:
+    model, loss_fn, optimizer, batches, options = training()
+    trainer = repro_mlir.Trainer(model, loss_fn, optimizer, **options)
+    losses = trainer.fit(batches, STEPS)
+    receipt = repro_mlir.Receipt(finished)
+    assert receipt.header.programs[0].identity == trainer.program.hash
+    assert [np.frombuffer(receipt.log[i + 1].loss, np.float32)[0] for i in range(STEPS)] == losses
+    state = receipt.state_after(STEPS)
+    assert state_hash([(state[kind.name], kind.element) for kind in trainer.program.state]) == trainer.state_hash()
+
+
+@pytest.mark.parametrize("target", ["cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64", "reference"])
+def test_other_targets_agree(finished: Path, target: str) -> None:
+    steps = "7" if target in ("cpu:aarch64", "reference") else "all"
+    try:
+        verified = repro_mlir.verify(finished, steps, target, 1)
+    except ReceiptWrong:
+        raise
+    except ReproError as error:
+        pytest.skip(str(error))
+    assert verified.executed == ((7,) if steps == "7" else tuple(range(1, STEPS + 1)))
+
+
+def test_the_same_run_gives_the_same_receipt(finished: Path, tmp_path: Path) -> None:
+    train(ReceiptOptions(tmp_path / "again", checkpoint_every=EVERY))
+    assert same_files(finished, tmp_path / "again")
+
+
+def test_a_run_on_a_device_gives_the_same_receipt(finished: Path, tmp_path: Path) -> None:
+    options = ReceiptOptions(tmp_path / "device", checkpoint_every=EVERY, resume=True)
+    model, loss_fn, optimizer, batches, extra = training()
+    with pytest.raises(KeyboardInterrupt):
+        with repro_mlir.Trainer(
+            model, loss_fn, optimizer, target="ptx-emulator", threads=2, receipt=options, **extra
+        ) as trainer:
+            trainer.fit(batches, EVERY + 1)
+            raise KeyboardInterrupt
+    train(options, target="ptx-emulator")
+    for name in ("steps.jsonl", "inputs.bin", *(f"checkpoints/{step}.safetensors" for step in (0, 3, 6, 8))):
+        assert (finished / name).read_bytes() == (tmp_path / "device" / name).read_bytes(), name
+    assert repro_mlir.verify(tmp_path / "device").sealed
+
+
+def test_the_chain_does_not_depend_on_how_the_receipt_is_kept(finished: Path, tmp_path: Path) -> None:
+    train(ReceiptOptions(tmp_path / "other", checkpoint_every=1, store_batches=False), target="reference")
+    seals = [repro_mlir.Receipt(path).seal for path in (finished, tmp_path / "other")]
+    assert seals[0] is not None and seals[1] is not None
+    assert seals[0].chain == seals[1].chain and seals[0].files != seals[1].files
+
+
+def test_resumed_runs_end_with_the_same_receipt(finished: Path, tmp_path: Path) -> None:
+    for cut in (0, 2, 3, 7, STEPS):
+        path = tmp_path / str(cut)
+        options = ReceiptOptions(path, checkpoint_every=EVERY, resume=True)
+        model, loss_fn, optimizer, batches, extra = training()
+        with pytest.raises(KeyboardInterrupt):
+            with repro_mlir.Trainer(model, loss_fn, optimizer, threads=2, receipt=options, **extra) as trainer:
+                trainer.fit(batches, cut)
+                raise KeyboardInterrupt
+        trainer = train(options)
+        assert trainer.steps == STEPS
+        assert same_files(finished, path)
+
+
+def test_a_finished_run_goes_on(finished: Path, copy: Callable[[], Path]) -> None:
+    path = copy()
+    train(ReceiptOptions(path, checkpoint_every=EVERY, resume=True), STEPS + 2)
+    assert repro_mlir.verify(path).steps == STEPS + 2
+    with pytest.raises(ReproError, match="expected at least 10 steps, which the receipt already has, got 8"):
+        train(ReceiptOptions(path, resume=True))
+
+
+def test_resuming_another_run(finished: Path, copy: Callable[[], Path]) -> None:
+    path = copy()
+    with pytest.raises(ReproError, match="exists: resume it"):
+        train(ReceiptOptions(path))
+    with pytest.raises(ReproError, match="receipt with batches"):
+        train(ReceiptOptions(path, store_batches=False, resume=True))
+    model, loss_fn, optimizer, batches, extra = training()
+    next(model.parameters()).data.zero_()
+    other = repro_mlir.Trainer(model, loss_fn, optimizer, receipt=ReceiptOptions(path, resume=True), **extra)
+    with pytest.raises(ReproError, match="receipt of initial state"):
+        other.fit(batches, STEPS)
+    del extra["clip_norm"]
+    other = repro_mlir.Trainer(*training()[:3], receipt=ReceiptOptions(path, resume=True), **extra)
+    with pytest.raises(ReproError, match="receipt of program"):
+        other.fit(batches, STEPS)
+
+
+def test_other_batches_when_resuming_are_noticed(copy: Callable[[], Path]) -> None:
+    path = copy()
+    (path / "seal.json").unlink()
+    (path / "checkpoints" / "8.safetensors").unlink()
+    model, loss_fn, optimizer, batches, extra = training()
+    changed = ((x + (i == 6), y) for i, (x, y) in enumerate(batches))
+    with pytest.raises(ReceiptWrong) as caught:
+        with repro_mlir.Trainer(
+            model, loss_fn, optimizer, receipt=ReceiptOptions(path, resume=True), **extra
+        ) as trainer:
+            trainer.fit(changed, STEPS)
+    assert caught.value.step == 7 and caught.value.place.startswith("input ")
+
+
+def test_two_writers(finished: Path, copy: Callable[[], Path]) -> None:
+    options = ReceiptOptions(copy(), resume=True)
+    model, loss_fn, optimizer, batches, extra = training()
+    with repro_mlir.Trainer(model, loss_fn, optimizer, receipt=options, **extra) as trainer:
+        trainer.fit(batches, STEPS)
+        with pytest.raises(ReproError, match="another process writes this receipt"):
+            train(options)
+
+
+def test_a_step_after_close(tmp_path: Path) -> None:
+    trainer = train(ReceiptOptions(tmp_path / "run"), 1)
+    with pytest.raises(ReproError, match="expected no step after close"):
+        trainer.step(*next(training()[3]))
+
+
+def test_a_failed_step_moves_the_cursor_alone(tmp_path: Path) -> None:
+    model, loss_fn, optimizer, batches, extra = training()
+    with repro_mlir.Trainer(model, loss_fn, optimizer, receipt=tmp_path / "run", **extra) as trainer:
+        x, y = next(batches)
+        trainer.step(x, y)
+        with pytest.raises(repro_mlir.base.errors.StepFailed):
+            trainer.step(x, y + 7)
+        trainer.step(x, y)
+    log = repro_mlir.Receipt(tmp_path / "run").log
+    assert [log[i].commitment.cursor for i in (1, 2)] == [1, 3]
+    assert repro_mlir.verify(tmp_path / "run").steps == 2
+
+
+def test_a_run_that_has_not_ended(copy: Callable[[], Path]) -> None:
+    path = copy()
+    (path / "seal.json").unlink()
+    with pytest.raises(ReproError, match=r"no seal.json: the run has not ended"):
+        repro_mlir.verify(path)
+    (path / "checkpoints" / "8.safetensors.partial").write_bytes(b"half")
+    verified = repro_mlir.verify(path, unfinished=True)
+    assert verified.state_hash is None and not verified.sealed
+    assert verified.not_checked[0] == "how the run ends: it is not sealed"
+    (path / "notes.txt").write_bytes(b"")
+    with pytest.raises(ReceiptWrong, match=r"notes.txt: a file that is no part of such a receipt"):
+        repro_mlir.verify(path, unfinished=True)
+    (path / "notes.txt").unlink()
+    # Whoever goes on with it removes what was left behind.
+    train(ReceiptOptions(path, checkpoint_every=EVERY, resume=True))
+    assert not (path / "checkpoints" / "8.safetensors.partial").exists()
+    assert repro_mlir.verify(path, "8").sealed
+
+
+def recorded(program: Program, path: Path, source: repro_mlir.Receipt, steps: int) -> None:
+    """Records the first steps of a receipt's run as those of another program."""
+    executable = repro_mlir.compile(program, "cpu", 1)
+    recorder = Recorder(ReceiptOptions(path), program, "cpu", 1)
+    try:
+        for step in range(1, steps + 1):
+            inputs = recorder.take(program, source.inputs(step))
+            _, outputs = executable(recorder.state, *inputs)
+            recorder.commit(inputs, list(outputs.values()))
+        recorder.seal()
+    finally:
+        recorder.close()
+
+
+def test_a_run_without_steps(finished: Path, tmp_path: Path, capsys) -> None:
+    source = repro_mlir.Receipt(finished)
+    recorded(source.program, tmp_path / "none", source, 0)
+    for more in ([], ["--steps", "sample:3"], ["--unfinished"]):
+        assert main(["verify", str(tmp_path / "none"), *more]) == 2
+        assert "a run without steps: there is nothing to verify" in capsys.readouterr().err
+    assert main(["diff", str(tmp_path / "none"), str(finished)]) == 2
+    assert "a run without steps: there is nothing to compare" in capsys.readouterr().err
+    (tmp_path / "none" / "seal.json").unlink()
+    assert main(["verify", str(tmp_path / "none"), "--unfinished"]) == 2
+
+
+def test_names_beyond_ascii(finished: Path, tmp_path: Path) -> None:
+    source = repro_mlir.Receipt(finished)
+
+    def renamed(name: str) -> Program:
+        program = source.program
+        first, *others = program.state
+        state = (replace(first, name=name), *others)
+        return replace(program, data=to_bytes(program.text.replace(f'"{first.name}"', f'"{name}"')), state=state)
+
+    recorded(renamed("\u91cd\u307f \u00e9"), tmp_path / "run", source, 2)
+    assert repro_mlir.verify(tmp_path / "run", threads=1).steps == 2
+    with pytest.raises(ReproError, match=r"cannot name the program's tensors: .*normalization form C"):
+        recorded(renamed("e\u0301"), tmp_path / "other", source, 1)
+
+
+def test_choosing_steps() -> None:
+    few, many = range(1, 4), range(1, 101)
+    assert choose("all", few, "steps") == [1, 2, 3]
+    assert choose("2-3", few, "steps") == [2, 3] and choose("2", few, "steps") == [2]
+    assert choose("sample:9", few, "steps") == [1, 2, 3]
+    assert len(set(choose("sample:9", many, "steps"))) == 9
+    assert choose("sample:5", many, "steps", random.Random(1)) == choose("sample:5", many, "steps", random.Random(1))
+    for text in ("", "none", "sample:0", "sample:", "0", "4", "3-2", "1-4", "1-", "-1", "1,2"):
+        with pytest.raises(ReproError, match="expected"):
+            choose(text, few, "steps")
+    assert choose("3-8", [2, 4, 8], "steps") == [4, 8] and choose("0", range(4), "microbatches") == [0]
+    for text, numbers in (("5", [2, 8]), ("all", [])):
+        with pytest.raises(ReproError, match="steps"):
+            choose(text, numbers, "steps")
+    assert records_before([2, 5, 12], [0, 3, 4, 10]) == [1, 11]
+    assert records_to_execute([2, 5, 12], [0, 3, 4, 10]) == [1, 2, 5, 11, 12]
+    assert records_to_execute([], [0]) == []
+
+
+@pytest.mark.timeout(60)
+def test_choosing_many_steps() -> None:
+    """In time that does not grow with the square of the steps or of the kept states."""
+    steps = range(1, 200_001)
+    assert records_to_execute(steps, [0]) == list(steps)
+    assert records_to_execute(steps[::2], range(200_001)) == list(steps[::2])
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+from receipt_runs import training
+"""
+OTHER_BATCHES = """
+honest = training
+
+def training():
+    model, loss_fn, optimizer, batches, options = honest()
+    return model, loss_fn, optimizer, ((x, (y + (i == 4)) % 3) for i, (x, y) in enumerate(batches)), options
+"""
+
+
+def test_commands(capsys, tmp_path: Path) -> None:
+    script, path = tmp_path / "script.py", str(tmp_path / "run.receipt")
+    script.write_text(SCRIPT.format(folder=str(Path(__file__).parent)))
+    train_ = ["train", str(script), "--receipt", path, "--checkpoint-every", "3", "--leave-batches", "--threads", "1"]
+    assert main([*train_, "--steps", "4"]) == 0
+    assert f"receipt  {path}" in capsys.readouterr().out
+    assert main([*train_, "--steps", "5"]) == 2
+    assert "exists: resume it" in capsys.readouterr().err
+    assert main([*train_, "--steps", "5", "--resume", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["steps"] == 5 and len(report["losses"]) == 1
+    assert main([*train_, "--steps", "5", "--resume"]) == 0
+    assert "loss" not in capsys.readouterr().out
+    assert main(["verify", path]) == 2
+    assert "does not store the batches: their script is needed" in capsys.readouterr().err
+    assert main(["verify", path, "--script", str(script), "--json"]) == 0
+    verified = json.loads(capsys.readouterr().out)
+    assert verified["right"] and verified["state_hash"] == report["state_hash"] and verified["verified_steps"] == 5
+    assert main(["verify", path, "--script", str(script), "--steps", "5"]) == 0
+    assert "right    1 of 5 steps, 1 run on cpu" in capsys.readouterr().out
+    script.write_text(script.read_text() + OTHER_BATCHES)
+    assert main(["verify", path, "--script", str(script)]) == 1
+    assert "WRONG    step 5: input" in capsys.readouterr().out
+    assert main(["train", str(script), "--steps", "1", "--resume"]) == 2
+    assert "expected --receipt DIR with --resume" in capsys.readouterr().err
+
+
+def test_no_receipt(capsys, tmp_path: Path) -> None:
+    assert main(["verify", str(tmp_path / "none")]) == 2
+    assert "expected a receipt, which is a directory" in capsys.readouterr().err
+    assert main(["verify", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.endswith("receipt.json: No such file or directory\n")
+
+
+def test_arrays_of_a_record_are_aligned() -> None:
+    kinds = [TensorType("rate", "f32", ()), TensorType("flag", "i1", ()), TensorType("classes", "i64", (3,))]
+    arrays = [np.array(0.5, np.float32), np.array(True), np.arange(3)]
+    read = StoredInputs(kinds).decode(StoredInputs(kinds).encode(arrays), "a record")
+    for array, expected in zip(read, arrays, strict=True):
+        assert array.flags.aligned and not array.flags.writeable and np.array_equal(array, expected)
