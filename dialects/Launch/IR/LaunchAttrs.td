@@ -12,7 +12,7 @@ include "dialects/Launch/IR/LaunchDialect.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 
-def Launch_Access : I32BitEnumAttr<"Access", "what a kernel does with a buffer", [
+def Launch_Access : I32BitEnumAttr<"Access", "how a kernel accesses a buffer", [
     I32BitEnumAttrCaseBit<"Read", 0, "read">,
     I32BitEnumAttrCaseBit<"Write", 1, "write">]> {
   let cppNamespace = "::mlir::repro::launch";
@@ -20,9 +20,9 @@ def Launch_Access : I32BitEnumAttr<"Access", "what a kernel does with a buffer",
 }
 
 def Launch_AccessAttr : EnumAttr<Launch_Dialect, Launch_Access, "access"> {
-  let summary = "what a kernel does with a buffer";
+  let summary = "how a kernel accesses a buffer";
   let description = [{
-    Of an argument of a kernel function, as `launch.access`.
+    The attribute `launch.access` of an argument of a kernel function.
 
     ```mlir
     func.func private @add(
@@ -35,12 +35,14 @@ def Launch_AccessAttr : EnumAttr<Launch_Dialect, Launch_Access, "access"> {
 
 def Launch_WorkAttr : AttrDef<Launch_Dialect, "Work"> {
   let mnemonic = "work";
-  let summary = "the work of a kernel of a CPU";
+  let summary = "the work of a CPU kernel";
   let description = [{
-    Of a kernel function, as `launch.work`: the number of its work items, which
-    are independent of each other (any division among threads gives the same
-    bits), the fewest that are worth a thread, and the bytes of scratch memory
-    of a thread.
+    The attribute `launch.work` of a kernel function:
+
+    - `items`: the number of work items. The items are independent of each other:
+      any division among threads gives the same bits.
+    - `grain`: the fewest work items that are worth a thread.
+    - `scratch_bytes`: the bytes of scratch memory per thread.
 
     ```mlir
     func.func private @add(memref<4xf32>, memref<?xi8>, memref<1xi64>, index,

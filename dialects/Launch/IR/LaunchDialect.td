@@ -15,19 +15,20 @@ def Launch_Dialect : Dialect {
   let cppNamespace = "::mlir::repro::launch";
   let summary = "Launches of kernels on buffers, for all targets";
   let description = [{
-    What a compiled program does, from the first kernel to the artifact: a
-    `launch.plan` says which kernels run, in which order and on which bytes.
-    Kernels are functions beside the plan: `func.func`s, then the dialects of
-    the target. The plan stays as it is until it is translated.
+    The dialect describes a compiled program from the creation of kernels to the
+    artifact: a `launch.plan` lists the kernels that run, their order and the
+    bytes that they access. Kernels are functions next to the plan: first
+    `func.func`s, later functions in the dialects of the target. The plan remains
+    in this dialect until it is translated.
 
-    Attributes of kernels and of what they hold:
+    Attributes of kernels and of their operations:
 
-    - `launch.access` of an argument: what the kernel does with the buffer;
+    - `launch.access` of an argument: how the kernel accesses the buffer;
     - `launch.work` of a CPU function: its work items and scratch memory;
     - `launch.message` of a check (E1): the number of its message;
-    - `launch.messages` of a module without a plan yet: the messages;
-    - `launch.tiles` of a function: how contractions are tiled, for readers
-      alone.
+    - `launch.messages` of a module that has no plan yet: the messages;
+    - `launch.tiles` of a function: the tiling of its contractions, which only
+      serves people who read the code.
   }];
   let discardableAttrs = (ins
     "::mlir::repro::launch::AccessAttr":$access,

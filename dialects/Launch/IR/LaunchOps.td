@@ -23,13 +23,14 @@ def Launch_PlanOp : Launch_Op<"plan", [
   let summary = "the launches of one step of a program";
   let description = [{
     The arguments of the body are the states, inputs and outputs of the program
-    and the arena that holds its temporaries: buffers of static shape that begin
-    at their first byte. A state is updated in place. `live` is the most bytes of
-    temporaries that live at once: the arena is no smaller. `messages` are those
-    of the checks (E1), which kernels name by their numbers.
+    and the arena, which contains its temporaries: buffers of static shape and
+    offset 0. A state is updated in place. `live` is the largest number of bytes
+    of temporaries that are live at the same time; the arena is at least that
+    large. `messages` are the messages of the checks (E1), which kernels refer to
+    by number.
 
-    The body is a straight line of `launch.dispatch`, and of the `launch.view`s
-    and `launch.constant`s that they take.
+    The body is a straight line of `launch.dispatch` operations and the
+    `launch.view` and `launch.constant` operations that define their buffers.
 
     ```mlir
     module {
@@ -80,13 +81,13 @@ def Launch_DispatchOp : Launch_Op<"dispatch", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "one run of a kernel on buffers";
   let description = [{
-    The kernel gets the buffers as its first arguments. What comes after them
-    (scratch memory, the error word, the share of the work) is the business of
-    whoever runs the plan. `checked`: the step ends before this launch if a check
-    (E1) has failed. On a GPU `grid` and `block` are the sizes in x, y and z, and
-    `shared` is the number of bytes of dynamic shared memory.
+    The kernel gets the buffers as its first arguments. The executor of the plan
+    provides the arguments after them (scratch memory, the error word, the share
+    of the work). With `checked`, the step ends before this launch if a check
+    (E1) has failed. On a GPU, `grid` and `block` are the sizes in x, y and z,
+    and `shared` is the number of bytes of dynamic shared memory.
 
-    Nothing writes a constant or an input.
+    No launch writes a constant or an input.
 
     ```mlir
     module {
@@ -121,12 +122,13 @@ def Launch_DispatchOp : Launch_Op<"dispatch", [
 
 def Launch_ViewOp : Launch_Op<"view", [
     Pure, DeclareOpInterfaceMethods<ViewLikeOpInterface, ["getViewSource"]>]> {
-  let summary = "a buffer that begins at a byte of another one";
+  let summary = "a buffer that begins within another buffer";
   let description = [{
-    The result is what begins `offset` bytes behind the first byte of the source,
-    in any element type and with any static strides; its offset is in the
-    operation, not in the type, so that one kernel takes all of them. It lies
-    within the source. A view of a view is written as one of the first buffer.
+    The result begins `offset` bytes after the first byte of the source and has
+    any element type and any static strides. It lies within the source. The
+    operation contains the offset, not the type, so that one kernel accepts views
+    with different offsets. A view of a view is written as a view of the first
+    buffer.
 
     ```mlir
     func.func @example(%x: memref<8xf32>) {
@@ -147,10 +149,10 @@ def Launch_ViewOp : Launch_Op<"view", [
 }
 
 def Launch_ConstantOp : Launch_Op<"constant", [Pure]> {
-  let summary = "a buffer of known elements, which nothing writes";
+  let summary = "a read-only buffer with constant elements";
   let description = [{
-    Each operation is a buffer of its own, which the code of the kernels does
-    not hold.
+    Each operation defines a buffer of its own. The elements are not part of the
+    kernels' code.
 
     ```mlir
     %c = launch.constant dense<[1, 2]> : tensor<2xi32> as memref<2xi32>

@@ -1,11 +1,12 @@
-//===- BlockFormatAttrs.td - How tensors are quantized -----*- tablegen -*-===//
+//===- BlockFormatAttrs.td - Formats of quantized tensors --*- tablegen -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Formats of tensors in blocks: elements (Q1), scales (Q2), rounding (Q3).
+// Block formats of quantized tensors: elements (Q1), scales (Q2) and
+// rounding (Q3).
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,27 +17,29 @@
 // Rounding (Q3)
 //===----------------------------------------------------------------------===//
 
-def Repro_RoundingDirection : Repro_Enum<"RoundingDirection", "to which neighbour (Q3)", [
+def Repro_RoundingDirection : Repro_Enum<"RoundingDirection", "direction of rounding (Q3)", [
   I32EnumAttrCase<"rne", 0>, I32EnumAttrCase<"away", 1>,
   I32EnumAttrCase<"rz", 2>, I32EnumAttrCase<"sr", 3>]>;
 
-def Repro_RandomLayout : Repro_Enum<"RandomLayout", "which bits of a site an element has (Q3)", [
+def Repro_RandomLayout : Repro_Enum<"RandomLayout", "random bits of a site that an element uses (Q3)", [
   I32EnumAttrCase<"site", 0>, I32EnumAttrCase<"ptx", 1>]>;
 
-def Repro_NanCode : Repro_Enum<"NanCode", "what NaN becomes in a format without (Q3)", [
+def Repro_NanCode : Repro_Enum<"NanCode", "code of NaN in a format without NaN (Q3)", [
   I32EnumAttrCase<"largest", 0>, I32EnumAttrCase<"zero", 1>,
   I32EnumAttrCase<"negative_zero", 2>]>;
 
 def Repro_RoundingAttr : Repro_Attr<"Rounding", "rounding"> {
-  let summary = "(Q3) how elements are rounded";
+  let summary = "(Q3) the rounding of elements";
   let description = [{
-    - `direction`: to nearest with ties to even (`rne`) or away from zero
-      (`away`), toward zero (`rz`), or stochastic (`sr`).
-    - `bits`: of `sr`: how many random bits an element takes, 1 to 32.
-    - `layout`: of `sr`: which bits of the site; those of `ptx` are 16.
-    - `saturate`: what is too large becomes the largest finite value.
-    - `nan`: what NaN becomes in a format that has none.
-    - `signed_zero`: whether a zero that is rounded keeps its sign.
+    - `direction`: rounds to nearest with ties to even (`rne`) or away from zero
+      (`away`), toward zero (`rz`), or stochastically (`sr`).
+    - `bits`: the number of random bits per element, 1 to 32; for `sr` only.
+    - `layout`: the bits of the site that an element uses; for `sr` only. `ptx`
+      uses 16 bits.
+    - `saturate`: whether a value that is too large becomes the largest finite
+      value.
+    - `nan`: the code of NaN in a format without NaN.
+    - `signed_zero`: whether a result of zero keeps its sign.
 
     ```mlir
     #repro.rounding<direction = rne>
@@ -60,7 +63,7 @@ def Repro_RoundingAttr : Repro_Attr<"Rounding", "rounding"> {
 // Scales (Q2)
 //===----------------------------------------------------------------------===//
 
-def Repro_PowerRule : Repro_Enum<"PowerRule", "which power of two (Q2)", [
+def Repro_PowerRule : Repro_Enum<"PowerRule", "rounding of a scale to a power of two (Q2)", [
   I32EnumAttrCase<"floor", 0>, I32EnumAttrCase<"ceil", 1>,
   I32EnumAttrCase<"even", 2>, I32EnumAttrCase<"rceil", 3>,
   I32EnumAttrCase<"rceil_product", 4>]>;
@@ -69,16 +72,18 @@ def Repro_InfiniteAmax : Repro_Enum<"InfiniteAmax", "the scale of a block with a
   I32EnumAttrCase<"nan", 0>, I32EnumAttrCase<"largest", 1>,
   I32EnumAttrCase<"power", 2>]>;
 
-def Repro_ScaleEncoding : Repro_Enum<"ScaleEncoding", "by what an element is scaled (Q2)", [
+def Repro_ScaleEncoding : Repro_Enum<"ScaleEncoding", "operation that scales an element (Q2)", [
   I32EnumAttrCase<"product", 0>, I32EnumAttrCase<"reciprocal", 1>,
   I32EnumAttrCase<"quotient", 2>]>;
 
 def Repro_PowerScaleAttr : Repro_Attr<"PowerScale", "power_scale"> {
   let summary = "(Q2) a scale of f8E8M0FNU for each block";
   let description = [{
-    `rule` says which power of two. `infinity` and `nan` are the bytes for such
-    an amax, `least` the exponent by which elements are divided where the byte
-    is 0.
+    - `rule`: the rule that rounds a scale to a power of two.
+    - `infinity`, `nan`: the byte of the scale if the amax (the largest
+      magnitude of the block) is infinite or NaN.
+    - `least`: the exponent of the power of two that divides the elements if the
+      byte is 0.
 
     ```mlir
     #repro.power_scale<rule = rceil>
@@ -95,9 +100,9 @@ def Repro_PowerScaleAttr : Repro_Attr<"PowerScale", "power_scale"> {
 }
 
 def Repro_TwoLevelScaleAttr : Repro_Attr<"TwoLevelScale", "two_level_scale"> {
-  let summary = "(Q2) `nvfp4`: a scale of f8E4M3FN for each block, and an amax of the tensor or of each row";
+  let summary = "(Q2) `nvfp4`: a scale of f8E4M3FN for each block, and one amax for the tensor or for each row";
   let description = [{
-    `largest` is what the greatest scale is aimed at, 448 or 256.
+    `largest` is the intended value of the greatest scale, 448 or 256.
 
     ```mlir
     #repro.two_level_scale<largest = 448>
@@ -111,8 +116,8 @@ def Repro_TwoLevelScaleAttr : Repro_Attr<"TwoLevelScale", "two_level_scale"> {
 def Repro_QuotientScaleAttr : Repro_Attr<"QuotientScale", "quotient_scale"> {
   let summary = "(Q2) `nvfp4_quotient` (2 levels) and `nvfp4_single` (1)";
   let description = [{
-    A scale of f8E4M3FN for each block, of `levels` = 2 below a given scale of
-    the tensor.
+    Each block has a scale of f8E4M3FN. With `levels` = 2, the tensor has a given
+    scale in addition.
 
     ```mlir
     #repro.quotient_scale<levels = 2>
@@ -126,11 +131,11 @@ def Repro_QuotientScaleAttr : Repro_Attr<"QuotientScale", "quotient_scale"> {
 def Repro_F32ScaleAttr : Repro_Attr<"F32Scale", "f32_scale"> {
   let summary = "(Q2) a scale of f32 for each block";
   let description = [{
-    - `encoding`: an element is multiplied by max / amax, by 1 / (amax / max), or
-      divided by amax / max.
-    - `least`: an amax below it counts as it.
-    - `inverse`: what is stored is max / amax (`float8`).
-    - `power`: the scale is a power of two.
+    - `encoding`: `product` multiplies an element by max / amax, `reciprocal`
+      multiplies it by 1 / (amax / max), `quotient` divides it by amax / max.
+    - `least`: the least amax; a smaller amax is replaced by `least`.
+    - `inverse`: whether the stored scale is max / amax (`float8`).
+    - `power`: whether the scale is a power of two.
 
     ```mlir
     #repro.f32_scale<encoding = product, least = 1.0E-12, inverse = true>
@@ -146,11 +151,11 @@ def Repro_F32ScaleAttr : Repro_Attr<"F32Scale", "f32_scale"> {
 }
 
 def Repro_GivenScaleAttr : Repro_Attr<"GivenScale", "given_scale"> {
-  let summary = "(Q2) `given`: a scale of f32 for the whole tensor, whatever is in it";
+  let summary = "(Q2) `given`: one given scale of f32 for the whole tensor";
   let description = [{
-    An element is multiplied by the number that `repro.quantize` takes as
-    `tensor`, such as the scale of (Q6); its reciprocal is stored. A block has all
-    rows and columns.
+    The scale does not depend on the elements: `repro.quantize` multiplies each
+    element by its operand `tensor`, such as the scale of (Q6), and stores the
+    reciprocal of `tensor`. The only block has all rows and columns.
 
     ```mlir
     #repro.given_scale
@@ -162,7 +167,7 @@ def Repro_GivenScaleAttr : Repro_Attr<"GivenScale", "given_scale"> {
 // Contractions (Q4)
 //===----------------------------------------------------------------------===//
 
-def Repro_BlockStep : Repro_Enum<"BlockStep", "how blocks are added (Q4), (M5)", [
+def Repro_BlockStep : Repro_Enum<"BlockStep", "addition of blocks (Q4), (M5)", [
   I32EnumAttrCase<"fused", 0>, I32EnumAttrCase<"split", 1>,
   I32EnumAttrCase<"scaled", 2>]>;
 
@@ -173,13 +178,15 @@ def Repro_BlockStepAttr : Repro_EnumAttr<Repro_BlockStep, "block_step">;
 //===----------------------------------------------------------------------===//
 
 def Repro_BlockFormatAttr : Repro_Attr<"BlockFormat", "block_format"> {
-  let summary = "how a tensor in blocks is quantized: (Q1) to (Q3)";
+  let summary = "the block format of a quantized tensor: (Q1) to (Q3)";
   let description = [{
-    - `element`: (Q1) f8E4M3FN, f8E5M2, f6E3M2FN, f6E2M3FN, f4E2M1FN, or i8 for
-      `mxint8`, without `symmetric` for `mxint8_full`.
-    - `rows`, `columns`: (Q2) of a block in the last two dimensions; 0 for all.
-    - `scale`: (Q2) the rule of the scales.
-    - `rounding`: (Q3) of the elements.
+    - `element`: (Q1) the element type: f8E4M3FN, f8E5M2, f6E3M2FN, f6E2M3FN,
+      f4E2M1FN, or i8 for `mxint8` (and, with `symmetric` = false,
+      `mxint8_full`).
+    - `rows`, `columns`: (Q2) the extents of a block in the last two dimensions;
+      0 means the whole dimension.
+    - `scale`: (Q2) the rule for the scales.
+    - `rounding`: (Q3) the rounding of the elements.
 
     ```mlir
     #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
@@ -196,11 +203,13 @@ def Repro_BlockFormatAttr : Repro_Attr<"BlockFormat", "block_format"> {
   let extraClassDeclaration = [{
     /// The element type of the scales.
     ::mlir::Type getScaleType();
-    /// Whether quantizing takes the amax (or the scale) of the whole tensor.
+    /// Whether `repro.quantize` has the operand `tensor`: the amax or the scale
+    /// of the whole tensor.
     bool takesTensor();
-    /// Whether dequantizing takes it too.
+    /// Whether `repro.dequantize` has the operand `tensor`.
     bool keepsTensor();
-    /// The shape of the scales of a tensor of a shape of two dimensions or more.
+    /// The shape of the scales of a tensor with `shape`, which has at least two
+    /// dimensions.
     ::llvm::SmallVector<int64_t> getScaleShape(::llvm::ArrayRef<int64_t> shape);
   }];
 }

@@ -13,15 +13,16 @@ include "mlir/IR/OpBase.td"
 def Repro_DerivativeOpInterface : OpInterface<"DerivativeOpInterface"> {
   let cppNamespace = "::mlir::repro";
   let description = [{
-    (J2) An operation on scalars, of one result, that `repro-differentiate` can
-    go through. Operations of upstream have external models.
+    (J2) An operation on scalars with one result that `repro-differentiate` can
+    differentiate. Upstream's operations implement it by external models.
   }];
   let methods = [InterfaceMethod<[{
-      The gradients of the operands, given that of the result. An empty scalar
-      is zero everywhere: so are those of operands that are no floats.
+      Returns the gradients of the operands `x` from the gradient `g` of the
+      result `y`. An empty scalar represents a gradient that is zero everywhere;
+      operands that are not floats have this gradient.
 
-      All floats come in the type in which derivatives are computed: f32 for
-      f32 and narrower types, f64 for f64.
+      All floats have the type in which derivatives are computed: f32 for f32
+      and narrower types, f64 for f64.
     }], "::llvm::SmallVector<::mlir::repro::Scalar>", "buildDerivatives",
     (ins "::mlir::repro::Scalar":$g, "::llvm::ArrayRef<::mlir::repro::Scalar>":$x,
          "::mlir::repro::Scalar":$y)>];

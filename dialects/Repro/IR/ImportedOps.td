@@ -1,12 +1,12 @@
-//===- ImportedOps.td - What frontends hand over -----------*- tablegen -*-===//
+//===- ImportedOps.td - Operations of imported programs ----*- tablegen -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Operations that stand in imported programs and in no canonical one: the
-// pipeline `canonical` decomposes each by a pass of its own.
+// Operations that occur in imported programs but not in canonical ones: for
+// each operation, the pipeline `canonical` has a pass that decomposes it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,51 +30,52 @@ def Repro_SummedTensor : StaticShapeTensorOf<[
 
 def Repro_ConvolutionOp : Repro_ImportedOp<"convolution", [
     DestinationStyleOpInterface]> {
-  let summary = "convolution of any kind, in stride phases (K2)";
+  let summary = "convolution with strides, dilations, groups and transposition (K2)";
   let description = [{
-    (K2) A convolution of `input` [N, C, *spatial] and `kernel`
-    [O, C / `feature_groups`, *window], added to `init`
+    (K2) Convolves `input` [N, C, *spatial] with `kernel`
+    [O, C / `feature_groups`, *window] and adds `init`
     [N / `batch_groups`, O, *out], which has the type of the result.
-    `repro-decompose-convolution` makes folds of it.
+    `repro-decompose-convolution` converts the operation to folds.
 
     At result position `out`, window position w multiplies the input's element i
     for which, in each spatial dimension,
 
         out * stride + w * kernel_dilation = padding_low + i * input_dilation
 
-    with i of any sign: where i is no element of the input (w is in the
-    padding), the element is 0. A window position without such an i (between the
-    elements of a dilated input) has no products at all: the zeros that a
-    dilated input is said to have do not exist.
+    The index i may have any sign. If i is outside of the input (w is in the
+    padding), the element is 0. A window position without an integer i (between
+    the elements of a dilated input) contributes no products: no zeros are
+    inserted into a dilated input.
 
     The products fold (K1) over the channel within the group and the window,
-    the last dimension fastest, in ascending w, in the order of (P1). At window
-    position w stands the kernel's element w, or, where `window_reversal` is
-    set, the last element but w. `init` is the fold's initial operand (K3).
-    Accumulators are f64 for f64 results, f32 for other floats (F7), and the
-    integers themselves.
+    the last dimension fastest, in ascending w, in the order of (P1). The factor
+    at window position w is the kernel's element w, or, if `window_reversal` is
+    set, the element w counted from the end of the window. `init` is the fold's
+    initial operand (K3). Accumulators are f64 for f64 results, f32 for other
+    floats (F7), and have the element type of the result for integers.
 
     `feature_groups` divides the channels: result channel o belongs to group
     o * `feature_groups` / O and reads the channels of this group of the input.
     `batch_groups` divides the batch: result channel o reads the part
     o * `batch_groups` / O of the batch of the input.
 
-    So a transposed convolution has its stride as `input_dilation`, reversed
-    windows, and channels of the kernel that are exchanged. A weight gradient
-    has channel and batch of input and kernel exchanged, stride and
-    `kernel_dilation` too, and the groups as `batch_groups`.
+    Thus a transposed convolution has its stride as `input_dilation`, reversed
+    windows, and a kernel whose two channel dimensions are exchanged. For a
+    weight gradient, channel and batch of input and kernel are exchanged, so are
+    stride and `kernel_dilation`, and the groups are `batch_groups`.
 
     Constraints:
-    - one entry per spatial dimension in each array, of which there may be none;
-    - strides, dilations and groups are positive, window extents too, and
-      paddings less than 2^31 in magnitude; a negative padding cuts off;
+    - each array has one entry per spatial dimension; the number of spatial
+      dimensions may be 0;
+    - strides, dilations, groups and window extents are positive, and paddings
+      are less than 2^31 in magnitude; a negative padding crops the input;
     - one of `feature_groups` and `batch_groups` is 1; they divide C, O and N;
-    - the result's extents are what a window of extent
-      v = (w - 1) * kernel_dilation + 1 gives in d elements, padding and
-      dilation included: (d - v) / stride + 1 rounded down, 0 if d < v;
-    - integers are of one type; floats extend exactly to the accumulator.
+    - for a window of extent v = (w - 1) * kernel_dilation + 1 on d elements,
+      padding and dilation included, the result's extent is
+      (d - v) / stride + 1 rounded down, or 0 if d < v;
+    - integers have one type; floats extend exactly to the accumulator.
 
-    An extent may be that of a symbol (`repro-specialize-shapes`), which is
+    An extent may depend on a symbol (`repro-specialize-shapes`); its value is
     known when the operation is decomposed.
 
     ```mlir
@@ -139,25 +140,25 @@ class Repro_AttentionOpBase<string mnemonic, dag further>
 def Repro_AttentionOp : Repro_AttentionOpBase<"attention", (ins)> {
   let summary = "scaled dot-product attention by blocks (K5)";
   let description = [{
-    (K5) For `query` [N, L, E], `key` [K, S, E] and `value` [V, S, F]: the
-    softmax of query * `scale` times key transposed, times value, for each of
-    the N items. K and V divide N: consecutive items share a key or a value, as
-    the heads of a group do, item n having key n * K / N, rounded down.
-    Narrower types than f32 are converted before and rounded after.
+    (K5) For `query` [N, L, E], `key` [K, S, E] and `value` [V, S, F], computes
+    for each of the N items the softmax of query * `scale` times key transposed,
+    times value. K and V divide N: consecutive items share a key or a value, as
+    the heads of a group do; item n has key n * K / N, rounded down. Types
+    narrower than f32 are converted to f32 first; results are rounded at the end.
 
-    - The weights of `block` queries are computed at a time, and none are kept.
-    - `causal`: queries have no keys that come after them, so that blocks of
-      queries need no more than the first ones.
-    - `mask` [N, L, S] says by i1 which keys a query has, or is added to the
-      scores. A query without keys has zeros as its output. It does not stand
-      beside `causal`.
-    - `dropout`: weights are dropped at the rate 0 to 1 as the numbers of
-      `repro.random` bernoulli at the site say, and the others divided by
-      1 - rate.
+    - `block`: the number of queries whose weights are computed at a time. No
+      weights are kept.
+    - `causal`: a query does not attend to keys after its own position, so a
+      block of queries reads only the first blocks of keys.
+    - `mask` [N, L, S]: as i1, selects the keys of each query; as numbers, is
+      added to the scores. The output of a query without keys is zero. `mask`
+      and `causal` exclude each other.
+    - `dropout`: drops weights at `rate` (0 to 1) by the random numbers of a
+      `repro.random` bernoulli at `site`, and divides the others by 1 - rate.
 
-    Results are the output [N, L, F], and for the gradient of each query the
-    maximum of its scores and the logarithm of the sum of its weights, [N, L]
-    both. `repro-decompose-attention` makes folds of all that.
+    Results are the output [N, L, F] and two tensors [N, L] that the gradient
+    needs: the maximum of each query's scores, and the logarithm of the sum of
+    its weights. `repro-decompose-attention` converts the operation to folds.
 
     No extent is 0, and there are at most 65536 blocks of queries and of keys.
 
@@ -190,13 +191,13 @@ def Repro_AttentionGradientOp : Repro_AttentionOpBase<"attention_gradient", (ins
     Repro_AttentionTensor:$maxima, Repro_AttentionTensor:$logarithms)> {
   let summary = "gradients of attention by blocks (K5)";
   let description = [{
-    (K5) Operands and attributes are those of `repro.attention`, then the
-    gradient of its output, and its results. The weights of `block` keys are
-    computed again at a time, for all queries that have them.
+    (K5) Operands and attributes are those of `repro.attention`, followed by the
+    gradient of its output and by its results. The weights are recomputed for
+    `block` keys at a time, for all queries that attend to these keys.
 
-    Results are the gradients of `query`, `key` and `value`, of their types, and
-    that of a `mask` of numbers, where there is one. A key or a value that items
-    share has the sum of their gradients.
+    Results are the gradients of `query`, `key` and `value`, with their types,
+    and the gradient of `mask`, if there is a mask of numbers. The gradient of a
+    key or a value that several items share is the sum of the items' gradients.
 
     ```mlir
     %0:3 = repro.attention_gradient causal block = 128 scale = 1.250000e-01
@@ -231,15 +232,16 @@ def Repro_AttentionGradientOp : Repro_AttentionOpBase<"attention_gradient", (ins
 
 def Repro_ReduceMicrobatchesOp : Repro_ImportedOp<"reduce_microbatches", [
     SameOperandsAndResultType]> {
-  let summary = "a value of the whole step, of one for each microbatch (B3)";
+  let summary = "a value of the whole step from the values of its microbatches (B3)";
   let description = [{
-    (B3) The operand is computed from one microbatch. The result is that of the
-    step: of floats the mean over all microbatches, which is their sum (B2), of
-    f32 for narrower ones, divided by their number; of integers the value that
-    all of them have. A value that does not depend on a microbatch is itself the
-    result. `repro-split-microbatches` ends the program of a microbatch at the
-    operand, and has that of the step begin with the sum. `gradient` is the name
-    of the state tensor whose gradient the operand is.
+    (B3) The operand is computed from one microbatch; the result is the value of
+    the step. For floats the result is the mean over all microbatches: their sum
+    (B2), in f32 for narrower types, divided by the number of microbatches. For
+    integers the result is the value that all microbatches have. An operand that
+    does not depend on a microbatch is itself the result.
+    `repro-split-microbatches` ends the program of a microbatch at the operand
+    and begins the program of the step with the sum. If the operand is a
+    gradient, `gradient` names its state tensor.
 
     ```mlir
     func.func @main(%loss: tensor<f32>, %g: tensor<4x8xf32>) -> (tensor<f32>, tensor<4x8xf32>) {

@@ -1,12 +1,13 @@
-//===- PartitionedOps.td - Exchange between ranks ----------*- tablegen -*-===//
+//===- PartitionedOps.td - Exchanges between ranks ---------*- tablegen -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Operations that stand in the program of a rank and in no canonical one:
-// `repro-outline-segments` makes canonical programs of what is between them.
+// Operations that occur in the program of a rank but not in canonical ones:
+// `repro-outline-segments` outlines the operations between them as canonical
+// programs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,13 +19,13 @@ include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Repro_AllGatherOp : Op<Repro_Dialect, "all_gather", [Pure]> {
-  let summary = "a whole tensor of the parts that all ranks have (T2)";
+  let summary = "a whole tensor from the parts of all ranks (T2)";
   let description = [{
     (T2) Along `dimension` the result consists of `blocks` blocks of equal
-    extent. Each block is, one behind the other, what each rank has of it:
-    `sizes[r]` elements of rank r. The operand has those of this rank, of all
-    blocks one behind the other. Every rank gets the same result; bytes move,
-    and no number is computed.
+    extent. Each block concatenates the parts of all ranks: `sizes[r]` elements
+    of rank r. The operand concatenates this rank's parts of all blocks. Every
+    rank gets the same result. The operation only moves bytes; it computes no
+    numbers.
 
     ```mlir
     func.func @gather(%x: tensor<4x3xf32>) -> tensor<4x5xf32> {
@@ -45,12 +46,12 @@ def Repro_AllGatherOp : Op<Repro_Dialect, "all_gather", [Pure]> {
 }
 
 def Repro_BroadcastOp : Op<Repro_Dialect, "broadcast", []> {
-  let summary = "a tensor that one rank has, on every rank (T2), (T3)";
+  let summary = "a copy of one rank's tensor on every rank (T2), (T3)";
   let description = [{
     (T2), (T3) The result is the operand of the rank `owner`; on every other rank
-    there is no operand. Every rank takes part, also one that reads no result:
-    hence the operation stays where nobody does. Exchanges of a `stage` follow
-    those of all stages below, on every rank, whatever it computes in between.
+    the operation has no operand. Every rank takes part, even one that does not
+    read the result, so an unused broadcast is not removed. On every rank, the
+    exchanges of a `stage` follow the exchanges of all lower stages.
 
     ```mlir
     func.func @broadcast(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<3xf32>) {

@@ -15,24 +15,24 @@ def Repro_Dialect : Dialect {
   let cppNamespace = "::mlir::repro";
   let summary = "Tensor programs whose every bit is defined";
   let description = [{
-    The `repro` dialect holds the operations of a neural network's training or
-    inference step whose result upstream dialects leave open: the order of a
+    The `repro` dialect contains the operations of a neural network's training or
+    inference step whose result upstream dialects do not define: the order of a
     reduction, the rounding of an elementary function, the stream of a random
     number, the winner of a tie. Each operation refers to the rules of
     docs/numerics.md by their labels: (F1), (S5), ...
 
-    Element-wise work stays `linalg.generic` over `arith` and the exact part of
-    `math`. A module in which only these operations occur, every reduction
-    carries an order and `repro-verify-canonical` holds is a *canonical*
-    program: its bits are defined, its hash is its identity.
+    Element-wise computation stays in `linalg.generic` over `arith` and the exact
+    operations of `math`. A module that contains only these operations, has an
+    order on every reduction and passes `repro-verify-canonical` is a *canonical*
+    program: its bits are defined, and its hash is its identity.
   }];
   let dependentDialects = [
     "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
     "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
     "::mlir::tensor::TensorDialect"
   ];
-  // Of a fold on buffers: its initial values, one constant per output; the
-  // outputs' buffers are only written then.
+  // `repro.init`, for folds on buffers: the initial values, one constant per
+  // output. A fold with this attribute only writes its output buffers.
   let discardableAttrs = (ins "::mlir::ArrayAttr":$init);
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;

@@ -47,18 +47,18 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
     SingleBlock, IndexingMapOpInterface, RecursiveMemoryEffects]> {
   let summary = "reduction in a defined order";
   let description = [{
-    A structured reduction: for each point of the parallel dimensions the body
+    A structured reduction: for each point of the parallel dimensions, the body
     folds the reduction elements into an accumulator, in the order that
     `order` defines ((F1) to (F7), (K1) to (K3)). The result is
-    `op(init, total)`, where init is the element of `outs`. A fold comes without
-    an order from its frontend: `repro-assign-orders` gives it one (P0).
+    `op(init, total)`, where init is the element of `outs`. Frontends create
+    folds without an order; `repro-assign-orders` assigns the orders (P0).
 
-    The body's last operation, the *step*, is `acc = op(acc, f(inputs))` with op
-    one of `arith.addf`, `arith.mulf`, `arith.maximumf`, `arith.minimumf`,
+    The body's last operation, the *step*, is `acc = op(acc, f(inputs))`, where
+    op is `arith.addf`, `arith.mulf`, `arith.maximumf`, `arith.minimumf`,
     `math.fma` (accumulator third), or an integer `arith` operation that is
-    associative and commutative. A body of any other form carries
-    `#repro.sequential`, one whose step cannot depend on the order
-    `#repro.any_order`. A contraction (K1) may carry `#repro.exact` (K4).
+    associative and commutative. Folds with any other body have the order
+    `#repro.sequential`; folds whose step cannot depend on the order have
+    `#repro.any_order`. A contraction (K1) may have `#repro.exact` (K4).
 
     Constraints:
     - one indexing map per operand, with one dimension per iterator and no symbols;
@@ -66,7 +66,7 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
       dimension and no reduction dimension;
     - block arguments have the operands' element types, except that by (F7)
       an accumulator of a bf16/f16/f8 output is f32 for add, mul and fma folds;
-    - the kind of `order`, where there is one, fits the step.
+    - the attribute of `order`, if there is one, fits the step.
 
     ```mlir
     %0 = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
@@ -109,10 +109,10 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
     }
     /// The extent of each dimension.
     ::llvm::SmallVector<int64_t> getExtents();
-    /// The step of the body, null for a body that is not `op(acc, f(inputs))`.
+    /// The step of the body; null if the body is not `op(acc, f(inputs))`.
     ::mlir::Operation *getStep();
-    /// What outputs start from where that is constants (`repro.init`), one for
-    /// each; null where it is in the outputs.
+    /// The constant initial values of the outputs (`repro.init`), one per
+    /// output; null if the outputs contain their initial values.
     ::mlir::ArrayAttr getConstantInits();
   }];
 }
@@ -162,7 +162,7 @@ def Repro_ArgReduceOp : Repro_StructuredOp<"arg_reduce"> {
   let description = [{
     (D2) NaN is greater (for `min`: less) than every number, -0 equals +0, and
     the first of equal elements wins. The value is the element at the index.
-    The initial operands have no part in the results. A dimension of extent 0
+    The results do not depend on the initial operands. A dimension of extent 0
     is an error.
 
     ```mlir
@@ -182,18 +182,19 @@ def Repro_ArgReduceOp : Repro_StructuredOp<"arg_reduce"> {
 }
 
 def Repro_ScatterOp : Repro_StructuredOp<"scatter"> {
-  let summary = "updates combined into the elements that indices name (D1)";
+  let summary = "combination of updates with the elements at given indices (D1)";
   let description = [{
     `ins(%updates, %indices) outs(%original)`: `indices` has shape [n, k] and an
     integer element type, `updates` has shape [n] ++ `original`.shape[k:], and
     update p is combined with the slice `original[indices[p, 0], ...,
     indices[p, k-1], ...]`.
 
-    (D1) `add` is for each destination element a fold with t = p, chunk = 512,
-    lanes = 1, sequential totals and the old value as init; chunks without an
-    update of it are skipped. `maximum`, `minimum` (and `mul`, in the order of
-    `add`) likewise. `replace`: the last update wins. (E1) an index out of range
-    gives the step no result. (F7) lanes and totals are f32 for bf16/f16/f8.
+    (D1) For each destination element, `add` is a fold over its updates with
+    t = p, chunk = 512, lanes = 1, sequential totals and the old value as init;
+    chunks without an update of the element are skipped. `maximum`, `minimum` and
+    `mul` (in the order of `add`) fold likewise. `replace`: the last update wins.
+    (E1) If an index is out of range, the step has no result. (F7) Lanes and
+    totals are f32 for bf16/f16/f8.
 
     ```mlir
     %0 = repro.scatter add ins(%u, %i : tensor<6x8xf32>, tensor<6x1xi64>)
@@ -217,10 +218,11 @@ def Repro_ScatterOp : Repro_StructuredOp<"scatter"> {
 def Repro_ScanOp : Repro_StructuredOp<"scan"> {
   let summary = "inclusive prefix reduction along a dimension (D3)";
   let description = [{
-    (D3) chunk = 512; within a chunk strictly sequential from its first element;
-    the carry is the chunk totals from left to right; y_t = op(carry, local_t),
-    in the first chunk y_t = local_t. (F7) the carry of bf16/f16/f8 is f32 and
-    each output is rounded once. The initial operand has no part in the result.
+    (D3) Chunks have 512 elements. Within a chunk, local_t is the reduction from
+    the chunk's first element, strictly sequential. The carry combines the totals
+    of the former chunks from left to right, and y_t = op(carry, local_t); in the
+    first chunk y_t = local_t. (F7) For bf16/f16/f8 the carry is f32 and each
+    output is rounded once. The result does not depend on the initial operand.
 
     ```mlir
     %0 = repro.scan add dimension = 1 ins(%x : tensor<4x8xf32>)
@@ -241,10 +243,10 @@ def Repro_ScanOp : Repro_StructuredOp<"scan"> {
 def Repro_SortOp : Repro_StructuredOp<"sort"> {
   let summary = "stable sort of one or more tensors by the first (D2)";
   let description = [{
-    (D2) sorts along `dimension` by the key, the first input; the other inputs
-    are carried along. -0 equals +0, ties keep input order, NaN comes last when
-    ascending and first when descending. The initial operands have no part in
-    the results.
+    (D2) Sorts along `dimension` by the key, which is the first input; the other
+    inputs are permuted in the same way. -0 equals +0, ties keep their input
+    order, NaN comes last when ascending and first when descending. The results
+    do not depend on the initial operands.
 
     ```mlir
     %k1, %v1 = repro.sort ascending dimension = 0
@@ -266,19 +268,20 @@ def Repro_SortOp : Repro_StructuredOp<"sort"> {
 def Repro_RandomOp : Repro_StructuredOp<"random"> {
   let summary = "counter-based random numbers (R1), (R2)";
   let description = [{
-    `ins(%seed, %step : i64, i64)`: Philox4x32-10 with the seed as key and the
-    counter (i>>2 low word, i>>2 high word, site, step) for the element with
-    row-major index i; word i mod 4 is its bits. The initial operand has no part
-    in the result. (E1) a step outside of 0 .. 2^32-1 is an error of the step.
+    `ins(%seed, %step : i64, i64)`: runs Philox4x32-10 with the seed as key. The
+    counter of the element with row-major index i is
+    (i>>2 low word, i>>2 high word, site, step), and word i mod 4 of the output
+    is the element's bits. The result does not depend on the initial operand.
+    (E1) A `step` outside of 0 .. 2^32-1 is an error of the program's step.
 
-    - `bits` gives them as i32, `uniform` (bits >> 8) * 2^-24 as f32.
-    - `bernoulli probability = p` gives uniform < p as i1; 0 <= p <= 1.
-    - `randint range = r` gives (bits * r) >> 32 as i64; 1 <= r <= 2^32.
-    - `normal` gives sqrt(-2 * log(1 - u1)) * cos(0x40c90fdb * u2) as f32, u1
-      and u2 being the elements 2i and 2i+1 of `uniform` at the site.
+    - `bits` returns the bits as i32, `uniform` (bits >> 8) * 2^-24 as f32.
+    - `bernoulli probability = p` returns uniform < p as i1; 0 <= p <= 1.
+    - `randint range = r` returns (bits * r) >> 32 as i64; 1 <= r <= 2^32.
+    - `normal` returns sqrt(-2 * log(1 - u1)) * cos(0x40c90fdb * u2) as f32,
+      where u1 and u2 are the elements 2i and 2i+1 of `uniform` at the site.
 
-    A canonical program has `bits` and `uniform` alone:
-    `repro-decompose-distributions` writes out the others.
+    Canonical programs contain only `bits` and `uniform`:
+    `repro-decompose-distributions` decomposes the others.
 
     ```mlir
     %0 = repro.random uniform site = 3 ins(%seed, %step : i64, i64)
@@ -305,7 +308,7 @@ def Repro_RandomOp : Repro_StructuredOp<"random"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Tensors in blocks (Q1) to (Q3)
+// Quantized tensors with block formats (Q1) to (Q3)
 //===----------------------------------------------------------------------===//
 
 def Repro_CodeTensor : StaticShapeTensorOf<[
@@ -314,17 +317,19 @@ def Repro_ScaleTensor : StaticShapeTensorOf<[F8E8M0FNU, F8E4M3FN, F32]>;
 def Repro_F32Tensor : StaticShapeTensorOf<[F32]>;
 
 def Repro_QuantizeOp : Repro_Op<"quantize", [Pure, AttrSizedOperandSegments]> {
-  let summary = "a tensor in blocks: codes of elements, and scales (Q1) to (Q3)";
+  let summary = "quantization of a tensor to codes and block scales (Q1) to (Q3)";
   let description = [{
-    (Q2) A block has `rows` and `columns` of the last two dimensions of `input`;
-    the last ones are smaller where these do not divide it. The codes have the
-    shape of the input, the scales one element for each block.
+    (Q2) A block covers `rows` and `columns` of the last two dimensions of
+    `input`; the last blocks are smaller if the block does not divide these
+    dimensions. The codes have the shape of the input; the scales have one
+    element per block.
 
-    - `tensor` is what a scale of two levels has for the whole tensor (shape [])
-      or for each row (the shape without its last dimension, where blocks have
-      one row): the amax of `nvfp4`, the scale of `nvfp4_quotient`. Of `given` it
-      is the scale.
-    - (R1) Stochastic rounding takes its bits of the site, for the seed and step.
+    - `tensor`: for a scale of two levels, the value for the whole tensor (shape
+      []) or for each row (the input's shape without its last dimension, if
+      blocks have one row): the amax for `nvfp4`, the scale for
+      `nvfp4_quotient`. For `given`, the scale.
+    - `site`, `seed`, `step`: (R1) the origin of the random bits of stochastic
+      rounding.
 
     ```mlir
     %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
@@ -352,10 +357,10 @@ def Repro_QuantizeOp : Repro_Op<"quantize", [Pure, AttrSizedOperandSegments]> {
 }
 
 def Repro_DequantizeOp : Repro_Op<"dequantize", [Pure]> {
-  let summary = "the values of a tensor in blocks (Q2)";
+  let summary = "the values of a quantized tensor (Q2)";
   let description = [{
-    (Q2) The inverse of `repro.quantize` but for what was rounded; how elements
-    were rounded has no part in it.
+    (Q2) The inverse of `repro.quantize`, rounding errors apart. The result does
+    not depend on the `rounding` of the format.
 
     ```mlir
     %0 = repro.dequantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
@@ -376,11 +381,11 @@ def Repro_DequantizeOp : Repro_Op<"dequantize", [Pure]> {
 }
 
 def Repro_PackCodesOp : Repro_Op<"pack_codes", [Pure]> {
-  let summary = "codes of f4E2M1FN, two in a byte (Q7)";
+  let summary = "packing of f4E2M1FN codes, two per byte (Q7)";
   let description = [{
-    (Q7) Byte j of a row has code 2j in its low four bits and code 2j + 1 in its
-    high ones; where a row has an odd number of codes, those of its last byte are
-    zeros. Rows are along the last dimension.
+    (Q7) Byte j of a row contains code 2j in its low four bits and code 2j + 1 in
+    its high four bits. If a row has an odd number of codes, the high bits of its
+    last byte are zeros. Rows are along the last dimension.
 
     ```mlir
     %0 = repro.pack_codes
@@ -394,10 +399,10 @@ def Repro_PackCodesOp : Repro_Op<"pack_codes", [Pure]> {
 }
 
 def Repro_UnpackCodesOp : Repro_Op<"unpack_codes", [Pure]> {
-  let summary = "the codes of f4E2M1FN that bytes have, two in each (Q7)";
+  let summary = "unpacking of f4E2M1FN codes, two per byte (Q7)";
   let description = [{
-    (Q7) What `repro.pack_codes` was given. Where a row has an odd number of
-    codes, the high bits of its last byte are not read.
+    (Q7) The inverse of `repro.pack_codes`. If a row has an odd number of codes,
+    the high bits of its last byte are not read.
 
     ```mlir
     %0 = repro.unpack_codes
@@ -411,24 +416,24 @@ def Repro_UnpackCodesOp : Repro_Op<"unpack_codes", [Pure]> {
 }
 
 def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
-  let summary = "a contraction of tensors in blocks (Q4)";
+  let summary = "a contraction of quantized tensors (Q4)";
   let description = [{
     `ins(%x, %sx, %y, %sy) outs(%init)`: codes `x` [.., m, k] and `y` [.., n, k],
-    `init` [.., m, n] of f32, the leading dimensions being the same. Of the
-    scales, `sx` [.., m / rows[0], k / block] and `sy` [.., n / rows[1],
-    k / block], extents rounded up, each is that of `block` neighbours along k in
-    rows[0] (or rows[1]) neighbouring rows.
+    and `init` [.., m, n] of f32, all with the same leading dimensions. The
+    scales are `sx` [.., m / rows[0], k / block] and `sy` [.., n / rows[1],
+    k / block], extents rounded up. Each scale belongs to `block` neighbouring
+    codes along k in rows[0] (for `y`: rows[1]) neighbouring rows.
 
-    (Q4) d is the exact dot product of a block, rounded once to f32, s the
-    product of its two scales in f32. One chain from +0, over the blocks in
-    ascending order: acc = fma(d, s, acc) for `fused`, acc = acc + d * s for
-    `split`. The result is init + acc.
+    (Q4) Let d be the exact dot product of a block, rounded once to f32, and s
+    the product of the block's two scales in f32. One chain from +0 runs over the
+    blocks in ascending order: acc = fma(d, s, acc) for `fused`,
+    acc = acc + d * s for `split`. The result is init + acc.
 
-    Codes are of f6E3M2FN, f6E2M3FN, f4E2M1FN or f8E4M3FN, or integers, a product
-    of which is in units of 2^-`fraction_bits`: i8, and in a program that is not
-    canonical i16 of at most 448, and integers of `x` and `y` whose magnitudes
-    are at most `magnitudes`. Scales are of f8E8M0FNU, f8E4M3FN, of which the
-    sign is not read (Q1), or f32.
+    Codes are f6E3M2FN, f6E2M3FN, f4E2M1FN or f8E4M3FN, or integers whose
+    products are in units of 2^-`fraction_bits`. Integers are i8, or, in programs
+    that are not canonical, also i16 of at most 448; there, `magnitudes` are the
+    largest magnitudes of the integers of `x` and `y`. Scales are f8E8M0FNU, f32,
+    or f8E4M3FN, whose sign is not read (Q1).
 
     ```mlir
     %0 = repro.block_contraction fused block = 32 rows = [1, 32]
@@ -437,11 +442,11 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
         outs(%init : tensor<8x40xf32>) -> tensor<8x40xf32>
     ```
 
-    (M5) With an `accumulator`, products of codes that are no integers add in
-    that of a matrix unit. For `fused` and `split`, d is what a chain (M1) of the
-    products of a block from +0 gives. For `scaled`, whose scales are of
-    f8E8M0FNU or f8E4M3FN, the scales are factors of the products (M2), one
-    chain from +0 has all of K, and the result is init and what it gives.
+    (M5) With an `accumulator`, products of codes that are not integers are added
+    as a matrix unit adds them. For `fused` and `split`, d is the result of a
+    chain (M1) of the block's products from +0. For `scaled`, whose scales are
+    f8E8M0FNU or f8E4M3FN, the scales are factors of the products (M2), and one
+    chain from +0 covers all of K; its result is added to init.
 
     ```mlir
     %0 = repro.block_contraction scaled block = 16 rows = [1, 16]
@@ -452,9 +457,9 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
         outs(%init : tensor<8x40xf32>) -> tensor<8x40xf32>
     ```
 
-    In a program that is not canonical, `elements` are the types of the codes of
-    `x` and `y` where these are held as f8E4M3FN, and a scale of f8E8M0FNU that
-    is a factor may be held as f32.
+    In programs that are not canonical, `x` and `y` may be stored as f8E4M3FN;
+    `elements` are then the types of their codes. A scale of f8E8M0FNU that is a
+    factor may be stored as f32.
   }];
   let arguments = (ins Variadic<AnyShaped>:$inputs, Variadic<AnyShaped>:$outputs,
                        Repro_BlockStepAttr:$step, I64Attr:$block,
@@ -472,13 +477,13 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = structuredDecls # [{
-    /// The types of the codes of `x` and `y`, which others may hold.
+    /// The types of the codes of `x` and `y`, which may be stored in other types.
     ::std::array<::mlir::Type, 2> getCodeTypes();
   }];
 }
 
 //===----------------------------------------------------------------------===//
-// What is computed again
+// Recomputation
 //===----------------------------------------------------------------------===//
 
 def Repro_BarrierOp : Repro_Op<"barrier", [
@@ -486,11 +491,12 @@ def Repro_BarrierOp : Repro_Op<"barrier", [
     DeclareOpInterfaceMethods<BufferizableOpInterface,
       ["bufferizesToMemoryRead", "bufferizesToMemoryWrite",
        "getAliasingValues", "bufferize"]>]> {
-  let summary = "its operand, for what is computed again (V5)";
+  let summary = "a copy of the operand that starts a recomputation (V5)";
   let description = [{
-    (V5) gives its operand. An operation on the result is not merged with an
-    equal one on the operand, so that what a training step computes again, to
-    keep less in memory, is computed again. It costs nothing when it runs.
+    (V5) Returns its operand. An operation on the result is not merged with an
+    equal operation on the operand, so that values that a training step
+    recomputes to save memory are recomputed. The barrier costs nothing at run
+    time.
 
     ```mlir
     %0 = repro.barrier %x : tensor<4x8xf32>
@@ -513,13 +519,13 @@ def Repro_Real : AnyTypeOf<[F64, F32, BF16, F16, F8E4M3FN, F8E5M2]>;
 def Repro_RealLike : TypeConstraint<
     Or<[Repro_Real.predicate, VectorOfAnyRankOf<[Repro_Real]>.predicate]>,
     "f64, f32, bf16, f16, f8E4M3FN or f8E5M2, or a vector of them">;
-/// Functions that (S5) lists for f64 too.
+/// Marks the functions that (S5) defines for f64 too.
 def Repro_OfDouble : NativeOpTrait<"OfDouble"> {
   let cppNamespace = "::mlir::repro";
 }
 
-/// Of a function, `derivatives` lists the gradients of its operands (J2): those
-/// are `x`, the result is `y` and its gradient is `g`.
+/// `derivatives` lists the gradients of the function's operands (J2) as C++
+/// expressions of the operands `x`, the result `y` and its gradient `g`.
 class Repro_FunctionOp<string mnemonic, string function, string derivatives,
                        list<Trait> traits = []>
     : Repro_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType,
@@ -537,8 +543,9 @@ class Repro_FunctionOp<string mnemonic, string function, string derivatives,
 
 class Repro_UnaryOp<string mnemonic, string function, string derivative>
     : Repro_FunctionOp<mnemonic, function, derivative, [Repro_OfDouble]> {
-  let description = "(S5) the correctly rounded value of " # function #
-      " of an f32 or f64;\nspecial cases as in C23 Annex F; other types by (V1)."
+  let description = "(S5) Returns the correctly rounded " # function #
+      " of an f32 or f64.\nSpecial cases are those of C23 Annex F; other types"
+      " are computed by (V1)."
       "\n\n```mlir\n%0 = repro." # mnemonic # " %x : f32\n```\n";
   let arguments = (ins Repro_RealLike:$operand);
   let results = (outs Repro_RealLike:$result);
@@ -547,8 +554,9 @@ class Repro_UnaryOp<string mnemonic, string function, string derivative>
 
 class Repro_BinaryOp<string mnemonic, string function, string derivatives>
     : Repro_FunctionOp<mnemonic, function, derivatives> {
-  let description = "(S5) the correctly rounded value of " # function #
-      " of two f32;\nspecial cases as in C23 Annex F; narrower types by (V1).\n\n"
+  let description = "(S5) Returns the correctly rounded " # function #
+      " of two f32.\nSpecial cases are those of C23 Annex F; narrower types are"
+      " computed by (V1).\n\n"
       "```mlir\n%0 = repro." # mnemonic # " %x, %y : f32\n```\n";
   let arguments = (ins Repro_FloatLike:$lhs, Repro_FloatLike:$rhs);
   let results = (outs Repro_FloatLike:$result);
@@ -619,8 +627,8 @@ def Repro_PowiOp : Repro_Op<"powi", !listconcat(
     ElementwiseMappable.traits)> {
   let summary = "correctly rounded integer power";
   let description = [{
-    (S5) the correctly rounded value of `base` to the power of the signed
-    integer `exponent`, one for each `base`.
+    (S5) Returns the correctly rounded value of `base` to the power of the signed
+    integer `exponent`. Each element of `base` has its own exponent.
 
     ```mlir
     %0 = repro.powi %x, %n : f32, i32
