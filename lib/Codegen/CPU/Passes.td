@@ -15,14 +15,14 @@ include "mlir/Pass/PassBase.td"
 //===----------------------------------------------------------------------===//
 
 def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
-  let summary = "kernel functions become loops over vectors";
+  let summary = "expand kernel functions to loops over vectors";
   let description = [{
-    Replaces the structured operation of each kernel function by loops over the
-    work items [begin, end), and sets `launch.work` on the function.
+    Replaces the structured operation of each kernel function by vectorized loops
+    over the work items [begin, end), and sets `launch.work` on the function.
   }];
   let options = [
     Option<"level", "level", "std::string", /*default=*/"\"x86-64-v4\"",
-           "the CPU level or the path of a machine's file, which chooses tiles, never bits">
+           "CPU level or path of a machine file; affects tiles, never bits">
   ];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::arith::ArithDialect",
@@ -36,20 +36,21 @@ def ReproExpandKernels : Pass<"repro-expand-kernels", "::mlir::ModuleOp"> {
 }
 
 def ReproFinalizeKernels : Pass<"repro-finalize-kernels", "::mlir::ModuleOp"> {
-  let summary = "keep the expanded kernels alone";
+  let summary = "prepare expanded kernels for the LLVM dialect";
   let description = [{
-    Gives the scratch buffer of each kernel the static size that `launch.work`
-    says, so that kernels can take bare pointers, and drops `launch.access`,
-    which LLVM IR does not have.
+    Sets the scratch buffer of each kernel to the static size in `launch.work`, so
+    that kernels can have bare pointers as arguments, and removes
+    `launch.access`, which LLVM IR does not have.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
 }
 
 def ReproExpandFma : Pass<"repro-expand-fma", "::mlir::ModuleOp"> {
-  let summary = "fma for targets that have no such instruction";
+  let summary = "expand fma for targets without an fma instruction";
   let description = [{
-    An f32 `math.fma` is computed in f64 with rounding to odd, which gives the
-    correctly rounded result (S1); an f64 one calls `repro_fma`.
+    Replaces each f32 `math.fma` by f64 arithmetic with rounding to odd, whose
+    result is correctly rounded (S1), and each f64 `math.fma` by a call of
+    `repro_fma`.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::func::FuncDialect",
@@ -61,17 +62,20 @@ def ReproExpandFma : Pass<"repro-expand-fma", "::mlir::ModuleOp"> {
 //===----------------------------------------------------------------------===//
 
 def ReproExpandArithmetic : Pass<"repro-expand-arithmetic", "::mlir::ModuleOp"> {
-  let summary = "arithmetic whose result LLVM leaves open or to a library";
+  let summary = "expand arithmetic whose result LLVM does not define";
   let description = [{
-    - (I1) integer division and shifts have a result for every operand; divisors
-      and shifts by constants in range stay as they are;
-    - (S3) conversions of floats to integers saturate, conversions to bf16, f16
-      and f8 round once, whatever the source;
-    - (S4) the remainder of floats calls `repro_fmod`, which is exact.
+    Expands operations whose result LLVM leaves undefined or computes with a
+    library of the platform:
+
+    - (I1) integer divisions and shifts get a result for every operand; divisions
+      and shifts by constants in range stay;
+    - (S3) conversions of floats to integers saturate, and conversions to bf16,
+      f16 and f8 round once from any source type;
+    - (S4) remainders of floats call `repro_fmod`, which is exact.
   }];
   let options = [
     Option<"hasF16", "has-f16", "bool", /*default=*/"true",
-           "the target converts between f16 and f32 itself">
+           "whether the target has instructions that convert between f16 and f32">
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::func::FuncDialect",
@@ -80,10 +84,10 @@ def ReproExpandArithmetic : Pass<"repro-expand-arithmetic", "::mlir::ModuleOp"> 
 }
 
 def ReproVerifyLowered : Pass<"repro-verify-lowered", "::mlir::ModuleOp"> {
-  let summary = "accept only LLVM operations whose every bit is defined";
+  let summary = "verify that every bit of LLVM operations is defined";
   let description = [{
-    (V3) an operation that LLVM may contract, reassociate or approximate, or
-    whose result differs between targets, is an error at its location.
+    (V3) Reports an error for each operation that LLVM may contract, reassociate
+    or approximate, or whose result differs between targets.
   }];
 }
 

@@ -11,14 +11,14 @@
 include "mlir/Pass/PassBase.td"
 
 def ReproExpandFunctions : Pass<"repro-expand-functions"> {
-  let summary = "elementary functions (S5) become arithmetic";
+  let summary = "expand elementary functions (S5) to arithmetic";
   let description = [{
     Replaces every elementary function of the `repro` dialect, on scalars and on
-    vectors, by `arith`, `math.fma`, `math.sqrt` and bit operations that give
+    vectors, by `arith`, `math.fma`, `math.sqrt` and bit operations that compute
     the correctly rounded result of f32. Arguments that need more work (huge
-    angles, results next to a rounding boundary) lie behind an `scf.if` on "any
-    lane does". docs/functions.md has
-    the method of each function.
+    angles, results next to a rounding boundary) are handled in an `scf.if` that
+    runs if any lane has such an argument. docs/functions.md describes the method
+    of each function.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",

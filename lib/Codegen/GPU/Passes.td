@@ -15,18 +15,18 @@ include "mlir/Pass/PassBase.td"
 //===----------------------------------------------------------------------===//
 
 def ReproExpandDeviceKernels : Pass<"repro-expand-device-kernels", "::mlir::ModuleOp"> {
-  let summary = "kernel functions become device kernels";
+  let summary = "expand kernel functions to device kernels";
   let description = [{
-    Each kernel function becomes one or several `gpu.func`s in the module
-    `@device`, written for one thread of a grid, and each of its launches in the
-    plan one `launch.dispatch` for each of them, with grid, block and shared
-    memory. Memory that threads need beyond their buffers is a part of the
-    arena, which grows. The last argument of each device kernel is the error
-    word (E1).
+    Replaces each kernel function by one or several `gpu.func`s in the module
+    `@device`, which contain the code of one thread of a grid. Each launch of the
+    function in the plan becomes one `launch.dispatch` per `gpu.func`, with grid,
+    block and shared memory. The pass extends the arena by the memory that
+    threads need in addition to their buffers. The last argument of each device
+    kernel is the error word (E1).
   }];
   let options = [
     Option<"arch", "arch", "std::string", /*default=*/"\"sm_75\"",
-           "such as sm_90, sm_90+tensor-cores (M4) or a machine's file: tiles and instructions, never bits">
+           "sm_90, sm_90+tensor-cores (M4) or a machine file; affects tiles and instructions, never bits">
   ];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::arith::ArithDialect",
@@ -45,10 +45,11 @@ def ReproExpandDeviceKernels : Pass<"repro-expand-device-kernels", "::mlir::Modu
 //===----------------------------------------------------------------------===//
 
 def ReproExpandRemainder : Pass<"repro-expand-remainder", "::mlir::gpu::GPUModuleOp"> {
-  let summary = "remainders of floats become loops on integers";
+  let summary = "expand remainders of floats to loops on integers";
   let description = [{
-    (S4) `arith.remf` is exact: it subtracts shifted multiples of the divisor's
-    significand from the dividend's. Devices have no routine to call.
+    (S4) Replaces `arith.remf` by a loop that subtracts shifted multiples of the
+    divisor's significand from the dividend's significand, which is exact.
+    Devices have no library function to call.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",
@@ -56,21 +57,23 @@ def ReproExpandRemainder : Pass<"repro-expand-remainder", "::mlir::gpu::GPUModul
 }
 
 def ReproConvertMathToDevice : Pass<"repro-convert-math-to-device", "::mlir::gpu::GPUModuleOp"> {
-  let summary = "math operations become intrinsics that are one instruction";
+  let summary = "convert math operations to intrinsics of single instructions";
   let description = [{
-    Upstream's conversion calls libdevice for most of them, whose square root is
-    an approximation. An operation that has no exact instruction is an error.
+    Converts each `math` operation to the intrinsic of an exact instruction; an
+    operation without an exact instruction is an error. Upstream's conversion is
+    not used, because it calls libdevice for most operations, and the square root
+    of libdevice is an approximation.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::LLVM::LLVMDialect"];
 }
 
 def ReproEmitPTX : Pass<"repro-emit-ptx", "::mlir::ModuleOp"> {
-  let summary = "the device kernels as PTX text";
+  let summary = "translate device kernels to PTX text";
   let description = [{
-    Replaces each `gpu.module` of `llvm.func`s by a `gpu.binary` of the same
-    name that holds PTX. No contraction, no approximation and no flushing is
-    asked for.
+    Replaces each `gpu.module` of `llvm.func`s by a `gpu.binary` of the same name
+    that contains PTX. Contraction, approximation and flushing of subnormals are
+    off.
   }];
   let options = [
     Option<"arch", "arch", "std::string", /*default=*/"\"sm_75\"",
@@ -81,16 +84,17 @@ def ReproEmitPTX : Pass<"repro-emit-ptx", "::mlir::ModuleOp"> {
 }
 
 def ReproVerifyPTX : Pass<"repro-verify-ptx", "::mlir::ModuleOp"> {
-  let summary = "accept only PTX instructions whose every bit is defined";
+  let summary = "verify that every bit of PTX instructions is defined";
   let description = [{
-    (V3) An instruction of a `gpu.binary` that is not on the list is an error
-    that names the kernel, the line, the instruction and the reason. So is a
-    store of fewer bits than its register has, where an instruction on floats
-    gives the register: ptxas stores the number as an integer.
+    (V3) Reports an error for each instruction of a `gpu.binary` that is not on
+    the list of allowed ones; the message has the kernel, the line, the
+    instruction and the reason. A store of fewer bits than its register has is
+    also an error if an instruction on floats computes the register, because
+    ptxas stores the number as an integer.
   }];
   let options = [
     Option<"tensorCores", "tensor-cores", "bool", /*default=*/"false",
-           "accept the instructions whose sums a certificate of the device (M3) tells">
+           "accept the instructions whose sums a certificate of the device (M3) describes">
   ];
 }
 

@@ -13,12 +13,12 @@ include "mlir/IR/OpBase.td"
 def HostKernelOpInterface : OpInterface<"HostKernelOpInterface"> {
   let cppNamespace = "::mlir::repro::cpu";
   let description = [{
-    An operation of a kernel function that CPUs have a kernel for.
+    An operation of a kernel function for which CPUs have a kernel.
   }];
   let methods = [
     InterfaceMethod<[{
-        Builds the loops that replace the operation and says how much work there
-        is; the builder erases the operation.
+        Builds the loops that replace the operation and sets the amount of work;
+        the builder erases the operation.
       }],
       "::llvm::LogicalResult", "expandKernel",
       (ins "::mlir::repro::cpu::HostBuilder &":$b)>

@@ -13,12 +13,12 @@ include "mlir/IR/OpBase.td"
 def DeviceKernelOpInterface : OpInterface<"DeviceKernelOpInterface"> {
   let cppNamespace = "::mlir::repro::device";
   let description = [{
-    An operation of a kernel function that GPUs have kernels for.
+    An operation of a kernel function for which GPUs have kernels.
   }];
   let methods = [
     InterfaceMethod<[{
-        Makes the device kernels that run one after the other in place of the
-        operation.
+        Creates the device kernels that replace the operation and run one after
+        the other.
       }],
       "::llvm::LogicalResult", "createKernels",
       (ins "::mlir::repro::device::DeviceKernelFactory &":$factory)>

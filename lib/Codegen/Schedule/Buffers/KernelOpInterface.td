@@ -1,4 +1,4 @@
-//===- KernelOpInterface.td - What becomes a kernel --------*- tablegen -*-===//
+//===- KernelOpInterface.td - Operations of kernels --------*- tablegen -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -13,16 +13,16 @@ include "mlir/IR/OpBase.td"
 def KernelOpInterface : OpInterface<"KernelOpInterface"> {
   let cppNamespace = "::mlir::repro";
   let description = [{
-    An operation on buffers that becomes a kernel: a structured operation, or
-    one that holds several of them. How a target runs it is told by an interface
-    of the target.
+    An operation on buffers that becomes a kernel: a structured operation, or an
+    operation that contains several structured operations. Each target defines an
+    interface of its own for the code of the kernel.
   }];
   let methods = [
-    InterfaceMethod<"Whether it reads the buffer of this operand.",
+    InterfaceMethod<"Whether the operation reads the buffer of `operand`.",
       "bool", "readsOperand", (ins "::mlir::OpOperand &":$operand)>,
-    InterfaceMethod<"Whether it writes the buffer of this operand.",
+    InterfaceMethod<"Whether the operation writes the buffer of `operand`.",
       "bool", "writesOperand", (ins "::mlir::OpOperand &":$operand)>,
-    InterfaceMethod<"An error where it violates the contract of a kernel.",
+    InterfaceMethod<"Reports an error if the operation violates the contract of a kernel.",
       "::llvm::LogicalResult", "verifyKernel">
   ];
 }

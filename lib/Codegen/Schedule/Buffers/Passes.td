@@ -11,56 +11,64 @@
 include "mlir/Pass/PassBase.td"
 
 def ReproBufferize : Pass<"repro-bufferize", "::mlir::ModuleOp"> {
-  let summary = "tensors become buffers of identity layout";
+  let summary = "bufferize tensors to buffers with identity layout";
   let description = [{
-    One-shot bufferization over function boundaries. Arguments are never
-    written: which state is updated in place is decided by
-    `repro-plan-buffers`.
+    Runs upstream's one-shot bufferization across function boundaries. Arguments
+    are never written: `repro-plan-buffers` decides later which states are
+    updated in place.
   }];
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect",
                            "::mlir::memref::MemRefDialect"];
 }
 
 def ReproNumberChecks : Pass<"repro-number-checks", "::mlir::ModuleOp"> {
-  let summary = "(E1) each check has the number of its message";
+  let summary = "(E1) number the messages of checks";
   let description = [{
-    Checks (`cf.assert`) receive the attribute `launch.message = <number> : i64`
-    in the order of the program, their messages are listed in the module
+    Numbers the checks (`cf.assert`) in the order of the program, as the attribute
+    `launch.message = <number> : i64`, and lists their messages in the module
     attribute `launch.messages`.
   }];
   let dependentDialects = ["::mlir::repro::launch::LaunchDialect"];
 }
 
 def ReproFuseEpilogues : Pass<"repro-fuse-epilogues", "::mlir::func::FuncOp"> {
-  let summary = "contractions and operations on their results";
+  let summary = "fuse contractions with element-wise operations on their results";
   let description = [{
-    A contraction without a batch and the element-wise operation that alone reads
-    its results (a bias, a residual, ReLU, rounding) become one kernel: a
-    `memref.alloca_scope` that holds both and the results, a `memref.alloca`,
-    which never reach memory. The loops of the operation are the parallel
-    dimensions of the contraction, whatever shapes it saw the results in. One
-    with elementary functions, with more than 16 operations or 5 other inputs,
-    with results that are no floats, or 8 operations and more away stays apart;
-    so does one that would make vectors shorter, and what reads whole images
-    beside a convolution.
+    Fuses a contraction without a batch and the only reader of its results, an
+    element-wise operation (a bias, a residual, ReLU, rounding), into one kernel.
+    The kernel is a `memref.alloca_scope` that contains both operations and the
+    results of the contraction, a `memref.alloca` that is never written to
+    memory. The loops of the element-wise operation become the parallel
+    dimensions of the contraction, even if it read the results in another shape.
+
+    An element-wise operation is not fused if it
+
+    - contains elementary functions, more than 16 operations, or results that are
+      not floats, or has more than 5 other inputs;
+    - is 8 or more operations away from the contraction;
+    - would make vectors shorter;
+    - reads whole images in addition to the results of a convolution.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::memref::MemRefDialect"];
 }
 
 def ReproFuseRows : Pass<"repro-fuse-rows", "::mlir::func::FuncOp"> {
-  let summary = "operations on the same rows in one loop";
+  let summary = "fuse operations on the same rows into one loop";
   let description = [{
-    Neighbouring operations on the same rows of which one is a fold of each row
-    (as in softmax and layer norm) or a product of each (as in attention) become
-    one kernel: an `scf.forall` over blocks of rows that holds the operations on
-    the slices of their buffers. What one writes for the next is in the cache
-    then. A buffer that nobody else uses shrinks to one block, a `memref.alloc`
-    in the loop. Each operation reads the elements it read before. Without
-    products, the element-wise one with the most arithmetic prefetches
-    (`memref.prefetch`) what later ones and the next block read first. The rows
-    of a contraction are the items of its batch (as in attention): one whose rows
-    share a factor stays a kernel of its own.
+    Fuses neighbouring operations on the same rows into one kernel if one of them
+    folds each row (as in softmax and layer norm) or is a product per row (as in
+    attention). The kernel is an `scf.forall` over blocks of rows that contains
+    the operations on slices of their buffers, so that values that one operation
+    writes and the next one reads stay in the cache. A buffer without other users
+    shrinks to one block, a `memref.alloc` in the loop. Each operation reads the
+    same elements as before.
+
+    In a kernel without products, the element-wise operation with the most
+    arithmetic prefetches (`memref.prefetch`) the buffers that later operations
+    and the next block read first. The rows of a contraction are the items of its
+    batch (as in attention): a contraction whose rows share a factor stays a
+    kernel of its own.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
@@ -69,10 +77,12 @@ def ReproFuseRows : Pass<"repro-fuse-rows", "::mlir::func::FuncOp"> {
 }
 
 def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
-  let summary = "each structured operation becomes a kernel function";
+  let summary = "outline structured operations as kernel functions";
   let description = [{
-    See "Kernel function" in docs/architecture.md: what fusions made one is one
-    kernel. Equal kernels are shared. `main` launches them by `launch.dispatch`.
+    Moves each structured operation, or each group of operations that was fused,
+    into a kernel function of its own (see "Kernel function" in
+    docs/architecture.md). Equal kernels share one function. `main` launches the
+    kernels by `launch.dispatch`.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect",
                            "::mlir::memref::MemRefDialect",
@@ -80,14 +90,14 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
 }
 
 def ReproPlanBuffers : Pass<"repro-plan-buffers", "::mlir::ModuleOp"> {
-  let summary = "place all buffers of `main`, which becomes a plan";
+  let summary = "assign all buffers of `main` to memory and create the plan";
   let description = [{
-    Allocations become parts of one arena by their lifetimes; a new state is
-    written in place of the old one where nothing reads the old one later and
-    no check can still fail (E1), otherwise it is copied at the end. An
-    element-wise result takes the buffer of an operand that nobody reads
-    afterwards. `main` becomes a `launch.plan`, with the constants that kernels
-    read in it.
+    Replaces `main` by a `launch.plan` and assigns a position in memory to each
+    buffer. Allocations become parts of one arena by their lifetimes. A new state
+    overwrites the old one if no operation reads the old one later and no check
+    can still fail (E1); otherwise the new state is copied at the end. An
+    element-wise result reuses the buffer of an operand that no operation reads
+    afterwards. The plan contains the constants that kernels read.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect",
                            "::mlir::memref::MemRefDialect",

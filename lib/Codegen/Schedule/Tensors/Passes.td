@@ -11,14 +11,14 @@
 include "mlir/Pass/PassBase.td"
 
 def ReproExpandChecks : Pass<"repro-expand-checks", "::mlir::func::FuncOp"> {
-  let summary = "(E1) what can fail becomes an assertion";
+  let summary = "(E1) expand the checks of operations that can fail to assertions";
   let description = [{
-    Each `tensor.extract` and each step of a `repro.random` is checked by a
-    `cf.assert` of its own, and the index clamped, so that folding and fusion
-    are free to change what becomes of the element and no check goes with it.
-    The indices of a `repro.scatter` are checked before it, once where several
-    have the same, so that it can write a state in place; from here on it leaves
-    out the updates of indices that are out of range.
+    Inserts a `cf.assert` for the index of each `tensor.extract` and for the step
+    of each `repro.random`, and clamps the index. Afterwards folding and fusion
+    may remove or change the use of an element without removing its check. The
+    indices of a `repro.scatter` are checked before it, so that it can write a
+    state in place; scatters with the same indices share one check. After this
+    pass a `repro.scatter` ignores the updates of indices that are out of range.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::cf::ControlFlowDialect",
@@ -27,20 +27,22 @@ def ReproExpandChecks : Pass<"repro-expand-checks", "::mlir::func::FuncOp"> {
 }
 
 def ReproDecomposeBlocks : Pass<"repro-decompose-blocks", "::mlir::ModuleOp"> {
-  let summary = "(Q1) to (Q4) tensors in blocks become arithmetic of f32 and bytes";
+  let summary = "(Q1) to (Q4) decompose quantized tensors to arithmetic of f32 and bytes";
   let description = [{
-    `repro.quantize` becomes a fold for the amax of each block, an operation on
-    these for the scales, and one on the elements for their codes;
-    `repro.dequantize` one on the codes. `repro.block_contraction` gets integers
-    in whole blocks, of f8 the codes, and scales of f32; for a target with
-    matrix instructions on bytes a single block of integers is filled up to
-    their length. Tensors of f6E3M2FN, f6E2M3FN, f4E2M1FN and f8E8M0FNU, of
-    arguments and results too, become tensors of bytes, and conversions from and
-    to these types integer arithmetic on them.
+    Decomposes the operations on quantized tensors to arithmetic of f32 and bytes.
+    `repro.quantize` becomes a fold for the amax of each block, an element-wise
+    operation that computes the scales from it, and an element-wise operation
+    that computes the codes. `repro.dequantize` becomes an element-wise operation
+    on the codes. The codes of `repro.block_contraction` become integers (codes
+    of f8 stay), padded to whole blocks, and its scales become f32. For a target
+    with matrix instructions on bytes, a single block of integers is padded to
+    the length of these instructions. Tensors of f6E3M2FN, f6E2M3FN, f4E2M1FN and
+    f8E8M0FNU, arguments and results included, become tensors of bytes, and
+    conversions from and to these types become integer arithmetic on bytes.
   }];
   let options = [Option<"fillSteps", "fill-steps", "bool",
                         /*default=*/"false",
-                        "fill a single block of integers up to steps of 32">];
+                        "pad a single block of integers to a multiple of 32">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::math::MathDialect",
@@ -48,29 +50,30 @@ def ReproDecomposeBlocks : Pass<"repro-decompose-blocks", "::mlir::ModuleOp"> {
 }
 
 def ReproDecomposeRandom : Pass<"repro-decompose-random", "::mlir::func::FuncOp"> {
-  let summary = "random numbers become integer arithmetic";
+  let summary = "decompose random numbers to integer arithmetic";
   let description = [{
-    Each `repro.random` becomes a `linalg.generic` that computes Philox4x32-10
-    (R1) and the distribution (R2) from `linalg.index`, so that it fuses like
-    any other element-wise operation.
+    Replaces each `repro.random` by a `linalg.generic` that computes Philox4x32-10
+    (R1) and the distribution (R2) from `linalg.index`, so that it fuses like any
+    other element-wise operation.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect"];
 }
 
 def ReproDecomposeExact : Pass<"repro-decompose-exact", "::mlir::func::FuncOp"> {
-  let summary = "(K4) exact contractions become f64 contractions of integers";
+  let summary = "(K4) decompose exact contractions to f64 contractions of integers";
   let description = [{
-    A `repro.fold` in the order `#repro.exact` becomes folds for the largest
-    magnitudes of its factors, element-wise operations that make integers of the
-    factors, and contractions of these in f64, in which every sum is exact, so
-    that their order does not matter; with three digits one factor is split in
-    two for this. A target with matrix instructions on bytes keeps those that
-    are large enough for them.
+    Replaces each `repro.fold` in the order `#repro.exact` by folds that compute
+    the largest magnitudes of its factors, element-wise operations that convert
+    the factors to integers, and contractions of these integers in f64. Every sum
+    of these contractions is exact, so their order does not matter; with three
+    digits, one factor is split in two to achieve this. For a target with matrix
+    instructions on bytes, folds that are large enough for these instructions
+    stay.
   }];
   let options = [Option<"keepMatrices", "keep-matrices", "bool",
                         /*default=*/"false",
-                        "leave matrix products to the target">];
+                        "keep large matrix products, which the target computes itself">];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::math::MathDialect",
@@ -78,30 +81,37 @@ def ReproDecomposeExact : Pass<"repro-decompose-exact", "::mlir::func::FuncOp"> 
 }
 
 def ReproInsertSlices : Pass<"repro-insert-slices", "::mlir::func::FuncOp"> {
-  let summary = "compute slices of a tensor where they end up";
+  let summary = "compute slices directly in the tensor that contains them";
   let description = [{
-    `tensor.concat` and `tensor.pad` become insertions into an empty tensor and
-    into one of equal elements. Reshapes of such chains go to the sources, a
-    chain that is the source of another one becomes part of it, equal elements
-    that are half of a tensor fill it before the other sources are inserted, and
-    each source is inserted as soon as it is computed. Where the sources that are
-    left are all reshaped in one way, the whole is reshaped instead. Then
-    bufferization lets an operation write its slice of the whole: the stride
-    phases of a transposed convolution (K2), which concats and reshapes
-    interleave, are stored with that stride.
+    Replaces `tensor.concat` and `tensor.pad` by chains of insertions, so that
+    after bufferization an operation writes its slice of the whole tensor. For
+    example, the stride phases of a transposed convolution (K2), which concats
+    and reshapes interleave, are stored with that stride.
+
+    A chain begins with an empty tensor for `tensor.concat` and with a tensor of
+    equal elements for `tensor.pad`. The pass simplifies chains:
+
+    - reshapes of a chain move to its sources;
+    - a chain that is the source of another chain becomes part of it;
+    - equal elements that are half of a tensor fill the tensor before the other
+      sources are inserted;
+    - each source is inserted as soon as it is computed;
+    - if the remaining sources all have the same reshape, the whole tensor is
+      reshaped instead.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::tensor::TensorDialect"];
 }
 
 def ReproSinkScalars : Pass<"repro-sink-scalars", "::mlir::func::FuncOp"> {
-  let summary = "leave no computation on scalars outside of structured ops";
+  let summary = "move computations on scalars into structured operations";
   let description = [{
-    `tensor.extract`, `arith` operations and `cf.assert` between the structured
-    operations become rank-0 `linalg.generic`s; a scalar that a structured
-    operation captures or takes as an input becomes a rank-0 tensor operand, a
-    constant moves into the body. `tensor.splat` and `from_elements` become
-    generics. Afterwards structured operations depend on tensors alone.
+    Moves all computation on scalars into structured operations, which afterwards
+    depend only on tensors. `tensor.extract`, `arith` operations and `cf.assert`
+    between the structured operations become `linalg.generic`s of rank 0. A
+    scalar that a structured operation captures or has as an input becomes a
+    tensor operand of rank 0; a constant moves into the body. `tensor.splat` and
+    `tensor.from_elements` become `linalg.generic`s.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
@@ -111,10 +121,11 @@ def ReproSinkScalars : Pass<"repro-sink-scalars", "::mlir::func::FuncOp"> {
 def ReproFuseElementwise : Pass<"repro-fuse-elementwise", "::mlir::func::FuncOp"> {
   let summary = "fuse element-wise operations without a change of any bit";
   let description = [{
-    Element-wise producers fuse into element-wise consumers and into the bodies
-    of folds where this saves memory traffic and repeats no expensive work. The
-    operations on each element and the order of folds stay what they were. A
-    barrier on what is cheap to compute moves to what that reads (V5).
+    Fuses element-wise producers into element-wise consumers and into the bodies
+    of folds if this saves memory traffic and repeats no expensive computation.
+    The operations on each element and the orders of folds do not change. A
+    barrier on a value that is cheap to compute moves to the operands of this
+    computation (V5).
   }];
   let dependentDialects = ["::mlir::affine::AffineDialect",
                            "::mlir::linalg::LinalgDialect",

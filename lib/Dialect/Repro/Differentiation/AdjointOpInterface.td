@@ -13,12 +13,13 @@ include "mlir/IR/OpBase.td"
 def AdjointOpInterface : OpInterface<"AdjointOpInterface"> {
   let cppNamespace = "::mlir::repro";
   let description = [{
-    (J1) An operation of imported programs that `repro-differentiate` goes
-    through, by an external model.
+    (J1) An operation of imported programs that `repro-differentiate` can
+    differentiate. Operations implement it by external models.
   }];
   let methods = [InterfaceMethod<[{
-      Adds what the operation contributes to the adjoints of its active operands,
-      given those of its results. Fails after an error.
+      Adds the operation's contribution to the adjoints of its active operands,
+      which it computes from the adjoints of its results. Returns failure after
+      it has reported an error.
     }], "::llvm::LogicalResult", "addAdjoints",
     (ins "::mlir::repro::Adjoints &":$adjoints)>];
 }

@@ -13,16 +13,16 @@ include "mlir/Pass/PassBase.td"
 def ReproDifferentiate : Pass<"repro-differentiate", "::mlir::ModuleOp"> {
   let summary = "reverse-mode differentiation of an imported program";
   let description = [{
-    (J1) `main` gets a further argument for each result that `results` names,
-    the gradient of it, and a further result for each argument that `arguments`
-    names: the product of the former gradients with the Jacobian. All are
-    tensors of floats. What is computed on the way is used, not computed again,
-    unless `recompute` names where it comes from (J5).
-    Reductions of gradients are `linalg.generic`s: `convert-linalg-to-repro`
-    makes folds of them.
+    (J1) Extends `main` by the computation of gradients. For each result in
+    `results`, `main` gets a further argument, the gradient of this result; for
+    each argument in `arguments`, `main` gets a further result, the product of
+    the given gradients with the Jacobian. All of them are tensors of floats.
+    Gradients use the intermediate values of `main`; they recompute a value only
+    if `recompute` matches its location (J5). Reductions of gradients are
+    `linalg.generic`s, which `convert-linalg-to-repro` converts to folds.
 
-    An operation on the way from these arguments to these results that has no
-    derivative is an error at its location.
+    If an operation between these arguments and these results has no derivative,
+    the pass reports an error at the operation's location.
 
     ```mlir
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {repro.num_state = 0 : i64} {
@@ -40,12 +40,12 @@ def ReproDifferentiate : Pass<"repro-differentiate", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"results", "results", "int64_t",
-               "positions of the results of which gradients are given">,
+               "positions of the results whose gradients are given">,
     ListOption<"arguments", "arguments", "int64_t",
-               "positions of the arguments of which gradients are computed">,
+               "positions of the arguments whose gradients are computed">,
     ListOption<"recompute", "recompute", "std::string",
-               "glob patterns of locations, their names or FILE:LINE, whose "
-               "operations are computed again for the gradients">
+               "glob patterns of locations (names or FILE:LINE) whose "
+               "operations are recomputed for the gradients">
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",

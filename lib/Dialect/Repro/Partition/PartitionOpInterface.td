@@ -13,19 +13,20 @@ include "mlir/IR/OpBase.td"
 def PartitionOpInterface : OpInterface<"PartitionOpInterface"> {
   let cppNamespace = "::mlir::repro";
   let description = [{
-    (T1) An operation of canonical programs of which `repro-partition` has each
-    rank compute a part, by an external model. An operation without it is
-    computed whole on every rank.
+    (T1) An operation of canonical programs that `repro-partition` can divide
+    among ranks. Operations implement it by external models. An operation
+    without this interface is computed as a whole on every rank.
   }];
   let methods = [
     InterfaceMethod<[{
-      How the operation is divided where an operand is cut in this way; none
-      where an element of a result would need elements of several ranks.
+      Returns the division of the operation if `operand` is cut by `cut`; none
+      if an element of a result would need elements of several ranks.
     }], "std::optional<::mlir::repro::Division>", "divide",
     (ins "unsigned":$operand, "const ::mlir::repro::Cut &":$cut)>,
     InterfaceMethod<[{
-      Creates what a rank computes, of operands that are cut as the division
-      says, or whole. `whole` maps the values that the regions read.
+      Creates the part of the operation that `rank` computes. By `division`,
+      each of `operands` is cut or whole. `whole` maps the values that the
+      regions of the operation read.
     }], "::mlir::Operation *", "makePart",
     (ins "::mlir::OpBuilder &":$builder, "const ::mlir::repro::Division &":$division,
          "unsigned":$rank, "::mlir::ValueRange":$operands,

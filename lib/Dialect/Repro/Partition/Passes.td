@@ -13,22 +13,22 @@ include "mlir/Pass/PassBase.td"
 def ReproPartition : Pass<"repro-partition", "::mlir::ModuleOp"> {
   let summary = "the program of one of several ranks";
   let description = [{
-    (T1), (T2) Makes of a canonical program what rank `rank` of `ranks` computes
-    of it. Of an argument that is cut, the program takes this rank's part, and
-    the attribute `repro.cut` says which: dimension, blocks, and the offsets of
-    the ranks within a block. Of an operation that reads parts, the rank
-    computes the part that follows from them; where elements of several ranks
-    are needed, or parts do not fit together, a `repro.all_gather` gives the
-    whole. Parallel dimensions alone are divided, so that each element is
-    computed as in the whole program. Results are whole on every rank, but for
-    a state that is cut and does not change.
+    (T1), (T2) Reduces a canonical program to the part that rank `rank` of
+    `ranks` computes. If an argument is cut, the rank's program receives this
+    rank's part; its attribute `repro.cut` contains the dimension, the number of
+    blocks, and the offsets of the ranks within a block. An operation that reads
+    parts computes the corresponding part of its results. If it needs elements
+    of several ranks, or if its parts do not match, `repro.all_gather` provides
+    the whole tensor. Only parallel dimensions are divided, so each element is
+    computed as in the whole program. Results are whole on every rank, except
+    for a state that is cut and does not change.
 
-    `arguments` and `dimensions` say which arguments are cut, and along which
-    dimension. With `chooses` the pass also cuts the states that do not change
-    and that are factors of contractions of at least `least` products, each
-    along a dimension that the contraction keeps: the rows of a weight, heads of
-    an attention whole. A contraction of as many products is divided also where
-    its factors are whole.
+    `arguments` and `dimensions` list the arguments that are cut and their
+    dimensions. With `chooses` the pass also cuts constant states that are
+    factors of contractions with at least `least` products, each along a
+    dimension that the contraction keeps, such as the rows of a weight; the heads
+    of an attention stay whole. Contractions with that many products are also
+    divided if their factors are whole.
 
     ```mlir
     func.func @main(%w: tensor<6x4xf32>, %x: tensor<3x4xf32>) -> (tensor<6x4xf32>, tensor<3x6xf32>)
@@ -53,16 +53,16 @@ def ReproPartition : Pass<"repro-partition", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"ranks", "ranks", "int64_t", /*default=*/"1", "how many ranks there are">,
-    Option<"rank", "rank", "int64_t", /*default=*/"0", "whose program is made">,
+    Option<"ranks", "ranks", "int64_t", /*default=*/"1", "the number of ranks">,
+    Option<"rank", "rank", "int64_t", /*default=*/"0", "the rank whose program is made">,
     ListOption<"arguments", "arguments", "int64_t",
                "positions of the arguments that are cut">,
     ListOption<"dimensions", "dimensions", "int64_t",
-               "the dimension along which each of them is cut">,
+               "the dimension along which each argument is cut">,
     Option<"chooses", "chooses", "bool", /*default=*/"false",
-           "whether the pass chooses further arguments">,
+           "whether the pass cuts further arguments by its own choice">,
     Option<"least", "least", "int64_t", /*default=*/"1048576",
-           "the fewest products of a contraction that is worth dividing">
+           "the least number of products of a contraction that is divided">
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::linalg::LinalgDialect",
@@ -71,16 +71,18 @@ def ReproPartition : Pass<"repro-partition", "::mlir::ModuleOp"> {
 }
 
 def ReproAssignOwners : Pass<"repro-assign-owners", "::mlir::ModuleOp"> {
-  let summary = "the program of a rank that owns some of the tensors";
+  let summary = "the program of one rank, which owns some of the tensors";
   let description = [{
-    (T2), (T3) Makes of a canonical program what rank `rank` of `ranks` computes
-    of it where each of `arguments` is on one rank alone: inputs, and states
-    that change, whose new values stay there. Arguments from which an operation
-    computes belong together; the owner, in the attribute `repro.owner`, is the
-    rank that has the fewest bytes so far, the largest first. An operation that
-    reads what one rank owns is computed by that rank alone, whatever it does.
-    Where others read what it gives, a `repro.broadcast` sends it to all.
-    Tensors of one element are owned by nobody.
+    (T2), (T3) Reduces a canonical program to the part that rank `rank` of
+    `ranks` computes if each tensor of `arguments` is on one rank only.
+    `arguments` are inputs, and states that change, whose new values stay on the
+    owner. Arguments on which the same operation depends have the same owner.
+    The pass assigns the groups of arguments in descending order of their bytes,
+    each to the rank with the fewest bytes so far, and stores the owner in the
+    attribute `repro.owner`. Only the owner computes an operation that reads an
+    owned value. If operations of other ranks read its result, a
+    `repro.broadcast` sends the result to all ranks. Tensors of one element have
+    no owner.
 
     ```mlir
     func.func @main(%p: tensor<2xf32>, %m: tensor<2xf32>, %g: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
@@ -92,20 +94,21 @@ def ReproAssignOwners : Pass<"repro-assign-owners", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"ranks", "ranks", "int64_t", /*default=*/"1", "how many ranks there are">,
-    Option<"rank", "rank", "int64_t", /*default=*/"0", "whose program is made">,
+    Option<"ranks", "ranks", "int64_t", /*default=*/"1", "the number of ranks">,
+    Option<"rank", "rank", "int64_t", /*default=*/"0", "the rank whose program is made">,
     ListOption<"arguments", "arguments", "int64_t",
-               "positions of the arguments that one rank owns">
+               "positions of the arguments that have one owner">
   ];
 }
 
 def ReproOutlineSegments : Pass<"repro-outline-segments", "::mlir::ModuleOp"> {
-  let summary = "what is computed between exchanges, as programs of their own";
+  let summary = "computations between exchanges as programs of their own";
   let description = [{
-    (T2) Makes a plan of the program of a rank: `main` calls segments, each of
-    which computes all that needs no later exchange, with the exchanges between
-    them. A segment is a function whose body is canonical. States that do not
-    change and that it reads are its states, everything else are inputs and
+    (T2) Outlines the computations between the exchanges of a rank's program into
+    functions, the segments. Afterwards `main` contains only calls of segments
+    and the exchanges between them. A segment computes everything that needs no
+    later exchange, and its body is canonical. The states of a segment are those
+    that it reads and that do not change; all other values are its inputs and
     outputs. A scalar is computed in each segment that reads it.
 
     ```mlir
