@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Pipelines `cpu`, `cpu-expand` and `cpu-lower`, and the drivers that compile
+// or analyze a program with them: convert a canonical program to an artifact
+// whose bits do not depend on the CPU level or the number of threads.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Pipelines/CPU.h"
 

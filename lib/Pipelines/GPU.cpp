@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Pipelines `gpu`, `gpu-expand` and `gpu-lower`, and the driver that compiles a
+// program with them: convert a canonical program to verified PTX and a plan.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Pipelines/GPU.h"
 

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Pipelines `import-linalg`, `import-tosa` and `canonical`, which the frontends
+// run: convert imported programs to canonical ones, which the last pass of
+// `canonical` verifies.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Pipelines/Pipelines.h"
 

@@ -4,6 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Pipeline `schedule`, which the pipelines of all targets run first: converts a
+// canonical program to kernel functions and a plan, without changing a bit of a
+// result.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Pipelines/Pipelines.h"
 

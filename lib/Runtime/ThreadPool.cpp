@@ -1,5 +1,4 @@
-//===- ThreadPool.cpp - Persistent worker threads -------------------*- C++
-//-*-===//
+//===- ThreadPool.cpp - Persistent worker threads -------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

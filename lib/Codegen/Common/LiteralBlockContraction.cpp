@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Computes (Q4) and (M5) directly from their definitions, one result after the
+// other, for shapes that a target's vectorized kernels do not support.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/Common/AccumulatorChain.h"
 #include "Codegen/Common/FoldSupport.h"

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Implements `repro-expand-functions`. `runOnOperation` replaces each
-// elementary function by the arithmetic that buildFunction emits, which yields
-// the correctly rounded result (S5) on every target.
+// Pass repro-expand-functions (Passes.td), run by lib/Pipelines/CPU.cpp and
+// GPU.cpp: replaces each elementary function by the arithmetic that
+// buildFunction emits, whose result is correctly rounded (S5) on every target.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass generalizes linalg operations and visits them in reverse order, so
-// that each reduction becomes a repro.fold or repro.arg_reduce and every
-// linalg.generic that remains is parallel (F1).
+// Pass convert-linalg-to-repro (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: generalizes linalg operations and visits
+// them in reverse order, so that each reduction becomes a repro.fold or
+// repro.arg_reduce and every linalg.generic that remains is parallel (F1).
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass walks the arith and math operations and replaces each by operations
-// whose bits docs/numerics.md defines; others are errors.
+// Pass convert-math-to-repro (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: walks the arith and math operations and
+// replaces each by operations whose bits docs/numerics.md defines; others are
+// errors.
 //
 //===----------------------------------------------------------------------===//
 

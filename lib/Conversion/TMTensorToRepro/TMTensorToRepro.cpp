@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass walks torch-mlir's tm_tensor operations, which are unregistered, and
-// replaces each by repro operations with the same meaning; others are errors.
+// Pass convert-tm-tensor-to-repro (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: walks torch-mlir's tm_tensor operations,
+// which are unregistered, and replaces each by repro operations with the same
+// meaning; others are errors.
 //
 //===----------------------------------------------------------------------===//
 

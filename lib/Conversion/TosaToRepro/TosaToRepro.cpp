@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass walks the TOSA operations and replaces those that upstream does not
-// lower, or lowers incorrectly, before upstream's passes run.
+// Pass convert-tosa-to-repro (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: walks the TOSA operations and replaces
+// those that upstream does not lower, or lowers incorrectly, before upstream's
+// passes run.
 //
 //===----------------------------------------------------------------------===//
 

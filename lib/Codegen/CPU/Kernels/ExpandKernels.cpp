@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Implements `repro-expand-kernels`. `runOnOperation` expands the structured
-// operation of each private function through `HostKernelOpInterface`, so that
-// the loops compute the same bits at every CPU level.
+// Pass repro-expand-kernels (Passes.td), run by lib/Pipelines/CPU.cpp: expands
+// the structured operation of each private function through
+// HostKernelOpInterface to loops that compute the same bits at every CPU level.
 //
 //===----------------------------------------------------------------------===//
 

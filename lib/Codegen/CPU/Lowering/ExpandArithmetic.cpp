@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Implements `repro-expand-arithmetic`. `runOnOperation` rewrites each `arith`
-// operation whose result LLVM leaves undefined or to a library, so that every
-// operand has one defined result (I1), (S3), (S4).
+// Pass repro-expand-arithmetic (Passes.td), run by lib/Pipelines/CPU.cpp and
+// GPU.cpp: rewrites each `arith` operation whose result LLVM leaves undefined
+// or to a library, so that every operand has one defined result (I1), (S3),
+// (S4).
 //
 //===----------------------------------------------------------------------===//
 

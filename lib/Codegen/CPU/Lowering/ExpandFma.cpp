@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Implements `repro-expand-fma`. `runOnOperation` replaces each `math.fma`, and
-// the result keeps the bits of a correctly rounded fused multiply-add (S1).
+// Pass repro-expand-fma (Passes.td), run by lib/Pipelines/CPU.cpp: replaces
+// each `math.fma` by arithmetic with the bits of a correctly rounded fused
+// multiply-add (S1).
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Implements `repro-finalize-kernels`. `runOnOperation` gives the scratch
-// buffer of each kernel a static size, so that every argument can be a bare
-// pointer.
+// Pass repro-finalize-kernels (Passes.td), run by lib/Pipelines/CPU.cpp: sets
+// the scratch buffer of each kernel to a static size, so that every argument
+// can be a bare pointer.
 //
 //===----------------------------------------------------------------------===//
 

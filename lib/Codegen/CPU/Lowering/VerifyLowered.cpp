@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Implements `repro-verify-lowered`. `runOnOperation` reports each operation
-// for which `findFault` finds a reason, so that every bit that LLVM emits is
-// defined (V3).
+// Pass repro-verify-lowered (Passes.td), run by lib/Pipelines/CPU.cpp: reports
+// each operation for which `findFault` finds a reason, so that every bit that
+// LLVM emits is defined (V3).
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// repro-expand-device-kernels, which the GPU pipeline runs on the whole module,
+// Pass repro-expand-device-kernels (Passes.td), run by lib/Pipelines/GPU.cpp:
 // replaces each kernel function by device kernels and each of its launches by
-// theirs; the architecture decides tiles and instructions but no result bit.
+// launches of these; the architecture affects tiles and instructions, but no
+// bit of a result.
 //
 //===----------------------------------------------------------------------===//
 

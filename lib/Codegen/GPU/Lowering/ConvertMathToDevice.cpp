@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// repro-convert-math-to-device, which the GPU pipeline runs on each gpu.module,
+// Pass repro-convert-math-to-device (Passes.td), run by lib/Pipelines/GPU.cpp:
 // replaces math operations by LLVM intrinsics that compile to one exact
 // instruction; an operation without such an instruction is an error.
 //

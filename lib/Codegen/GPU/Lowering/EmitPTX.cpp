@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// repro-emit-ptx, which the GPU pipeline runs on the whole module, replaces
-// each gpu.module by a gpu.binary with PTX text; neither the LLVM passes nor
-// the backend may contract, approximate or flush floats.
+// Pass repro-emit-ptx (Passes.td), run by lib/Pipelines/GPU.cpp: replaces each
+// gpu.module by a gpu.binary with PTX text; neither the LLVM passes nor the
+// backend may contract, approximate or flush floats.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// repro-expand-remainder, which the GPU pipeline runs on each gpu.module,
+// Pass repro-expand-remainder (Passes.td), run by lib/Pipelines/GPU.cpp:
 // replaces each arith.remf by an exact loop on integers (S4).
 //
 //===----------------------------------------------------------------------===//

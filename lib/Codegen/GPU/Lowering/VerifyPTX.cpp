@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// repro-verify-ptx, the last pass of the GPU pipeline, accepts only PTX
-// instructions for which the ISA, or a certificate of the device's matrix unit,
-// defines every bit of the result (V3).
+// Pass repro-verify-ptx (Passes.td), run by lib/Pipelines/GPU.cpp: accepts only
+// PTX instructions for which the ISA, or a certificate of the device's matrix
+// unit, defines every bit of the result (V3).
 //
 //===----------------------------------------------------------------------===//
 

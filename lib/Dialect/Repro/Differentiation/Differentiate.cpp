@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass visits the operations of @main in reverse order and appends the
+// Pass repro-differentiate (Passes.td), run from Python, outside of the
+// pipelines: visits the operations of @main in reverse order and appends the
 // gradients of the chosen results with respect to the chosen arguments (J1), in
-// an order that depends on the program alone.
+// an order that depends only on the program.
 //
 //===----------------------------------------------------------------------===//
 

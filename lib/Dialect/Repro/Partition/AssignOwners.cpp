@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass walks @main in program order and keeps the operations of one rank:
-// values of an owner are computed there alone and broadcast on demand (T3), so
+// Pass repro-assign-owners (Passes.td), run from Python, outside of the
+// pipelines: walks @main in program order and keeps the operations of one rank;
+// only the owner computes an owned value, which is broadcast on demand (T3), so
 // the results have the bits of the whole program.
 //
 //===----------------------------------------------------------------------===//

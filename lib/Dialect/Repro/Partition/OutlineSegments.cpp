@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass walks @main in program order and moves the operations between
+// Pass repro-outline-segments (Passes.td), run from Python, outside of the
+// pipelines: walks @main in program order and moves the operations between
 // exchanges of ranks into functions (T2), so that each segment reads only
 // values that are available when it starts.
 //

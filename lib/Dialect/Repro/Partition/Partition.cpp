@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass visits @main in program order and keeps one rank's share of it: each
+// Pass repro-partition (Passes.td), run from Python, outside of the pipelines:
+// visits @main in program order and keeps one rank's share of it; each
 // operation is computed whole or on the rank's part, with gathers where it
 // needs whole values (T1), so the results have the bits of the whole program.
 //

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass applies canonicalization patterns greedily, without the driver's own
-// folding, and never changes a bit of a result (V3).
+// Pass repro-canonicalize (Passes.td), run by
+// lib/Pipelines/{Schedule,CPU,GPU}.cpp: applies canonicalization patterns
+// greedily, without the driver's own folding, and never changes a bit of a
+// result (V3).
 //
 //===----------------------------------------------------------------------===//
 

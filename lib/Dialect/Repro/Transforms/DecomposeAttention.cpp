@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass walks the program and replaces each attention and attention gradient
-// by blocks of folds and elementwise operations in the order that (K5) defines.
+// Pass repro-decompose-attention (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: walks the program and replaces each
+// attention and attention gradient by blocks of folds and element-wise
+// operations in the order that (K5) defines.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass replaces each convolution by folds (K2), one for each stride phase.
-// Results whose positions are equal modulo the number of phases have the same
-// taps, because the same window positions meet an element of the dilated input.
+// Pass repro-decompose-convolution (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: replaces each convolution by folds (K2),
+// one for each stride phase. Results whose positions are equal modulo the
+// number of phases have the same taps, because the same window positions meet
+// an element of the dilated input.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass applies exact folding and canonicalization patterns greedily,
-// without the driver's own folding, so that no result changes a bit (V3).
+// Pass repro-fold-constants (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: applies exact folding and canonicalization
+// patterns greedily, without the driver's own folding, so that no result
+// changes a bit (V3).
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass converts, function by function, the factors of contractions that
+// Pass repro-quantize-contractions (Passes.td), run from Python, outside of the
+// pipelines: converts, function by function, the factors of contractions that
 // have a `repro.precision` attribute to the requested precision; contractions
 // without one stay as they are.
 //

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The passes walk the contractions and set the order that a user has chosen, an
-// exact sum (K4) or an accumulator (M4), on all or on the listed ones; the
-// verifier of repro.fold rejects orders that a contraction cannot have.
+// Passes repro-set-exact and repro-set-accumulator (Passes.td), run from
+// Python, outside of the pipelines: walk the contractions and set the order
+// that a user has chosen, an exact sum (K4) or an accumulator (M4), on all or
+// on the listed ones; the verifier of repro.fold rejects orders that a
+// contraction cannot have.
 //
 //===----------------------------------------------------------------------===//
 

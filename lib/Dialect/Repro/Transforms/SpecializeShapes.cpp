@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass rewrites each symbolic function in program order with the given size
-// of each symbol, so that every tensor has a static shape.
+// Pass repro-specialize-shapes (Passes.td), run from Python, outside of the
+// pipelines: rewrites each symbolic function in program order with the given
+// size of each symbol, so that every tensor has a static shape.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass splits the function @main of a training step at its reductions over
-// microbatches (B1): it keeps the program of one microbatch, of the addition of
-// sums, or of the end of the step.
+// Pass repro-split-microbatches (Passes.td), run from Python, outside of the
+// pipelines: splits the function @main of a training step at its reductions
+// over microbatches (B1), so that the program of one microbatch, of the
+// addition of sums, or of the end of the step remains.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass walks the module and removes every discardable attribute that is not
-// part of a canonical program.
+// Pass repro-strip-attributes (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: walks the module and removes every
+// discardable attribute that is not part of a canonical program.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass emits each root function again by interpreting its loops, branches
-// and calls, so that it becomes one block without control flow.
+// Pass repro-unroll-loops (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: interprets the loops, branches and calls
+// of each root function and emits the function again, so that it becomes one
+// block without control flow.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass reports violations of the contract "canonical program" of
-// docs/architecture.md and changes nothing.
+// Pass repro-verify-canonical (Passes.td), run by
+// lib/Pipelines/{ImportPipelines,Schedule}.cpp: reports violations of the
+// contract "canonical program" of docs/architecture.md and changes nothing.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The pass walks the operations on storage types and makes each compute in f32
-// with one rounding per result (V1).
+// Pass repro-widen-storage (Passes.td), run by
+// lib/Pipelines/ImportPipelines.cpp: walks the operations on storage types and
+// makes each compute in f32 with one rounding per result (V1).
 //
 //===----------------------------------------------------------------------===//
 
