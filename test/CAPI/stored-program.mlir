@@ -1,4 +1,4 @@
-// repro-opt reads a program as docs/identity.md stores it, for each stage.
+// For each stage, repro-opt reads a program in the stored form of docs/identity.md.
 
 // RUN: %repro-opt --mlir-print-debuginfo %S/Inputs/subtract.program | FileCheck %s
 // RUN: %repro-opt --schedule %S/Inputs/subtract.program | FileCheck %s --check-prefix=SCHEDULE

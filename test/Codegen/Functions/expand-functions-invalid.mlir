@@ -1,6 +1,6 @@
 // RUN: %repro-opt %s --repro-expand-functions --split-input-file --verify-diagnostics
 
-// Exponents fit into an i64.
+// An exponent must fit into an i64.
 func.func @lanes(%x: f32, %n: i128) -> f32 {
   // expected-error @+1 {{expected f32 or f64 scalars or vectors of equal shape, and exponents of at most 64 bits, got 'f32', 'i128'}}
   %0 = repro.powi %x, %n : f32, i128

@@ -1,5 +1,5 @@
 // (S5) Elementary functions become arith, math.fma and bit operations, the same
-// for scalars and for vectors; no call, no approximation is left.
+// for scalars and for vectors; no calls and no approximations remain.
 // RUN: %repro-opt %s --repro-expand-functions --split-input-file | FileCheck %s
 
 // CHECK-LABEL: func.func @scalar
@@ -30,7 +30,7 @@ func.func @vector(%x: vector<2x4xf32>) -> vector<2x4xf32> {
 
 // -----
 
-// Huge angles lie behind a branch that is taken if any lane is huge.
+// A branch handles huge angles if any lane has one.
 // CHECK-LABEL: func.func @branch
 // CHECK: %[[FLAT:.*]] = vector.shape_cast %{{.*}} : vector<2x8xi1> to vector<16xi1>
 // CHECK: %[[ANY:.*]] = vector.reduction <or>, %[[FLAT]] : vector<16xi1> into i1
@@ -55,7 +55,7 @@ func.func @powers(%x: vector<4xf32>, %n: vector<4xi16>, %y: f32, %i: i64) -> (ve
 
 // -----
 
-// Every function has its formula.
+// Every function has a formula.
 // CHECK-LABEL: func.func @every
 // CHECK-NOT: {{repro\.|call}}
 // CHECK: return
@@ -92,7 +92,7 @@ func.func @every(%x: f32, %y: f32) -> f32 {
 
 // -----
 
-// Functions of f64 are integer arithmetic that is rounded by its bits, without fma.
+// Functions of f64 become integer arithmetic without fma, which rounds the result's bits.
 // CHECK-LABEL: func.func @double
 // CHECK-NOT: {{repro\.|call|math.fma}}
 // CHECK: arith.muli %{{.*}} : vector<8xi64>

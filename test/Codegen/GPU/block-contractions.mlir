@@ -6,7 +6,7 @@
 
 // SM75-NOT: nvvm.mma.sync
 
-// Sums begin with the bits of 1.5 * 2^21, whose last place is worth 2^-2.
+// Sums start with the bits of 1.5 * 2^21, whose last bit has the value 2^-2.
 // CHECK-LABEL: gpu.module @device
 // CHECK: %[[START:.*]] = arith.constant 1245708288 : i32
 // CHECK: nvvm.mma.sync A[{{%.*, %.*, %.*, %.*}}] B[{{%.*, %.*}}] C[%[[START]], %[[START]], %[[START]], %[[START]]]
@@ -22,7 +22,7 @@ func.func @main(%x: tensor<20x96xf4E2M1FN>, %sx: tensor<20x3xf8E8M0FNU>, %y: ten
 
 // -----
 
-// An instruction for each block of 16, and no register of another one.
+// There is one instruction per block of 16, which uses no register of another block.
 // CHECK-LABEL: gpu.module @device
 // CHECK: nvvm.mma.sync A[{{%.*, %.*}}] B[{{%[^,]*}}] C[{{.*}} shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func @main(%x: tensor<20x96xf4E2M1FN>, %sx: tensor<20x6xf8E4M3FN>, %y: tensor<8x96xf4E2M1FN>, %sy: tensor<8x6xf8E4M3FN>, %c: tensor<20x8xf32>) -> tensor<20x8xf32> attributes {repro.num_state = 0 : i64} {
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<20x96xf4E2M1FN>, %sx: tensor<20x6xf8E4M3FN>, %y: tens
 
 // -----
 
-// Sums may be too large for the bits of a float.
+// Sums may exceed the significand of a float.
 // CHECK-LABEL: gpu.module @device
 // CHECK: nvvm.mma.sync
 // CHECK: arith.sitofp
@@ -47,7 +47,7 @@ func.func @main(%x: tensor<20x512xi8>, %sx: tensor<20x2xf32>, %y: tensor<8x512xi
 
 // -----
 
-// Two digits, of which the lower one is unsigned.
+// Integers have two digits; the lower digit is unsigned.
 // CHECK-LABEL: gpu.module @device
 // CHECK-COUNT-8: multiplicandAPtxType = #nvvm.mma_type<u8>, multiplicandBPtxType = #nvvm.mma_type<s8>
 // CHECK: multiplicandAPtxType = #nvvm.mma_type<s8>, multiplicandBPtxType = #nvvm.mma_type<s8>
@@ -60,7 +60,7 @@ func.func @main(%x: tensor<20x96xf6E3M2FN>, %sx: tensor<20x3xf32>, %y: tensor<8x
 
 // -----
 
-// f8, few rows, and blocks that are no steps.
+// No matrix instructions for f8, for few rows, and for blocks that do not consist of whole steps.
 // CHECK-LABEL: gpu.module @device
 // CHECK-NOT: nvvm.mma.sync
 func.func @main(%x: tensor<20x96xf8E4M3FN>, %sx: tensor<20x3xf32>, %y: tensor<8x96xf4E2M1FN>, %sy: tensor<8x3xf32>, %c: tensor<20x8xf32>, %z: tensor<7x96xf4E2M1FN>, %sz: tensor<7x3xf32>, %d: tensor<8x7xf32>, %sk: tensor<8x2xf32>, %e: tensor<8x8xf32>) -> (tensor<20x8xf32>, tensor<8x7xf32>, tensor<8x8xf32>) attributes {repro.num_state = 0 : i64} {

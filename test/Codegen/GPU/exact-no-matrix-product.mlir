@@ -1,6 +1,6 @@
 // RUN: %repro-opt %s -repro-bufferize -repro-number-checks -repro-outline-kernels -repro-plan-buffers -repro-expand-device-kernels=arch=sm_90 -verify-diagnostics
 
-// repro-decompose-exact would have made integers of it.
+// The pass repro-decompose-exact would have converted this fold to integers.
 func.func @main(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<f32> attributes {repro.num_state = 0 : i64} {
   %zero = arith.constant dense<0.0> : tensor<f32>
   // expected-error@+1 {{expected a matrix product, as those that repro-decompose-exact keeps}}

@@ -5,7 +5,7 @@
 // RUN: %repro-opt %s --schedule --repro-expand-device-kernels=arch=sm_100 | FileCheck %s --check-prefix=SM100
 // RUN: %repro-opt %s --schedule --repro-expand-device-kernels=arch=%S/Inputs/small-card.json | FileCheck %s --check-prefix=SMALL
 
-// A card of few multiprocessors has work for all of them without a block for each chunk.
+// A GPU with few multiprocessors is fully used without a block for each chunk.
 // SM90: gpu.func @kernel_1(
 // SM90-SAME: launch.tiles = ["blocks of 64 x 64 results and 16 of K, threads of 8 x 4, 3 x 2 blocks for each of 3 chunks"]
 // SM100: gpu.func @kernel_1(

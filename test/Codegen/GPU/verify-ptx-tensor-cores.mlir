@@ -1,6 +1,6 @@
 // RUN: %repro-opt %s -split-input-file -repro-verify-ptx=tensor-cores=true -verify-diagnostics
 
-// (M3) The sums of a certified device.
+// (M3) The sums of these instructions are certified for the device.
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r1}, {%r2}, {%r3}, {%r4};\0Amma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%r1}, {%r2}, {%r3}, {%r4};\0A">]
 
 // -----
@@ -9,7 +9,7 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8
 
 // -----
 
-// No certificate is about other shapes.
+// No certificate covers other shapes.
 // expected-error @below {{accumulates in an order that is not specified}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32 {%r1}, {%r2}, {%r3}, {%r4};">]
 

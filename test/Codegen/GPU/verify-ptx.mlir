@@ -1,6 +1,6 @@
 // RUN: %repro-opt %s -split-input-file -repro-verify-ptx -verify-diagnostics
 
-// Everything here is on the list.
+// Every instruction is on the list.
 gpu.binary @device [#gpu.object<#nvvm.target<chip = "sm_75">, assembly = ".version 6.3\0A.target sm_75\0A.address_size 64\0A// add.f32 in a comment\0A.visible .entry k(\0A\09.param .u64 .ptr .align 1 k_param_0\0A)\0A.maxntid 32, 1, 1\0A{\0A\09.reg .b32 %r<4>;\0A\09fma.rn.f32 %r1, %r2, %r3, %r1;\0A$L0:\0A\09@!%p1 bra $L0;\0A\09ld.global.nc.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];\0A\09ret;\0A}\0A">]
 
 // -----
@@ -80,7 +80,7 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "vote.sync.any.pred %p1
 
 // -----
 
-// An instruction behind a declaration on one line.
+// An instruction after a declaration on the same line.
 // expected-error @below {{'sin.f32 tmp, %r1' approximates}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "{ .reg .b32 tmp; sin.f32 tmp, %r1; }">]
 
@@ -91,7 +91,7 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "ret">]
 
 // -----
 
-// Operands on lines of their own.
+// Operands on separate lines.
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32\0A\09{%r1, %r2, %r3, %r4},\0A\09{%r5, %r6, %r7, %r8},\0A\09{%r9, %r10},\0A\09{%r11, %r12, %r13, %r14};\0Aret;\0A">]
 
 // -----
@@ -105,7 +105,7 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8
 
 // -----
 
-// The line of what follows is right.
+// The line number after a multi-line instruction is right.
 // expected-error @below {{line 4: 'sin.f32 %r1, %r2' approximates}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32\0A\09{%r1, %r2, %r3, %r4}, {%r5, %r6, %r7, %r8},\0A\09{%r9, %r10}, {%r11, %r12, %r13, %r14};\0A\09sin.f32 %r1, %r2;\0A">]
 
@@ -116,12 +116,12 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "mma.sync.aligned.m16n8
 
 // -----
 
-// What an instruction on floats gives is stored as it is, or by a mov.
+// A float result is stored in full, or by a mov.
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "add.rn.f32 %r1, %r2, %r2;\0Amov.b32 %r3, %r1;\0Ast.global.b8 [%rd1], %r3;\0Ast.global.b32 [%rd1+4], %r1;\0Ast.global.v2.b16 [%rd1+8], {%rs1, %rs2};\0Ashfl.sync.bfly.b32 %r5, %r1, 1, 31, -1;\0Ast.global.b8 [%rd1], %r5;">]
 
 // -----
 
-// A register may be given behind the store, in a loop.
+// In a loop, the instruction that computes the register may follow the store.
 // expected-error @below {{kernel 'k', line 2: 'st.global.b8 [%rd1], %r1' stores a float in fewer bits, which ptxas converts to an integer}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = ".visible .entry k()\0Ast.global.b8 [%rd1], %r1;\0Afma.rn.f32 %r1, %r2, %r3, %r4;\0A.visible .entry l()\0Ast.global.b8 [%rd1], %r1;">]
 
@@ -137,14 +137,14 @@ gpu.binary @device [#gpu.object<#nvvm.target, assembly = "@%p1 st.global.b32 [%r
 
 // -----
 
-// So may several, where a vector is loaded.
+// A vector load computes several registers.
 // expected-error @below {{'st.global.b8 [%rd1], %r1' stores a float in fewer bits}}
 // expected-error @below {{'st.global.b16 [%rd1+2], %r2' stores a float in fewer bits}}
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "ld.global.v2.f32 \09{%r1, %r2}, [%rd1+8];\0Ast.global.b8 [%rd1], %r1;\0Ast.global.b16 [%rd1+2], %r2;">]
 
 // -----
 
-// What follows the braces is not given.
+// Operands after the braces are not results.
 gpu.binary @device [#gpu.object<#nvvm.target, assembly = "fma.rn.f32x2 %rd1, %rd2, %rd3, %rd3;\0Acvt.rn.f32.s32 %r1, %r2;\0Ast.global.b8 [%rd1], %r2;\0Ast.global.b32 [%rd1], %rd3;">]
 
 // -----

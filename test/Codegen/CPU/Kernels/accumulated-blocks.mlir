@@ -1,7 +1,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// (M5) Which contractions in blocks add in vectors of f64; the others are computed in integers, result by result.
+// (M5) Some block contractions are added in vectors of f64; the others are computed in integers, result by result.
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v2 | FileCheck %s --check-prefixes=CHECK,V2
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v3 | FileCheck %s --check-prefixes=CHECK,V3
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v4 | FileCheck %s --check-prefixes=CHECK,V4
@@ -43,7 +43,7 @@ func.func private @promoted(%x: memref<20x256xf8E4M3FN>, %s: memref<20x2xf32>, %
   return
 }
 
-// A sum would be rounded twice on its way to f16.
+// f64 does not work here: a sum would be rounded twice on its way to f16.
 // CHECK-LABEL: @f16(
 // CHECK-NOT: math.trunc
 // CHECK: return
@@ -71,7 +71,7 @@ func.func private @exact(%x: memref<20x128xf8E4M3FN>, %s: memref<20x4xf32>, %y: 
   return
 }
 
-// Sums of 62 bits.
+// f64 does not work here: sums have 62 bits.
 // CHECK-LABEL: @wide(
 // CHECK-NOT: math.trunc
 // CHECK: return

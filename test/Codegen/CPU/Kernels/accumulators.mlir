@@ -1,13 +1,13 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// (M4) Which kernel takes which accumulator, and how its conversions are made.
+// (M4) The kernel and the conversion instructions for each accumulator and CPU level.
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v2 | FileCheck %s --check-prefixes=CHECK,V2
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v3 | FileCheck %s --check-prefixes=CHECK,V3
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v4 | FileCheck %s --check-prefixes=CHECK,V4
 // RUN: %repro-opt %s --repro-expand-kernels=level=aarch64 | FileCheck %s --check-prefixes=CHECK,ARM
 
-// Tiles whose exponents are a vector of i16; parts of K of whole blocks.
+// Exponents of a tile are vectors of i16; K-blocks consist of whole accumulator blocks.
 // CHECK-LABEL: @product(
 // V2-SAME: launch.tiles = ["tile 4 x 2 vectors of 4
 // V3-SAME: launch.tiles = ["tile 4 x 2 vectors of 8
@@ -32,7 +32,7 @@ func.func private @product(%a: memref<200x1100xbf16>, %b: memref<1100x300xbf16>,
   return
 }
 
-// Integers, result by result, where nothing is cut, i32 is too small for one product, or no factor has a dimension.
+// Integers, result by result: no truncation, a product that does not fit into i32, or factors without a dimension.
 // CHECK-LABEL: @exact(
 // CHECK-NOT: launch.tiles
 // CHECK-NOT: llvm.call_intrinsic

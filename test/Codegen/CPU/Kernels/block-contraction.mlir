@@ -1,7 +1,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// (Q4) By which instructions a level multiplies integers, and what it adds in i16.
+// (Q4) The instructions by which each level multiplies integers, and the sums that fit into i16.
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v2 | FileCheck %s --check-prefixes=CHECK,V2
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v3 | FileCheck %s --check-prefixes=CHECK,V3
 // RUN: %repro-opt %s --repro-expand-kernels=level=x86-64-v4 | FileCheck %s --check-prefixes=CHECK,V4
@@ -9,7 +9,7 @@
 // RUN: %repro-opt %s --repro-expand-kernels=level=aarch64 | FileCheck %s --check-prefixes=CHECK,ARM
 // RUN: %repro-opt %s --repro-expand-kernels=level=aarch64-dotprod | FileCheck %s --check-prefixes=CHECK,DOT
 
-// Two sums of a panel that take away what unsigned bytes add; then 8 words of 8 results, whose sums have i16.
+// Two sums per panel correct for the unsigned bytes; then 8 words of 8 results, whose sums fit into i16.
 // CHECK-LABEL: @whole_block(
 // V2-COUNT-66: "llvm.x86.ssse3.pmadd.ub.sw.128"
 // V2-COUNT-8: "llvm.x86.sse2.pmadd.wd"
@@ -31,7 +31,7 @@ func.func private @whole_block(%x: memref<20x64xi8>, %s: memref<20x2xf32>, %y: m
   return
 }
 
-// 8 * 2 * 60 * 60 is too much, 4 * 2 * 60 * 60 is not. Arm adds no products of one instruction: 8 * 60 * 60.
+// 8 * 2 * 60 * 60 exceeds i16, 4 * 2 * 60 * 60 does not. On Arm an instruction adds no products: 8 * 60 * 60.
 // CHECK-LABEL: @half_blocks(
 // V2-COUNT-34: "llvm.x86.ssse3.pmadd.ub.sw.128"
 // V2-COUNT-8: "llvm.x86.sse2.pmadd.wd"
@@ -59,7 +59,7 @@ func.func private @half_blocks(%x: memref<20x64xi8>, %s: memref<20x2xf32>, %y: m
   return
 }
 
-// 2 * 255 * 64 does not saturate; i16 has the sums of two words, 2 * 2 * 127 * 64.
+// 2 * 255 * 64 does not saturate; the sums of two words, 2 * 2 * 127 * 64, fit into i16.
 // CHECK-LABEL: @two_words(
 // V2-COUNT-18: "llvm.x86.ssse3.pmadd.ub.sw.128"
 // V2-COUNT-8: "llvm.x86.sse2.pmadd.wd"
@@ -83,7 +83,7 @@ func.func private @two_words(%x: memref<20x64xi8>, %s: memref<20x2xf32>, %y: mem
   return
 }
 
-// More than that, and integers of which nothing is known: as i16.
+// Larger magnitudes, and integers of unknown magnitude, are multiplied as i16.
 // CHECK-LABEL: @saturating(
 // V2-NOT: pmadd{{.?ub}}
 // V3-NOT: pmadd{{.?ub}}
@@ -122,7 +122,7 @@ func.func private @any_bytes(%x: memref<20x64xi8>, %s: memref<20x2xf32>, %y: mem
   return
 }
 
-// Pairs of i16 are one instruction with the sum where the machine adds products of bytes.
+// If the machine adds products of bytes, one instruction multiplies pairs of i16 and adds them to the sum.
 // CHECK-LABEL: @words(
 // V4-COUNT-64: "llvm.x86.avx512.pmaddw.d.512"
 // VNNI-NOT: pmadd

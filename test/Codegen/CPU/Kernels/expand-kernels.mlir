@@ -3,7 +3,7 @@
 
 // RUN: %repro-opt %s --split-input-file --pass-pipeline="builtin.module(repro-expand-kernels{level=x86-64-v3},canonicalize,cse)" | FileCheck %s
 
-// All dimensions in one loop, a masked tail; no value is left out of it.
+// All dimensions become one loop with a masked tail; no value is skipped.
 // CHECK-LABEL: func.func private @add
 // CHECK-SAME: launch.work = #launch.work<items = 1, grain = {{[0-9]+}}, scratch_bytes = 0>
 // CHECK: scf.for %[[ITEM:.*]] = %{{.*}} to %{{.*}}
@@ -25,7 +25,7 @@ func.func private @add(%a: memref<5x37xf32>, %b: memref<5x37xf32>, %o: memref<5x
 
 // -----
 
-// (F1) 64 lanes are eight vectors; (F2) they combine by halving.
+// (F1) 64 lanes are eight vectors; (F2) the lanes combine by halving.
 // CHECK-LABEL: func.func private @row_sum
 // CHECK: scf.for {{.*}} iter_args(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}
 // CHECK-COUNT-8: arith.addf {{.*}} : vector<8xf32>
@@ -44,7 +44,7 @@ func.func private @row_sum(%a: memref<16x1024xf32>, %o: memref<16xf32>, %scratch
 
 // -----
 
-// Rows longer than a panel: four at once, their sums in scratch memory, the next four fetched.
+// Rows longer than a panel: four rows at a time, with sums in scratch memory; the next four rows are prefetched.
 // CHECK-LABEL: func.func private @column_sum
 // CHECK-SAME: %[[BEGIN:[a-z0-9]*]]: index, %[[END:[a-z0-9]*]]: index)
 // CHECK-SAME: launch.work = #launch.work<items = 4, grain = {{[0-9]+}}, scratch_bytes = 8192>
@@ -53,7 +53,7 @@ func.func private @row_sum(%a: memref<16x1024xf32>, %o: memref<16xf32>, %scratch
 // CHECK-COUNT-4: memref.prefetch
 // CHECK-COUNT-4: arith.addf {{.*}} : vector<8xf32>
 // CHECK: vector.store
-// (F3) the next chunks have sums of their own, which are added to the total.
+// (F3) Later chunks have sums of their own, which are added to the total.
 // CHECK: scf.for %[[CHUNK:.*]] = %c512 to %c1100 step %c512
 // CHECK: scf.for %{{.*}} = %[[CHUNK]] to %{{.*}} step %c4
 // CHECK-COUNT-4: arith.addf {{.*}} : vector<8xf32>
@@ -72,7 +72,7 @@ func.func private @column_sum(%a: memref<1100x128xf32>, %o: memref<128xf32>, %sc
 
 // -----
 
-// (K1) tiles of 6 x 2 vectors by math.fma, never by vector.fma or contract.
+// (K1) Tiles of 6 x 2 vectors use math.fma, never vector.fma or vector.contract.
 // CHECK-LABEL: func.func private @matmul
 // CHECK: vector.broadcast %{{.*}} : f32 to vector<8xf32>
 // CHECK-COUNT-12: math.fma {{.*}} : vector<8xf32>
@@ -89,7 +89,7 @@ func.func private @matmul(%a: memref<96x64xf32>, %b: memref<64x96xf32>, %o: memr
 
 // -----
 
-// (E1) an assertion writes the number of its message; rows are loaded as vectors.
+// (E1) An assertion writes the number of its message; rows are loaded as vectors.
 // CHECK-LABEL: func.func private @gather
 // CHECK: %[[OK:.*]] = arith.cmpi ult
 // CHECK: memref.store %c5_i64, %{{.*}}[%{{.*}}] : memref<1xi64>
@@ -113,7 +113,7 @@ func.func private @gather(%table: memref<11x64xf32>, %i: memref<20xi64>, %o: mem
 
 // -----
 
-// A public function and one without a structured operation stay.
+// A public function and a function without a structured operation do not change.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: launch.work
 func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) {
@@ -123,7 +123,7 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) {
 
 // -----
 
-// A block of rows is a work item: both ops run on it, with the sums in scratch memory.
+// A work item is a block of rows: both operations run on it, with the sums in scratch memory.
 // CHECK-LABEL: func.func private @blocks
 // CHECK-SAME: %[[A:[a-z0-9]*]]: memref<512xf32>, %{{.*}}: memref<512xf32>, %[[SCRATCH:.*]]: memref<?xi8>, %{{.*}}: memref<1xi64>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
 // CHECK-SAME: launch.work = #launch.work<items = 4, grain = 1, scratch_bytes = 64>
@@ -155,7 +155,7 @@ func.func private @blocks(%a: memref<512xf32>, %o: memref<512xf32>, %scratch: me
   return
 }
 
-// A step of eight lanes fetches the line of f32 of which it has a half, and none of bf16, of which it has a quarter.
+// A step of eight lanes covers half a line of f32, which is prefetched, and a quarter line of bf16, which is not.
 // CHECK-LABEL: func.func private @fetch
 // CHECK: scf.for %[[I:.*]] = %c0 to %c64 step %c8
 // CHECK: memref.prefetch %{{.*}}[%[[I]]], read, locality<3>, data : memref<64xf32
@@ -172,7 +172,7 @@ func.func private @fetch(%a: memref<64xf32>, %b: memref<64xbf16>, %o: memref<64x
   return
 }
 
-// A step of sixteen, as functions have them, fetches each line once.
+// A step of sixteen lanes, as in elementary functions, prefetches each line once.
 // CHECK-LABEL: func.func private @fetch_wide
 // CHECK: scf.for %[[I:.*]] = %c0 to %c64 step %c16
 // CHECK: memref.prefetch %{{.*}}[%[[I]]], write, locality<3>, data : memref<64xf32
@@ -192,7 +192,7 @@ func.func private @fetch_wide(%a: memref<64xf32>, %o: memref<64xf32>, %p: memref
   return
 }
 
-// Where a fetch goes keeps no loops apart; eight indices are a line. One that does not follow the loops is left out.
+// A prefetch does not prevent the collapse of loops; a line has eight indices. A prefetch that skips a loop is dropped.
 // CHECK-LABEL: func.func private @fetch_collapsed
 // CHECK: scf.for %[[I:.*]] = %c0 to %c64 step %c8
 // CHECK-NEXT: memref.prefetch %{{.*}}[%[[I]]], read, locality<3>, data : memref<64xindex
@@ -212,8 +212,8 @@ func.func private @fetch_collapsed(%a: memref<4x4x4xf32>, %b: memref<4x4x4xindex
   return
 }
 
-// A contraction runs through all of its own items, which nobody shares; scratch memory is that of two buffers of three,
-// as the last one is used when the first is not any more.
+// The contraction computes all of its items, because no other thread shares them. Scratch memory has room for two of
+// the three buffers: the first one is dead when the last one is used.
 // CHECK-LABEL: func.func private @products
 // CHECK-SAME: %[[SCRATCH:[a-z0-9]*]]: memref<?xi8>, %{{.*}}: memref<1xi64>, %[[BEGIN:.*]]: index, %[[END:.*]]: index)
 // CHECK-SAME: launch.work = #launch.work<items = 4, grain = {{[0-9]+}}, scratch_bytes = 2048>
@@ -259,7 +259,7 @@ func.func private @products(%a: memref<1024xf32>, %o: memref<1024xf32>, %scratch
 
 // -----
 
-// Short rows, which are not one after the other in memory, are vectors of their own: no mask.
+// Short rows with gaps in memory are vectors of their own, without a mask.
 // CHECK-LABEL: func.func private @short_rows
 // CHECK-NOT: vector.masked
 // CHECK: vector.load {{.*}} vector<2xf32>

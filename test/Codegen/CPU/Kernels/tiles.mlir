@@ -9,7 +9,7 @@
 
 // UNKNOWN: error: unknown CPU level 'x86-64-v5', expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, aarch64-dotprod
 
-// Parts of K fit into the L1 cache, blocks of rows into the L2 cache.
+// K-blocks fit into the L1 cache, blocks of rows into the L2 cache.
 // V2-LABEL: @product(
 // V2-SAME: launch.tiles = ["tile 4 x 2 vectors of 4 (masked), rows in place, columns packed, K-blocks of 512 of 512, blocks of 500 rows, groups of 4 panels, strips of 1 blocks and 10 groups, 40 items"]
 // V3-LABEL: @product(
@@ -27,7 +27,7 @@ func.func private @product(%a: memref<2000x1100xf32>, %b: memref<1100x300xf32>, 
   return
 }
 
-// Few rows: one tile holds them, of more vectors.
+// Few rows fit into one tile, which has more vectors.
 // V2-LABEL: @few_rows(
 // V2-SAME: launch.tiles = ["tile 3 x 2 vectors of 2, rows in place, columns packed, transposed, K-blocks of 64 of 64, blocks of 3 rows, groups of 4 panels, strips of 1 blocks and 3 groups, 3 items"]
 // V3-LABEL: @few_rows(
@@ -45,7 +45,7 @@ func.func private @few_rows(%a: memref<3x64xf64>, %b: memref<40x64xf64>, %o: mem
   return
 }
 
-// One row, and columns that come from memory: panel after panel reads few long streams of them.
+// One row, with columns in memory: reading panel after panel creates few long streams.
 // V2-LABEL: @one_row(
 // V2-SAME: launch.tiles = ["tile 1 x 8 vectors of 4, rows packed, columns in place, K-blocks of 8 of 512, blocks of 1 rows, panels within K-blocks, groups of 1 panels, strips of 1 blocks and 128 groups, 128 items"]
 // V3-LABEL: @one_row(
@@ -63,7 +63,7 @@ func.func private @one_row(%a: memref<1x1024xf32>, %b: memref<1024x4096xf32>, %o
   return
 }
 
-// Columns that stay in a cache: the sums of a panel stay in registers instead.
+// Columns fit into a cache, so the sums of a panel stay in registers.
 // V3-LABEL: @one_row_of_few(
 // V3-SAME: launch.tiles = ["tile 1 x 4 vectors of 8, rows in place, columns in place, K-blocks of 512 of 512, blocks of 1 rows, groups of 1 panels, strips of 1 blocks and 1 groups, 1 items"]
 func.func private @one_row_of_few(%a: memref<1x1024xf32>, %b: memref<1024x32xf32>, %o: memref<1x32xf32>, %scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index) {

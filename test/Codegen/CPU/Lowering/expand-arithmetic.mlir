@@ -2,7 +2,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// (I1) division by any divisor; a constant one stays.
+// (I1) Division by any divisor is expanded; division by a constant stays.
 
 // CHECK-LABEL: func.func @division
 // CHECK: %[[ZERO:.*]] = arith.cmpi eq, %[[Y:.*]], %{{.*}} : i32
@@ -31,7 +31,7 @@ func.func @shift(%x: vector<4xi32>, %y: vector<4xi32>) -> vector<4xi32> {
   return %0 : vector<4xi32>
 }
 
-// (S3) saturation.
+// (S3) Conversions saturate.
 
 // CHECK-LABEL: func.func @saturate
 // CHECK: llvm.call_intrinsic "llvm.fptosi.sat"
@@ -42,7 +42,7 @@ func.func @saturate(%x: f32) -> (i32, i8) {
   return %0, %1 : i32, i8
 }
 
-// (S4) an exact remainder.
+// (S4) The remainder is exact.
 
 // CHECK-LABEL: func.func @remainder
 // CHECK: call @repro_fmod
@@ -51,7 +51,7 @@ func.func @remainder(%x: f32, %y: f32) -> f32 {
   return %0 : f32
 }
 
-// (S3) one rounding from f64 to bf16: to odd in f32 first.
+// (S3) One rounding from f64 to bf16: the value is rounded to odd in f32 first.
 
 // CHECK-LABEL: func.func @narrow
 // CHECK: arith.truncf %{{.*}} : f64 to f32
@@ -63,7 +63,7 @@ func.func @narrow(%x: f64) -> bf16 {
   return %0 : bf16
 }
 
-// (V4) copysign reads a NaN's sign as plus.
+// (V4) copysign reads the sign of a NaN as plus.
 
 // CHECK-LABEL: func.func @copysign
 // CHECK: %[[NAN:.*]] = arith.cmpf uno

@@ -2,7 +2,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// (S1) in f32 the product is exact in f64, and the sum rounds to odd in between.
+// (S1) For f32, the product is exact in f64, and the sum is rounded to odd before the final rounding.
 
 // CHECK: func.func private @repro_fma(f64, f64, f64) -> f64
 // CHECK-LABEL: func.func @single

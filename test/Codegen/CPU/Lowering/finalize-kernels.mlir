@@ -2,8 +2,8 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// Scratch memory has the size that the expansion found, none where it found none; the executor enters kernels by
-// address, so that they are public.
+// Scratch memory gets the size that the expansion computed, or none. Kernels are public because the executor calls
+// them by address.
 
 // CHECK: func.func @scratch(%{{.*}}: memref<4xf32>, %[[S:.*]]: memref<256xi8>, %{{.*}}: memref<1xi64>, %{{.*}}: index, %{{.*}}: index)
 // CHECK: %[[CAST:.*]] = memref.cast %[[S]] : memref<256xi8> to memref<?xi8>
@@ -23,6 +23,6 @@ func.func private @none(%a: memref<4xf32>, %scratch: memref<?xi8>, %error: memre
   return
 }
 
-// What has no such arguments is no kernel.
+// A function without these arguments is not a kernel.
 // CHECK: func.func private @routine(f64) -> f64
 func.func private @routine(f64) -> f64

@@ -3,7 +3,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// Each of them is one instruction of the device whose result is correctly rounded, or exact.
+// Each operation becomes one device instruction whose result is correctly rounded or exact.
 
 // CHECK-LABEL: gpu.module @device
 gpu.module @device {
@@ -21,7 +21,7 @@ gpu.module @device {
     %3 = math.roundeven %y : f64
     return %2, %3 : f32, f64
   }
-  // (S4) ties go away from zero, and the sign of zero stays.
+  // (S4) Ties go away from zero, and the sign of zero stays.
   // CHECK: func.func @round
   // CHECK: llvm.call_intrinsic "llvm.trunc"
   // CHECK: arith.cmpf oge
@@ -31,7 +31,7 @@ gpu.module @device {
     %0 = math.round %x : f32
     return %0 : f32
   }
-  // (S3) a device saturates to 32 bits; what is narrower is clamped behind that.
+  // (S3) The device saturates to 32 bits; narrower results are clamped afterwards.
   // CHECK: func.func @narrow
   // CHECK: llvm.call_intrinsic "llvm.fptosi.sat"({{.*}}) : (f32) -> i32
   // CHECK: arith.minsi

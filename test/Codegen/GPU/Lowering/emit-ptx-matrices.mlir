@@ -3,7 +3,7 @@
 
 // RUN: %repro-opt %s --repro-emit-ptx=arch=sm_80 | FileCheck %s
 
-// A matrix instruction between two branches on the same condition stays one, which all threads of a warp execute.
+// A matrix instruction between two branches on the same condition is not duplicated: all threads of a warp execute it.
 // CHECK-COUNT-1: mma.sync.aligned.m16n8k16
 // CHECK-NOT: mma.sync
 gpu.module @device {

@@ -1,7 +1,7 @@
 // RUN: %repro-opt %s -pass-pipeline='builtin.module(repro-emit-ptx{arch=sm_90},repro-verify-ptx)' | FileCheck %s
 
-// What an instruction on floats gives is stored in fewer bits by a mov, without
-// which ptxas stores the number as an integer.
+// A mov precedes a store of fewer bits than an instruction on floats computes;
+// without the mov, ptxas stores the number as an integer.
 // CHECK: gpu.binary @device
 // CHECK-SAME: .entry bytes(
 // CHECK-SAME: add.rn.f32 \09[[SUM:%r[0-9]+]],
@@ -16,7 +16,7 @@
 // CHECK-SAME: .entry pairs(
 // CHECK-SAME: mov.b32 [[MOVED:%r[0-9]+]],
 // CHECK-SAME: st.global.b32 \09[%rd{{[0-9]+}}], [[MOVED]];
-// Bytes that fill no word are moved one by one, four as the word they are.
+// Bytes that do not fill a word are moved one by one; four bytes are moved as a word.
 // CHECK-SAME: .entry two_bytes(
 // CHECK-SAME: mov.b16 [[FIRST:%rs[0-9]+]],
 // CHECK-SAME: mov.b16 [[SECOND:%rs[0-9]+]],

@@ -3,7 +3,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// (S4) the loop runs as often as the exponents are apart, on the significands as integers.
+// (S4) The loop runs on the significands as integers; its trip count is the difference of the exponents.
 
 // CHECK-LABEL: gpu.module @device
 gpu.module @device {

@@ -1,7 +1,7 @@
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(func.func(cse),repro-bufferize)' | FileCheck %s
 
-// (V5) Two operations of which one reads a barrier's operand and the other its result are not merged, and the barrier
-// has no buffer.
+// (V5) Of two equal operations, one reads the operand of a barrier and the other its result: they are not merged. The
+// barrier has no buffer of its own.
 
 #id = affine_map<(i) -> (i)>
 

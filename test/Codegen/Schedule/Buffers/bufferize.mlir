@@ -4,8 +4,8 @@
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// What is added to a part of a tensor is added in place: as the gradient of the
-// queries of attention by blocks (K5) grows.
+// An addition to a part of a tensor is done in place, as for the gradient of the
+// queries of attention by blocks (K5).
 
 // CHECK-LABEL: func.func @add_to_part
 // CHECK: %[[WHOLE:.*]] = memref.alloc() {{.*}} : memref<4x8xf32>
@@ -38,8 +38,8 @@ func.func @add_to_part(%x: tensor<4x8xf32>, %y: tensor<2x8xf32>) -> tensor<4x8xf
 #id = affine_map<(i, j) -> (i, j)>
 #turned = affine_map<(i, j) -> (j, i)>
 
-// Where an element is read after its place has been written, what was there is
-// kept.
+// If an element is read after its position has been overwritten, the old value
+// is copied.
 
 // CHECK-LABEL: func.func @add_turned_part
 // CHECK: linalg.generic {{.*}} outs(%[[WHOLE:.*]] : memref<4x4xf32>)

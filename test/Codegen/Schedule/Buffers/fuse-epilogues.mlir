@@ -9,7 +9,7 @@
 #all = affine_map<(i, j, n) -> (i, j, n)>
 #bias = affine_map<(i, j, n) -> (n)>
 
-// The results are seen in another shape; the residual follows them, the bias one dimension.
+// The op reads the results in another shape; the residual has the same shape, the bias follows one dimension.
 
 // ALONE-NOT: memref.alloca_scope
 // CHECK-DAG: #[[SAME:.*]] = affine_map<(d0, d1) -> (d0, d1)>
@@ -48,8 +48,8 @@ func.func @main(%x: memref<8x6xf32>, %y: memref<5x6xf32>, %r: memref<2x4x5xf32>,
 #z = affine_map<(m, n, k) -> (m, n)>
 #same = affine_map<(m, n) -> (m, n)>
 
-// Somebody else reads the results; the op writes over a factor; what a factor
-// was is written over before the op; elementary functions.
+// Not fused: the results have another reader; the op overwrites a factor; a
+// factor is overwritten before the op; the op has elementary functions.
 
 // CHECK-NOT: memref.alloca_scope
 // CHECK: func.func @main
@@ -117,7 +117,7 @@ func.func @main(%x: memref<8x8xf32>, %y: memref<8x8xf32>) -> (memref<8x8xf32>, m
 #z = affine_map<(b, m, n, k) -> (b, m, n)>
 #same = affine_map<(b, m, n) -> (b, m, n)>
 
-// A batch: for runs of operations on the same rows.
+// A batch is not fused: such contractions belong to fusions of operations on the same rows.
 
 // CHECK-NOT: memref.alloca_scope
 // CHECK: func.func @main
@@ -144,8 +144,8 @@ func.func @main(%x: memref<3x8x8xf32>, %y: memref<3x8x8xf32>) -> memref<3x8x8xf3
 #z = affine_map<(o, h, w, i) -> (o, h, w)>
 #same = affine_map<(o, h, w) -> (o, h, w)>
 
-// The product has one dimension of 9 x 5 pixels, which a frame around the
-// images would make one of 5.
+// The product has one dimension of 9 x 5 pixels; the frame around the images
+// would reduce the dimension to 5.
 
 // CHECK-NOT: memref.alloca_scope
 // CHECK: func.func @main
@@ -173,7 +173,7 @@ func.func @main(%x: memref<3x9x5xf32>, %y: memref<4x3xf32>) -> memref<4x11x7xf32
 #z = affine_map<(m, n, k) -> (m, n)>
 #same = affine_map<(m, n) -> (m, n)>
 
-// Pairs may interleave; a third is too far apart.
+// Pairs may interleave; the third pair is too far apart.
 
 // CHECK: func.func @main
 // CHECK-COUNT-11: launch.dispatch @

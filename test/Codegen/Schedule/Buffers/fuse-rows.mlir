@@ -7,7 +7,7 @@
 #row = affine_map<(i, j) -> (i)>
 #column = affine_map<(i, j) -> (j)>
 
-// What only the run uses is as large as a block; the fold across rows is a kernel of its own.
+// A buffer that only the run uses shrinks to one block; the fold across rows is a kernel of its own.
 
 // ALONE-NOT: scf.forall
 // CHECK: func.func private @kernel_0(%[[X:.*]]: memref<65536xf32> {launch.access = #launch<access read>}, %[[Y:.*]]: memref<65536xf32> {launch.access = #launch<access write>}, %{{.*}}: memref<?xi8>
@@ -56,7 +56,7 @@ func.func @main(%x: memref<256x256xf32>) -> (memref<256x256xf32>, memref<256xf32
 #row = affine_map<(i, j) -> (i)>
 #id = affine_map<(i) -> (i)>
 
-// A gather of its own row from what the run writes.
+// The op gathers from its own row of a buffer that the run writes.
 
 // CHECK: scf.forall (%{{.*}}) in (64)
 // CHECK: %[[PART:.*]] = memref.alloc() : memref<1024xf32>
@@ -94,7 +94,7 @@ func.func @main(%x: memref<256x256xf32>, %t: memref<256xindex>) -> (memref<256xf
 #row = affine_map<(i, j, k) -> (i, j)>
 #mask = affine_map<(i, j, k) -> (j, k)>
 
-// An operand of others that follows one dimension of the rows alone.
+// The mask follows only one dimension of the rows.
 
 // CHECK: scf.forall (%[[BLOCK:.*]]) in (64)
 // CHECK: %[[AT:.*]] = arith.remui %[[BLOCK]], %c8
@@ -127,7 +127,7 @@ func.func @main(%x: memref<8x64x128xf32>, %m: memref<64x128xf32>) -> (memref<8x6
 #row = affine_map<(i, j) -> (i)>
 #column = affine_map<(i, j) -> (j)>
 
-// Not by rows: the sums as a row; a number of a row in arithmetic; a result that is written turned round.
+// Not by rows: the sums are read as a row; the row number is used in arithmetic; the result is transposed.
 
 // CHECK-NOT: scf.forall
 func.func @main(%x: memref<256x256xf32>, %v: memref<256x256xf32>, %w: memref<256x256xf32>) -> (memref<256x256xf32>, memref<256x256xindex>, memref<256x256xf32>) {
@@ -175,8 +175,8 @@ func.func @main(%x: memref<256x256xf32>, %v: memref<256x256xf32>, %w: memref<256
 #rows = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 
-// A fold of other rows comes along where an op after it touches rows of the run. While the exponential is computed, the
-// lines are fetched that are met after it, in this block, and up to it, in the next one.
+// A fold of other rows joins the run if a later op reads its rows. While the exponential is computed, lines are
+// prefetched that later ops of this block and earlier ops of the next block use.
 
 // CHECK: func.func private @kernel_0(%[[X:.*]]: memref<65536xf32> {{{.*}}}, %[[E:.*]]: memref<65536xf32> {{{.*}}}, %[[Z:.*]]: memref<65536xf32> {{{.*}}}, %[[Y:.*]]: memref<65536xf32> {{{.*}}}, %{{.*}}: memref<?xi8>
 // CHECK: scf.forall (%[[BLOCK:.*]]) in (128) {
@@ -236,7 +236,7 @@ func.func @main(%x: memref<256x256xf32>, %z: memref<256x256xf32>) -> (memref<256
 #rows = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 
-// Backwards as well: the first op writes what the fold reads, the one between comes along.
+// The run also extends backwards: the first op writes the fold's input, and the op between them joins the run.
 
 // CHECK: func.func private @kernel_0
 // CHECK: scf.forall
@@ -271,7 +271,7 @@ func.func @main(%x: memref<256x256xf32>, %z: memref<256x256xf32>) -> (memref<256
 #rows = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 
-// Four ops between are too many.
+// Four ops between two ops of a run are too many.
 
 // CHECK: func.func private @kernel_0
 // CHECK-NOT: scf.forall
@@ -321,7 +321,7 @@ func.func @main(%x: memref<256x256xf32>, %z: memref<256x256xf32>) -> (memref<256
 #rows = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 
-// All rows are one block: nothing is after it.
+// All rows are one block: no next block is prefetched.
 
 // CHECK: scf.forall (%{{.*}}) in (1)
 // CHECK-NOT: memref.prefetch
@@ -347,7 +347,7 @@ func.func @main(%x: memref<4x16xf32>) -> (memref<4xf32>, memref<4x16xf32>) {
 #rows = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 
-// Rows of 1 MiB: sixteen are blocks of their own,
+// Rows of 1 MiB: sixteen rows are fused as one block each,
 
 // CHECK: scf.forall (%{{.*}}) in (16)
 // CHECK: func.func @main
@@ -372,7 +372,7 @@ func.func @main(%x: memref<16x131072xf32>) -> (memref<16xf32>, memref<16x131072x
 #rows = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
 
-// but fifteen are fewer than there may be threads.
+// but fifteen are not, because there may be more threads.
 
 // CHECK: func.func private @kernel_0
 // CHECK-NOT: scf.forall
@@ -402,7 +402,7 @@ func.func @main(%x: memref<15x131072xf32>) -> (memref<15xf32>, memref<15x131072x
 #all = affine_map<(b, i, j) -> (b, i, j)>
 #row = affine_map<(b, i, j) -> (b, i)>
 
-// Attention: an item, with its scores, is one row. Its products have the caches for themselves.
+// Attention: a row is an item with its scores. Its products get the caches for themselves.
 
 // CHECK: scf.forall (%{{.*}}) in (24)
 // CHECK-COUNT-3: memref.alloc() : memref<{{4096|64}}xf32>
@@ -449,7 +449,7 @@ func.func @main(%q: memref<24x64x32xf32>, %k: memref<24x64x32xf32>, %v: memref<2
 #all = affine_map<(b, i, j) -> (b, i, j)>
 #row = affine_map<(b, i, j) -> (b, i)>
 
-// Too few items for the threads: the rows of the scores alone are fused.
+// There are fewer items than threads: only the rows of the scores are fused.
 
 // CHECK: @kernel_0(
 // CHECK-NOT: scf.forall
@@ -496,7 +496,7 @@ func.func @main(%q: memref<8x64x32xf32>, %k: memref<8x64x32xf32>, %v: memref<8x6
 #turned = affine_map<(b, i, j, k) -> (b, j, k)>
 #result = affine_map<(b, i, j, k) -> (b, i, j)>
 
-// Few items: what follows their products is fused without those.
+// There are few items: the ops after their products are fused without the products.
 
 // CHECK: @kernel_0(
 // CHECK-NOT: scf.forall
@@ -534,7 +534,7 @@ func.func @main(%q: memref<8x128x32xf32>, %k: memref<8x128x32xf32>) -> (memref<8
 #right = affine_map<(i, j, k) -> (k, j)>
 #result = affine_map<(i, j, k) -> (i, j)>
 
-// A factor that all rows share: its product is a kernel of its own.
+// All rows share a factor, so the product is a kernel of its own.
 
 // CHECK: @kernel_0(
 // CHECK-NOT: scf.forall

@@ -4,7 +4,7 @@
 
 #id = affine_map<(i) -> (i)>
 
-// (E1) checks have messages with their place.
+// (E1) Messages of checks contain the location.
 
 // CHECK: module attributes {launch.messages = ["no good", "model.py:7: nor that", "loss function: no good"]}
 // CHECK: cf.assert %{{.*}}, "no good" {launch.message = 0 : i64}

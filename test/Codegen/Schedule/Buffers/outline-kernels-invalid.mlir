@@ -86,7 +86,7 @@ func.func @main(%x: memref<4xf32>) -> memref<4xf32> {
 
 // -----
 
-// An empty buffer whose strides have no 63 bits.
+// An empty buffer whose strides do not fit into 63 bits.
 func.func @main(%x: memref<0x4611686018427387904x4xf32>) -> memref<0x4611686018427387904x4xf32> {
   %b = memref.alloc() : memref<0x4611686018427387904x4xf32>
   // expected-error @+1 {{expected buffers of fewer than 2^63 elements, also where extents of 0 count as 1, got 'memref<0x4611686018427387904x4xf32>'}}

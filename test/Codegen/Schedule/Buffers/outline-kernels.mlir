@@ -36,7 +36,7 @@ func.func @main(%x: memref<4xf32>, %y: memref<8xf32>) -> memref<4xf32> {
 
 // -----
 
-// A view of a view begins at the sum of their offsets.
+// A view of a view begins at the sum of both offsets.
 // CHECK-LABEL: func.func @main(%{{.*}}: memref<16xf32>)
 // CHECK: launch.view %{{.*}}[20] : memref<16xf32> to memref<2xf32>
 func.func @main(%a: memref<16xf32>) -> memref<2xf32> {
@@ -49,7 +49,7 @@ func.func @main(%a: memref<16xf32>) -> memref<2xf32> {
 
 // -----
 
-// Folds that read the same at other constant indices share a kernel.
+// Folds that differ only in constant indices share a kernel.
 // CHECK: #[[AT_ZERO:.*]] = affine_map<(d0) -> (d0, 0)>
 // CHECK: func.func private @kernel_0(%[[TAPS:.*]]: memref<3x1xf32, strided<[2, 1]>> {launch.access
 // CHECK: repro.fold

@@ -5,8 +5,8 @@
 #id = affine_map<(i) -> (i)>
 
 // A state that is updated element by element is written in place; the output has
-// its own buffer; an element-wise result takes the place of an operand that
-// nobody reads afterwards.
+// its own buffer; an element-wise result reuses the buffer of an operand that is
+// not read afterwards.
 
 // CHECK-LABEL: launch.plan @main
 // CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<16xf32>) inputs(%[[X:[a-z0-9]+]]: memref<16xf32>)
@@ -73,8 +73,8 @@ func.func @main(%s: memref<16xf32>) -> memref<16xf32> attributes {repro.num_stat
 
 #id = affine_map<(i) -> (i)>
 
-// (E1) while a check can still fail no state is written: the update before the
-// check goes to the arena. The first write looks at the error.
+// (E1) No state is written while a check can still fail: the update before the
+// check goes to the arena. The launch of the first write checks for errors.
 
 // CHECK-LABEL: launch.plan @main
 // CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<16xf32>) inputs() outputs() arena(%[[A:[a-z0-9]+]]: memref<{{.*}}xi8>)
@@ -102,7 +102,7 @@ func.func @main(%s: memref<16xf32>) -> memref<16xf32> attributes {repro.num_stat
 
 // -----
 
-// States that change places: one goes through a temporary.
+// Two states are exchanged: one is copied through a temporary.
 
 // CHECK-LABEL: launch.plan @main
 // CHECK-SAME: states(%[[A:[a-z0-9]+]]: memref<4xf32>, %[[B:[a-z0-9]+]]: memref<4xf32>) inputs() outputs() arena(%{{.*}}: memref<64xi8>)
@@ -118,7 +118,7 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32>) -> (memref<4xf32>, memref<
 
 #id = affine_map<(i) -> (i)>
 
-// Buffers of a kernel are `noalias` where no call shares them.
+// Buffers of a kernel are `noalias` unless a launch passes one buffer twice.
 
 // CHECK: func.func private @kernel_0(%{{.*}}: memref<16xf32> {launch.access = #launch<access read>, llvm.noalias}, %{{.*}}: memref<16xf32> {launch.access = #launch<access write>, llvm.noalias}
 // CHECK: func.func private @kernel_1(%{{.*}}: memref<16xf32> {launch.access = #launch<access read>}, %{{.*}}: memref<16xf32> {launch.access = #launch<access write>}
@@ -144,9 +144,9 @@ func.func @main(%s: memref<16xf32>) -> (memref<16xf32>, memref<16xf32>) attribut
 #id = affine_map<(i, j) -> (i, j)>
 #turned = affine_map<(i, j) -> (j, i)>
 
-// In place only where each element is read for the element at the same address
-// alone: not for a transposed operand, not for one of another type. An operand
-// that is free becomes one of two results.
+// A result is in place only if each element is computed from the element at the
+// same address: neither a transposed operand nor one of another type qualifies.
+// A dead operand becomes the buffer of one of two results.
 
 // CHECK-LABEL: launch.plan @main
 // CHECK: %[[T:.*]] = launch.view
@@ -238,8 +238,8 @@ func.func @main(%x: memref<16xf32>) -> memref<16xf32> attributes {repro.num_stat
 #z = affine_map<(m, n, k) -> (m, n)>
 #same = affine_map<(m, n) -> (m, n)>
 
-// A product that goes on to the new state writes it in place of the old one,
-// unless that is one of its factors.
+// A product that ends in the new state overwrites the old state, unless the old
+// state is one of its factors.
 
 // CHECK-LABEL: launch.plan @main
 // CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<4x4xf32>, %[[T:[a-z0-9]+]]: memref<4x4xf32>) inputs(%[[X:[a-z0-9]+]]: memref<4x4xf32>) outputs() arena(%[[A:[a-z0-9]+]]: memref<64xi8>)
@@ -286,7 +286,7 @@ func.func @main(%s: memref<4x4xf32>, %t: memref<4x4xf32>, %x: memref<4x4xf32>) -
 #z = affine_map<(m, n, k) -> (n, m)>
 #turned = affine_map<(m, n) -> (n, m)>
 
-// The dimensions of the product need not be in the order of the state's.
+// The dimensions of the product may have another order than those of the state.
 
 // CHECK-LABEL: launch.plan @main
 // CHECK-SAME: states(%[[S:[a-z0-9]+]]: memref<1x4x8xf32>) inputs(%[[X:[a-z0-9]+]]: memref<8x3xf32>, %[[Y:[a-z0-9]+]]: memref<3x4xf32>) outputs() arena(%{{[a-z0-9]+}}: memref<0xi8>)
@@ -316,7 +316,7 @@ func.func @main(%s: memref<1x4x8xf32>, %x: memref<8x3xf32>, %y: memref<3x4xf32>)
 
 // -----
 
-// A scatter into a copy of a state writes the state: there is nothing to copy.
+// A scatter into a copy of a state writes the state directly, without the copy.
 
 // CHECK-NOT: memref.copy
 // CHECK-LABEL: launch.plan @main
@@ -334,7 +334,7 @@ func.func @main(%s: memref<16xf32>, %u: memref<2xf32>, %at: memref<2x1xi64>) -> 
 
 // -----
 
-// The output has the old state, which therefore is copied before the scatter.
+// The output is the old state, which is therefore copied before the scatter.
 
 // CHECK-LABEL: launch.plan @main
 // CHECK: launch.dispatch @kernel_0(%{{.*}}, %[[NEW:.*]])

@@ -1,7 +1,7 @@
 // RUN: repro-opt %s --repro-decompose-blocks | FileCheck %s
 // RUN: repro-opt %s --repro-decompose-blocks=fill-steps=true | FileCheck %s --check-prefix=STEPS
 
-// (Q2) The last blocks of 70 columns are filled up; a fold has the amax, one operation the scales, one the codes.
+// (Q2) The last blocks of 70 columns are padded; a fold computes the amax, one op the scales, one op the codes.
 // CHECK-LABEL: func.func @Q1_Q2_Q3_quantize
 // CHECK-SAME: (%[[X:.*]]: tensor<6x70xf32>) -> (tensor<6x70xi8>, tensor<6x3xi8>)
 func.func @Q1_Q2_Q3_quantize(%x: tensor<6x70xf32>) -> (tensor<6x70xf4E2M1FN>, tensor<6x3xf8E8M0FNU>) {
@@ -22,7 +22,7 @@ func.func @Q1_Q2_Q3_quantize(%x: tensor<6x70xf32>) -> (tensor<6x70xf4E2M1FN>, te
   return %0#0, %0#1 : tensor<6x70xf4E2M1FN>, tensor<6x3xf8E8M0FNU>
 }
 
-// Neighbours in memory are quantized together: rows and columns of the result are those of what was permuted.
+// Quantization groups neighbours in memory: rows and columns of the result are those of the permuted tensor.
 // CHECK-LABEL: func.func @Q2_permuted
 // CHECK-SAME: (%[[X:.*]]: tensor<64x6xf32>) -> (tensor<6x64xi8>, tensor<6x2xi8>)
 func.func @Q2_permuted(%x: tensor<64x6xf32>) -> (tensor<6x64xf4E2M1FN>, tensor<6x2xf8E8M0FNU>) {
@@ -44,7 +44,7 @@ func.func @Q2_permuted(%x: tensor<64x6xf32>) -> (tensor<6x64xf4E2M1FN>, tensor<6
   return %0#0, %0#1 : tensor<6x64xf4E2M1FN>, tensor<6x2xf8E8M0FNU>
 }
 
-// A block of more rows than there are has all of them. Elements of f8 stay what they are.
+// A block with more rows than the tensor covers all rows. Elements of f8 stay f8.
 // CHECK-LABEL: func.func @Q2_large_tile
 func.func @Q2_large_tile(%x: tensor<6x70xf32>) -> tensor<6x70xf8E4M3FN> {
   // CHECK-NOT: tensor.pad
@@ -56,7 +56,7 @@ func.func @Q2_large_tile(%x: tensor<6x70xf32>) -> tensor<6x70xf8E4M3FN> {
   return %0#0 : tensor<6x70xf8E4M3FN>
 }
 
-// (R1) A word for each element, of `ptx` for four of them.
+// (R1) Each element uses one random word; with `ptx`, four elements share a word.
 // CHECK-LABEL: func.func @Q3_stochastic
 func.func @Q3_stochastic(%x: tensor<3x7xf32>, %seed: i64, %step: i64) -> (tensor<3x7xf4E2M1FN>, tensor<3x7xf4E2M1FN>) {
   // CHECK: repro.random bits site = 3 {{.*}} outs(%{{.*}} : tensor<3x7xi32>)
@@ -70,7 +70,7 @@ func.func @Q3_stochastic(%x: tensor<3x7xf32>, %seed: i64, %step: i64) -> (tensor
   return %0#0, %1#0 : tensor<3x7xf4E2M1FN>, tensor<3x7xf4E2M1FN>
 }
 
-// (V1) Constants and moved values become bytes; a conversion reads them as fields of an f32.
+// (V1) Constants and moved values become bytes; a conversion reads the bytes as fields of an f32.
 // CHECK-LABEL: func.func @V1_bytes
 // CHECK-SAME: (%[[X:.*]]: tensor<4xi8>) -> (tensor<4xf32>, tensor<4xi8>)
 func.func @V1_bytes(%x: tensor<4xf6E3M2FN>) -> (tensor<4xf32>, tensor<4xf4E2M1FN>) {
@@ -89,7 +89,7 @@ func.func @V1_bytes(%x: tensor<4xf6E3M2FN>) -> (tensor<4xf32>, tensor<4xf4E2M1FN
   return %0, %c : tensor<4xf32>, tensor<4xf4E2M1FN>
 }
 
-// (Q4) Integers in whole blocks, scales as f32.
+// (Q4) Integers are padded to whole blocks; scales become f32.
 // CHECK-LABEL: func.func @Q4_contraction
 func.func @Q4_contraction(%x: tensor<4x40xf4E2M1FN>, %s: tensor<4x3xf8E8M0FNU>, %y: tensor<5x40xf6E3M2FN>,
     %t: tensor<5x3xf8E4M3FN>, %i: tensor<4x5xf32>) -> tensor<4x5xf32> {
@@ -103,7 +103,7 @@ func.func @Q4_contraction(%x: tensor<4x40xf4E2M1FN>, %s: tensor<4x3xf8E8M0FNU>, 
   return %0 : tensor<4x5xf32>
 }
 
-// (Q4) A single block of integers is filled up to steps of matrix instructions, if these take as few rows.
+// (Q4) A single block is padded to whole matrix instructions if these accept the number of rows.
 // CHECK-LABEL: func.func @Q4_single_block
 // CHECK-NOT: tensor.pad
 // STEPS-LABEL: func.func @Q4_single_block
@@ -125,7 +125,7 @@ func.func @Q4_single_block(%x: tensor<9x100xi8>, %s: tensor<9x1xf32>, %y: tensor
   return %0, %1 : tensor<9x8xf32>, tensor<9x7xf32>
 }
 
-// (M5) Codes as f8E4M3FN with the types that they had, no zeros behind them; a scale of f8E4M3FN that is a factor stays.
+// (M5) Codes become f8E4M3FN with their former types, without padding; a scale of f8E4M3FN that is a factor stays.
 // CHECK-LABEL: func.func @M5_contraction
 func.func @M5_contraction(%x: tensor<4x40xf4E2M1FN>, %s: tensor<4x3xf8E8M0FNU>, %y: tensor<5x40xf6E3M2FN>,
     %t: tensor<5x3xf8E4M3FN>, %i: tensor<4x5xf32>) -> (tensor<4x5xf32>, tensor<4x5xf32>) {

@@ -1,4 +1,4 @@
-// (K4) Integers of both factors, sums in f64 that are exact, one rounding to f32, the initial value last.
+// (K4) Both factors become integers; sums in f64 are exact; the result is rounded once to f32; init is added last.
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(func.func(repro-decompose-exact))' -split-input-file | FileCheck %s
 
 // CHECK-LABEL: func @K4_two_digits
@@ -31,7 +31,7 @@ func.func @K4_two_digits(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<4
 
 // -----
 
-// Three digits: the high and the low half of one factor; the sums meet in an i64.
+// Three digits: one factor is split into a high and a low half, and both sums are added in i64.
 // CHECK-LABEL: func @K4_three_digits
 // CHECK-COUNT-2: repro.fold #repro.order<
 // CHECK: arith.fptosi %{{.*}} : f64 to i64
@@ -50,7 +50,7 @@ func.func @K4_three_digits(%a: tensor<8xf32>, %c: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// An element of an image has an integer in each window: the fold computes them. The window shows its extents.
+// An element of an image has a different integer in each window, so the fold computes them. A window provides extents.
 // CHECK-LABEL: func @K4_window
 // CHECK: repro.fold #repro.any_order {{.*}} ins(%arg0, %{{.*}} : tensor<10xf32>, tensor<3xf32>) outs(%{{.*}} : tensor<8xf32>)
 // CHECK: repro.fold #repro.order<{{.*}} ins(%arg0, %{{.*}}, %{{.*}} : tensor<10xf32>, tensor<8xf32>, tensor<3xf64>)
@@ -70,7 +70,7 @@ func.func @K4_window(%a: tensor<10xf32>, %w: tensor<3xf32>, %c: tensor<8xf32>) -
 
 // -----
 
-// An input that is no factor shows extents alone, here those of a window of squares.
+// An input that is not a factor only provides extents, here those of a square window.
 // CHECK-LABEL: func @K4_extents
 // CHECK: repro.fold #repro.any_order {{.*}} ins(%arg0, %{{.*}} : tensor<10xf32>, tensor<3xf32>) outs(%{{.*}} : tensor<8xf32>)
 // CHECK: repro.fold #repro.order<{{.*}} ins(%arg1, %arg0, %{{.*}}, %arg0, %{{.*}} : tensor<3xbf16>, tensor<10xf32>
@@ -88,7 +88,7 @@ func.func @K4_extents(%a: tensor<10xf32>, %w: tensor<3xbf16>, %c: tensor<8xf32>)
 
 // -----
 
-// (F3) Without elements the result is the initial value, also -0.
+// (F3) Without elements the result is the initial value, even -0.
 // CHECK-LABEL: func @K4_empty
 // CHECK-NEXT: return %arg1
 func.func @K4_empty(%a: tensor<0xf32>, %c: tensor<f32>) -> tensor<f32> {

@@ -2,7 +2,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// (R1) Philox4x32-10 on the row-major position, (R2) the upper 24 bits as a
+// (R1) Philox4x32-10 of the row-major position; (R2) the upper 24 bits become a
 // fraction.
 
 // CHECK-LABEL: func.func @main

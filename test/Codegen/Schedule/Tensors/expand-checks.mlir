@@ -3,7 +3,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// (E1) The check of an index is an assertion; it stays where the element goes.
+// (E1) The check of an index becomes an assertion, which stays even if the element is unused.
 
 // CHECK-LABEL: func.func @index
 // CHECK: %[[OK:.*]] = arith.cmpi ult, %[[I:.*]], %{{.*}} : index
@@ -27,7 +27,7 @@ func.func @index(%t: tensor<5xf32>, %x: tensor<4xindex>, %y: tensor<4xf32>) -> t
 
 // -----
 
-// What intervals know to be in range needs none: both maps stay affine.
+// Interval analysis proves that these accesses are in range: no check is needed, and both maps stay affine.
 
 // FOLDED-LABEL: func.func @affine
 // FOLDED-NOT: cf.assert
@@ -51,7 +51,7 @@ func.func @affine(%t: tensor<5x7xf32>, %y: tensor<4x3xf32>) -> tensor<4x3xf32> {
 
 // -----
 
-// An index that may wrap around, or that reaches one too far, is checked.
+// An index that may wrap around, or exceed the extent by one, is checked.
 
 // FOLDED-LABEL: func.func @beyond
 // FOLDED-COUNT-2: cf.assert
@@ -78,7 +78,7 @@ func.func @beyond(%t: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tenso
 
 // -----
 
-// One check of the step for all sites; none of what has no index.
+// All sites share one check of the step; an extraction without indices has no check.
 
 // CHECK-LABEL: func.func @step
 // CHECK-COUNT-1: cf.assert %{{.*}}, "the step of a random number is out of range, expected 0 to 4294967295"
@@ -95,8 +95,8 @@ func.func @step(%seed: tensor<i64>, %step: tensor<i64>) -> tensor<4xf32> {
 
 // -----
 
-// The indices of a scatter are checked before it, those of several once,
-// whatever else than the dimensions of the indices their tensors have.
+// The indices of a scatter are checked before it. Scatters with the same indices
+// share one check if the indexed dimensions of their tensors are equal.
 
 // CHECK-LABEL: func.func @scatters
 // CHECK: %[[OUT:.*]] = tensor.empty() : tensor<2x2xi1>
@@ -124,7 +124,7 @@ func.func @scatters(%u: tensor<2x3xf32>, %v: tensor<2xi8>, %at: tensor<2x2xi32>,
 
 // -----
 
-// There is no element to read, nor a result to keep.
+// There is no element to read and no result to keep.
 
 // FOLDED-LABEL: func.func @nothing
 // FOLDED: cf.assert %{{.*}}, "index out of range for a tensor of shape [0]"

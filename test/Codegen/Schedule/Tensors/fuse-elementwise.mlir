@@ -33,7 +33,7 @@ func.func @chain(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// A result that is needed elsewhere is stored by the fused operation, too.
+// A result that has another reader is also stored by the fused operation.
 
 // CHECK-LABEL: func.func @two_results
 // CHECK: %[[R:.*]]:2 = linalg.generic
@@ -89,7 +89,7 @@ func.func @transpose(%x: tensor<4x16xf32>, %w: tensor<8x16xf32>, %c: tensor<4x8x
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// What costs much is not computed once per use in a contraction.
+// An expensive operation is not repeated for each use in a contraction.
 
 // CHECK-LABEL: func.func @expensive
 // CHECK: linalg.generic
@@ -119,7 +119,7 @@ func.func @expensive(%x: tensor<4x16xf32>, %w: tensor<16x8xf32>, %c: tensor<4x8x
 
 #id = affine_map<(i, j) -> (i, j)>
 
-// A row fold reads each element once: its only producer fuses, whatever it costs.
+// A fold of rows reads each element once: its only producer fuses, however expensive it is.
 
 // CHECK-LABEL: func.func @row
 // CHECK-NOT: linalg.generic
@@ -147,7 +147,7 @@ func.func @row(%x: tensor<4x16xf32>, %c: tensor<4xf32>) -> tensor<4xf32> {
 
 #id = affine_map<(i) -> (i)>
 
-// (E1) an operation that only checks keeps a result, or it would be none.
+// (E1) An operation that only checks keeps a result; without one it would be removed.
 
 // CHECK-LABEL: func.func @check
 // CHECK: linalg.generic
@@ -165,8 +165,8 @@ func.func @check(%x: tensor<4xi64>) -> tensor<4xi64> {
   return %x : tensor<4xi64>
 }
 
-// A scalar with a user before the consumer stays where it is: the fused
-// operation would define it too late.
+// A scalar with a user before the consumer is not fused: the fused operation
+// would define the scalar too late.
 // CHECK-LABEL: func @scalar_with_earlier_user
 // CHECK: %[[P:.*]] = linalg.generic
 // CHECK: tensor.expand_shape %[[P]]
@@ -198,7 +198,7 @@ func.func @scalar_with_earlier_user(%x: tensor<f32>) -> (tensor<1xf32>, tensor<f
 #right = affine_map<(i, j, k) -> (k, j)>
 #out = affine_map<(i, j, k) -> (i, j)>
 
-// What is multiplied as it is and transposed is stored once: both read it there.
+// A value and its transpose are stored once: the fold reads the transpose from the value's buffer.
 
 // CHECK-LABEL: func.func @read_through
 // CHECK: %[[E:.*]] = linalg.generic
@@ -232,8 +232,8 @@ func.func @read_through(%x: tensor<4x8xf32>, %w: tensor<4x4xf32>) -> (tensor<8x4
 
 // -----
 
-// (K2) A flip is read through; the extents that the fold's other operands do not
-// have come from one that nothing is read of.
+// (K2) The fold reads through a flip. An operand that is never read provides the
+// extents that the fold's other operands do not have.
 
 // CHECK-DAG: #[[$DOWN:.*]] = affine_map<(d0, d1, d2) -> (d2, -d1 + 2)>
 // CHECK-DAG: #[[$SHAPE:.*]] = affine_map<(d0, d1, d2) -> (d1)>
@@ -266,8 +266,8 @@ func.func @flip(%x: tensor<6x5xf32>, %w: tensor<5x3xf32>, %i: tensor<4xf32>) -> 
 
 // -----
 
-// What is not all of an extent, of one loop, stays a gather: a part of a larger
-// tensor, a diagonal beside the main one, a position that may lie outside.
+// These stay gathers, because they do not cover the extents of a loop: a part of a
+// larger tensor, a diagonal next to the main one, a position that may be outside.
 
 // CHECK-LABEL: func.func @not_flips
 // CHECK: tensor.extract
@@ -322,7 +322,7 @@ func.func @exact(%x: tensor<4x3xf32>, %w: tensor<3xf32>, %i: tensor<4xf32>) -> t
 
 // -----
 
-// (M4) So does one in an accumulator of matrix units.
+// (M4) A fold with an accumulator of a matrix unit reads its factors from memory, too.
 
 // CHECK-LABEL: func.func @accumulator
 // CHECK: %[[F:.*]] = linalg.generic
@@ -350,7 +350,7 @@ func.func @accumulator(%x: tensor<4x3xf32>, %w: tensor<3xf32>, %i: tensor<4xf32>
 
 // -----
 
-// (A2) The bounds of both maps in one are beyond what intervals tell.
+// (A2) Interval analysis cannot prove the bounds of the composed map.
 
 // CHECK-LABEL: func.func @bounds_of_a_composition
 // CHECK: %[[V:.*]] = linalg.generic
@@ -382,7 +382,7 @@ func.func @bounds_of_a_composition(%x: tensor<4xf32>, %i: tensor<2xf32>) -> tens
 
 // -----
 
-// What is extracted from a transposed tensor is extracted from where it was.
+// An element that is extracted from a transposed tensor is extracted from its source.
 
 // CHECK-LABEL: func.func @before_transposition
 // CHECK-SAME: (%[[T:.*]]: tensor<3x5x7xf32>
@@ -412,7 +412,7 @@ func.func @before_transposition(%t: tensor<3x5x7xf32>, %at: tensor<4xindex>) -> 
 
 #id = affine_map<(i) -> (i)>
 
-// (V5) A barrier on what is cheap moves to what that reads: the sum is not stored for it.
+// (V5) A barrier on a cheap value moves to the value's operands: the sum is not stored for the barrier.
 
 // CHECK-LABEL: func.func @barrier_on_cheap
 // CHECK: %[[FIRST:.*]] = linalg.generic {{.*}} ins(%arg0 :
@@ -449,8 +449,8 @@ func.func @barrier_on_cheap(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
 #id = affine_map<(i, j) -> (i, j)>
 #one = affine_map<(i, j) -> (0, 0)>
 
-// What a generic reads of its output is read once: it does not become a part of
-// one that uses its element again and again.
+// A generic that reads its own output is not fused into a consumer that uses each
+// element several times, because the output is read only once.
 
 // CHECK-LABEL: func.func @reads_its_output
 // CHECK: %[[SUM:.*]] = linalg.generic

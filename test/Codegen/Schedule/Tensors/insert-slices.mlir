@@ -27,8 +27,8 @@ func.func @concat(%x: tensor<2x3xf32>, %y: tensor<2x2xf32>) -> tensor<2x5xf32> {
 
 // -----
 
-// (K2) Four stride phases: each is inserted at every second place of both
-// dimensions of the whole.
+// (K2) Four stride phases: each phase is inserted at every second position of both
+// dimensions of the whole tensor.
 
 // CHECK-LABEL: func.func @phases
 // CHECK-SAME: (%[[A:.*]]: tensor<5x6xf32>, %[[B:.*]]: tensor<5x6xf32>, %[[C:.*]]: tensor<5x6xf32>, %[[D:.*]]: tensor<5x6xf32>)
@@ -55,8 +55,8 @@ func.func @phases(%a: tensor<5x6xf32>, %b: tensor<5x6xf32>, %c: tensor<5x6xf32>,
 
 // -----
 
-// Equal elements that are half of the whole fill it; the same once more adds
-// nothing.
+// Equal elements that are half of the whole tensor fill it; inserting the same
+// elements again adds nothing.
 
 // CHECK-LABEL: func.func @fill
 // CHECK: %[[C:.*]] = arith.constant dense<1.0{{.*}}> : tensor<8xf32>
@@ -71,8 +71,8 @@ func.func @fill(%x: tensor<2xf32>) -> tensor<8xf32> {
 
 // -----
 
-// Zeros of the other sign are other elements, and an overwritten part is not
-// what it was filled with.
+// Zeros of the other sign are different elements, and an overwritten part no
+// longer has the fill value.
 
 // CHECK-LABEL: func.func @not_filled
 // CHECK-DAG: %[[Z:.*]] = arith.constant dense<0.0{{.*}}> : tensor<4xf32>
@@ -90,7 +90,7 @@ func.func @not_filled() -> tensor<4xf32> {
 
 // -----
 
-// A reshape that would tear a part stays behind it.
+// A reshape that would split a part stays after the insertions.
 
 // CHECK-LABEL: func.func @torn
 // CHECK: tensor.insert_slice
@@ -104,7 +104,7 @@ func.func @torn(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<3x2xf32> {
 
 // -----
 
-// What others read, too, is not taken apart.
+// A tensor with other readers is not taken apart.
 
 // CHECK-LABEL: func.func @two_users
 // CHECK: %[[C:.*]] = tensor.insert_slice %arg1
@@ -118,7 +118,7 @@ func.func @two_users(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<4x3xf3
 
 // -----
 
-// (K2) Two of three phases of nothing but zeros are most of the whole.
+// (K2) Two of three phases contain only zeros, which are most of the whole tensor.
 
 // CHECK-LABEL: func.func @thirds
 // CHECK: %[[C:.*]] = arith.constant dense<0.0{{.*}}> : tensor<12xf32>
@@ -134,7 +134,7 @@ func.func @thirds(%x: tensor<4xf32>) -> tensor<12xf32> {
 
 // -----
 
-// Padded parts: each is inserted over its padding, in the whole.
+// Padded parts: each part is inserted over its padding in the whole tensor.
 
 // CHECK-LABEL: func.func @padded_parts
 // CHECK-COUNT-6: tensor.insert_slice %{{.*}} into %{{.*}} : tensor<{{[34]}}xf32> into tensor<12xf32>
@@ -161,7 +161,7 @@ func.func @padded_parts(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf32>)
 
 // -----
 
-// An insertion into what is computed or read elsewhere stays where it is.
+// An insertion into a tensor that is computed or has other readers does not move.
 
 // CHECK-LABEL: func.func @others
 // CHECK: %[[Y:.*]] = tensor.expand_shape %arg1
@@ -176,7 +176,7 @@ func.func @others(%x: tensor<2xf32>, %y: tensor<2x4xf32>) -> (tensor<2x2x2xf32>,
 
 // -----
 
-// A chain may be of any length.
+// A chain may have any length.
 
 // CHECK-LABEL: func.func @many
 // CHECK-NOT: tensor.expand_shape
@@ -190,8 +190,8 @@ func.func @many(%x0: tensor<2x3xf32>, %x1: tensor<2x3xf32>, %x2: tensor<2x3xf32>
 
 // -----
 
-// Parts that are all reshaped in one way: as the gradients of queries, keys and
-// values are.
+// All parts have the same reshape, such as the gradients of queries, keys and
+// values.
 
 // CHECK-LABEL: func.func @collapsed_parts
 // CHECK: %[[E:.*]] = tensor.empty() : tensor<2x5x9x4xf32>
@@ -208,7 +208,7 @@ func.func @collapsed_parts(%x: tensor<2x5x3x4xf32>, %y: tensor<2x5x6x4xf32>) -> 
 
 // -----
 
-// As the blocks of attention are (K5).
+// All parts have the same reshape, such as the blocks of attention (K5).
 
 // CHECK-LABEL: func.func @expanded_parts
 // CHECK: %[[E:.*]] = tensor.empty() : tensor<6x7x4xf32>
@@ -240,7 +240,7 @@ func.func @parts_of_other_shapes(%x: tensor<10x3x4xf32>, %y: tensor<10x4x6xf32>)
 
 // -----
 
-// Part of a row of the inner dimension: nothing changes.
+// The part does not begin at a row of the inner dimension: nothing changes.
 
 // CHECK-LABEL: func.func @parts_across_rows
 // CHECK: tensor.collapse_shape %arg0

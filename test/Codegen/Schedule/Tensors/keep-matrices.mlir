@@ -1,4 +1,4 @@
-// (K4) Targets with matrix instructions on bytes keep products of matrices as they are, and what makes their factors apart.
+// (K4) For targets with matrix instructions on bytes, matrix products and the operations that make their factors stay.
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(func.func(repro-decompose-exact{keep-matrices=true},repro-fuse-elementwise))' -split-input-file | FileCheck %s
 
 // CHECK-LABEL: func @K4_matrices
@@ -41,7 +41,7 @@ func.func @K4_few_rows(%a: tensor<7x8xf32>, %b: tensor<8x8xf32>, %c: tensor<7x8x
 
 // -----
 
-// The integers of a window depend on the window.
+// The integers of an element depend on the window.
 // CHECK-LABEL: func @K4_windows
 // CHECK-NOT: #repro.exact
 func.func @K4_windows(%a: tensor<16x9xf32>, %b: tensor<8x9x3xf32>, %c: tensor<8x14xf32>) -> tensor<8x14xf32> {

@@ -2,7 +2,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// A scalar that a body captures becomes a rank-0 operand, a constant moves in.
+// A scalar that a body captures becomes an operand of rank 0; a constant moves into the body.
 
 // CHECK-LABEL: func.func @capture
 // CHECK-SAME: (%[[X:.*]]: tensor<4xf32>, %[[S:.*]]: tensor<f32>)
@@ -27,7 +27,7 @@ func.func @capture(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
 
 // -----
 
-// A computation between scalars is a rank-0 generic of its own.
+// A computation on scalars becomes a generic of rank 0.
 
 // CHECK-LABEL: func.func @computed
 // CHECK: %[[T:.*]] = linalg.generic {{.*}} iterator_types = []
@@ -50,7 +50,7 @@ func.func @computed(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
 
 // -----
 
-// (E1) an assertion between structured operations becomes one within a body.
+// (E1) An assertion between structured operations moves into a body.
 
 // CHECK-LABEL: func.func @assertion
 // CHECK: linalg.generic
@@ -67,7 +67,7 @@ func.func @assertion(%s: tensor<i64>) -> tensor<i64> {
 
 // -----
 
-// Equal elements that are inserted are filled in, not kept as a constant.
+// Equal elements that are inserted become a fill, not a constant.
 
 // CHECK-LABEL: func.func @inserted
 // CHECK: %[[F:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2xf32>)
