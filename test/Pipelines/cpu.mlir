@@ -1,11 +1,11 @@
-// From a canonical program to all that an artifact is made of.
+// From a canonical program to all parts of an artifact.
 // RUN: %repro-opt %s --pass-pipeline='builtin.module(cpu{level=x86-64-v3})' | FileCheck %s
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #id = affine_map<(i) -> (i)>
 
-// The plan stays until the end, beside kernels with bare pointers.
+// The plan stays until the end, next to kernels with bare pointers.
 
 // CHECK-LABEL: llvm.func @kernel_0(
 // CHECK-SAME: !llvm.ptr {{.*}}, %{{.*}}: !llvm.ptr {{.*}}, %{{.*}}: !llvm.ptr {{.*}}, %{{.*}}: !llvm.ptr {{.*}}, %{{.*}}: i64, %{{.*}}: i64)

@@ -1,4 +1,4 @@
-// An operation that no conversion knows is one error, also where constants fold around it.
+// An operation without a conversion is one error, even if constants around it fold.
 // RUN: not %repro-opt --allow-unregistered-dialect --pass-pipeline='builtin.module(import-linalg,canonical)' %s 2>&1 | FileCheck %s
 
 // CHECK: foreign-operations.mlir:[[#@LINE+3]]:{{.*}} error: 'foo.bar' op has no meaning in a canonical program

@@ -5,7 +5,7 @@
 
 #id = affine_map<(i) -> (i)>
 
-// The plan stays until the end, beside the text of all kernels.
+// The plan stays until the end, next to the text of all kernels.
 
 // CHECK: launch.plan @main states(%[[S:.*]]: memref<16xf32> {repro.name = "s"}) inputs(%[[X:.*]]: memref<16xf32>)
 // CHECK-NEXT: %[[C:.*]] = launch.constant

@@ -1,10 +1,10 @@
-// A training step as torch-mlir writes it becomes a canonical program.
+// A training step in torch-mlir's output becomes a canonical program.
 // RUN: %repro-opt --allow-unregistered-dialect --pass-pipeline='builtin.module(import-linalg,canonical)' %s | FileCheck %s
 // The result is a fixed point of the canonical pipeline.
 // RUN: %repro-opt --allow-unregistered-dialect --pass-pipeline='builtin.module(import-linalg,canonical)' %s -o %t.1
 // RUN: %repro-opt --pass-pipeline='builtin.module(canonical)' %t.1 -o %t.2
 // RUN: diff %t.1 %t.2
-// Nothing folds before the elementary functions are ours, and every stage ends in the passes of its contract.
+// No pass folds before elementary functions are repro operations; every stage ends with the passes of its contract.
 // RUN: %repro-opt --dump-pass-pipeline --allow-unregistered-dialect --pass-pipeline='builtin.module(import-linalg,canonical)' %s 2>&1 >/dev/null | FileCheck %s --check-prefix=PASSES
 
 // PASSES: builtin.module(

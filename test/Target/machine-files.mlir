@@ -1,4 +1,4 @@
-// A machine's file (docs/machines.md) is taken in place of a level, or refused with one error that names the file.
+// A machine file (docs/machines.md) replaces a level, or is rejected with one error that names the file.
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
@@ -7,14 +7,14 @@
 
 // RUN: rm -rf %t.json
 
-// All sizes, and none.
+// A file with all sizes, and a file without sizes.
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {"line_bytes": {"value": 64, "source": "lscpu"}, "l1_bytes": {"value": 32768, "source": "lscpu"}, "l1_ways": {"value": 8, "source": "lscpu"}, "l2_bytes": {"value": 16777216, "source": "lscpu"}}}' > %t.json && %{read}
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {}}' > %t.json && %{read}
 
-// What is for predictions alone.
+// Entries for predictions only.
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {}, "performance": {"cores": {"value": 2, "source": "lscpu"}}}' > %t.json && %{read}
 
-// The form of the file.
+// Errors in the structure of the file.
 // RUN: echo '' > %t.json && %{refuse}=EMPTY
 // EMPTY: error: {{.*}}.json: expected JSON: {{.+$}}
 // RUN: echo '[]' > %t.json && %{refuse}=ARRAY
@@ -30,7 +30,7 @@
 // RUN: echo '{"extends": "x86-64-v3"}' > %t.json && %{refuse}=NO-SIZES
 // NO-SIZES: error: {{.*}}.json: expected the key 'sizes'{{$}}
 
-// What it extends.
+// Errors in `extends`.
 // RUN: echo '{"extends": "x86-64-v9", "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}}' > %t.json && %{refuse}=UNKNOWN
 // UNKNOWN: error: {{.*}}.json: extends: expected one of x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-vnni, aarch64, aarch64-dotprod, got 'x86-64-v9'{{$}}
 // RUN: echo '{"extends": "sm_75", "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}}' > %t.json && %{refuse}=OTHER-KIND
@@ -40,7 +40,7 @@
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {"l2_bytes": {"value": 1048576, "source": "lscpu"}}, "instructions": {}}' > %t.json && %{refuse}=INSTRUCTIONS
 // INSTRUCTIONS: error: {{.*}}.json: unknown key 'instructions', expected one of extends, sizes, performance{{$}}
 
-// Its sizes: unknown keys, wrong types, no source, numbers out of bounds.
+// Errors in sizes: unknown keys, wrong types, no source, numbers out of bounds.
 // RUN: echo '{"extends": "x86-64-v3", "sizes": 3}' > %t.json && %{refuse}=NUMBER
 // NUMBER: error: {{.*}}.json: sizes: expected an object{{$}}
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {"vector_bits": {"value": 64, "source": "lscpu"}}}' > %t.json && %{refuse}=FIXED
@@ -68,7 +68,7 @@
 // RUN: echo '{"extends": "x86-64-v3", "sizes": {"l1_bytes": {"value": 50000, "source": "lscpu"}}}' > %t.json && %{refuse}=WAYS
 // WAYS: error: {{.*}}.json: sizes.l1_bytes: expected a multiple of l1_ways * line_bytes = 768, got 50000{{$}}
 
-// What is no regular file of this name.
+// The path is not a regular file.
 // RUN: rm -rf %t.json && %{refuse}=MISSING
 // MISSING: error: {{.*}}.json: expected a file that describes a machine{{$}}
 // RUN: mkdir %t.json && %{refuse}=FOLDER

@@ -1,4 +1,4 @@
-// (K1), (K2): named contractions and convolutions become folds of math.fma.
+// (K1), (K2) Named contractions and convolutions become folds of math.fma.
 // RUN: %repro-opt --convert-linalg-to-repro %s | FileCheck %s
 
 // CHECK-DAG: #[[MK:.*]] = affine_map<(d0, d1, d2) -> (d0, d2)>
@@ -19,7 +19,7 @@ func.func @K1_matmul(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<4x16x
   return %0 : tensor<4x16xf32>
 }
 
-// Factors convert exactly to the accumulator's type, and the accumulator of a narrow result is f32 (F7).
+// (F7) Factors convert exactly to the accumulator's type; the accumulator of a narrow result is f32.
 // CHECK: func.func @F7_matmul_bf16
 func.func @F7_matmul_bf16(%a: tensor<4x8xbf16>, %b: tensor<8x16xbf16>, %c: tensor<4x16xbf16>) -> tensor<4x16xbf16> {
   // CHECK: ^bb0(%[[X:.*]]: bf16, %[[Y:.*]]: bf16, %[[ACC:.*]]: f32):
@@ -40,7 +40,7 @@ func.func @K1_matmul_bf16_f32(%a: tensor<4x8xbf16>, %b: tensor<8x16xbf16>, %c: t
   return %0 : tensor<4x16xf32>
 }
 
-// Integers have no fma, and their order is free (F5).
+// (F5) Integers have no fma, and their sums may have any order.
 // CHECK: func.func @F5_matmul_i8
 func.func @F5_matmul_i8(%a: tensor<4x8xi8>, %b: tensor<8x16xi8>, %c: tensor<4x16xi32>) -> tensor<4x16xi32> {
   // CHECK-NEXT: repro.fold maps
@@ -50,7 +50,7 @@ func.func @F5_matmul_i8(%a: tensor<4x8xi8>, %b: tensor<8x16xi8>, %c: tensor<4x16
   return %0 : tensor<4x16xi32>
 }
 
-// The reduction runs over input channel, kernel height, kernel width; the bias is the init (K3).
+// (K3) The reduction runs over input channel, kernel height, kernel width; the bias is the initial operand.
 // CHECK: func.func @K2_convolution
 func.func @K2_convolution(%x: tensor<2x3x9x9xf32>, %w: tensor<4x3x3x3xf32>, %bias: tensor<2x4x4x4xf32>) -> tensor<2x4x4x4xf32> {
   // CHECK-NEXT: repro.fold
@@ -61,7 +61,7 @@ func.func @K2_convolution(%x: tensor<2x3x9x9xf32>, %w: tensor<4x3x3x3xf32>, %bia
   return %0 : tensor<2x4x4x4xf32>
 }
 
-// Any operand order; both factors may be the same argument, but only arguments contract.
+// The operands may have any order, and both factors may be the same argument; only block arguments are factors.
 #v = affine_map<(d0) -> (d0)>
 #s = affine_map<(d0) -> ()>
 // CHECK: func.func @K1_operand_order

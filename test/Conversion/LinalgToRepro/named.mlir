@@ -1,4 +1,4 @@
-// Every named reduction of linalg becomes a fold; quantized ones are integer folds in any order (F5).
+// (F5) Every named reduction of linalg becomes a fold; quantized reductions become integer folds of any order.
 // RUN: %repro-opt --convert-linalg-to-repro %s | FileCheck %s
 
 // CHECK: func.func @vectors
@@ -7,7 +7,7 @@ func.func @vectors(%a: tensor<8x16xf32>, %x: tensor<16xf32>, %y: tensor<8xf32>, 
   %0 = linalg.matvec ins(%a, %x : tensor<8x16xf32>, tensor<16xf32>) outs(%y : tensor<8xf32>) -> tensor<8xf32>
   // CHECK: repro.fold maps
   %1 = linalg.vecmat ins(%y, %a : tensor<8xf32>, tensor<8x16xf32>) outs(%x : tensor<16xf32>) -> tensor<16xf32>
-  // No parallel dimension.
+  // There is no parallel dimension.
   // CHECK: repro.fold maps
   // CHECK: math.fma
   %2 = linalg.dot ins(%x, %x : tensor<16xf32>, tensor<16xf32>) outs(%s : tensor<f32>) -> tensor<f32>

@@ -1,10 +1,10 @@
-// (F6), (F7): every reduction becomes a fold, without an order.
+// (F6), (F7) Every reduction becomes a fold without an order.
 // RUN: %repro-opt --convert-linalg-to-repro %s | FileCheck %s
 
 #ab = affine_map<(d0, d1) -> (d0, d1)>
 #a = affine_map<(d0, d1) -> (d0)>
 
-// A named operation without a body of its own.
+// This named operation has no body of its own.
 // CHECK: func.func @F1_pooling
 func.func @F1_pooling(%x: tensor<2x3x8x8xf32>, %o: tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32> {
   %w = tensor.empty() : tensor<2x2xf32>
@@ -15,7 +15,7 @@ func.func @F1_pooling(%x: tensor<2x3x8x8xf32>, %o: tensor<2x3x4x4xf32>) -> tenso
   return %0 : tensor<2x3x4x4xf32>
 }
 
-// (F6) The body is no op(acc, f(inputs)); linalg.index becomes repro.index.
+// (F6) The body is not op(acc, f(inputs)); linalg.index becomes repro.index.
 // CHECK: func.func @F6_sequential
 func.func @F6_sequential(%x: tensor<4x8xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-NEXT: repro.fold maps
@@ -33,7 +33,7 @@ func.func @F6_sequential(%x: tensor<4x8xf32>, %o: tensor<4xf32>) -> tensor<4xf32
   return %0 : tensor<4xf32>
 }
 
-// (F7) Elements convert exactly; the sum and its result's rounding are the fold's.
+// (F7) Elements convert exactly; the fold computes the sum and rounds it.
 // CHECK: func.func @F7_sum_bf16
 func.func @F7_sum_bf16(%x: tensor<4x8xbf16>, %o: tensor<4xbf16>) -> tensor<4xbf16> {
   // CHECK: ^bb0(%[[E:.*]]: bf16, %[[ACC:.*]]: f32):

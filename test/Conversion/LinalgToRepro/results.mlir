@@ -1,10 +1,10 @@
-// (F6), (D2): results nobody needs, arg-max, unit dimensions of results, empty tensors.
+// (F6), (D2) Unused results, arg-max, unit dimensions of results, empty tensors.
 // RUN: %repro-opt --convert-linalg-to-repro --split-input-file %s | FileCheck %s
 
 #ab = affine_map<(d0, d1) -> (d0, d1)>
 #a = affine_map<(d0, d1) -> (d0)>
 
-// The softmax's maximum comes with an index that nobody uses.
+// The maximum in a softmax has an index result without users.
 // CHECK: func.func @F6_unused_index
 func.func @F6_unused_index(%x: tensor<4x8xf32>, %m: tensor<4xf32>, %i: tensor<4xi64>) -> tensor<4xf32> {
   // CHECK-NEXT: repro.fold maps
@@ -80,7 +80,7 @@ func.func @D2_arg_min_integer(%x: tensor<4x8xi32>) -> (tensor<8xi32>, tensor<8xi
 #ab = affine_map<(d0, d1) -> (d0, d1)>
 #a = affine_map<(d0, d1) -> (d0)>
 
-// A start that an element may be less than: the body is kept as it is.
+// An element may be less than this initial value, so the body stays a fold.
 // CHECK: func.func @D2_other_start
 func.func @D2_other_start(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
   // CHECK: repro.fold maps

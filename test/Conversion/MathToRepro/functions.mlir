@@ -1,4 +1,4 @@
-// (S5) Elementary functions become repro functions before anything can fold them; the exact operations stay.
+// (S5) Elementary functions become repro functions before any pass can fold them; exact operations stay.
 // RUN: %repro-opt --convert-math-to-repro %s | FileCheck %s
 
 // CHECK: func.func @unary(%[[X:[a-z0-9]+]]: f32)
@@ -35,7 +35,7 @@ func.func @double(%x: f64) -> f64 {
   return %0 : f64
 }
 
-// The host's libm must not see the constant.
+// The host's libm must not evaluate the function of a constant.
 // CHECK: func.func @constant
 func.func @constant() -> f32 {
   // CHECK-NEXT: %[[C:.*]] = arith.constant 2.000000e+00 : f32

@@ -1,7 +1,7 @@
-// Scalar operations that leave something open get one meaning.
+// Scalar operations with several allowed results become operations with one result.
 // RUN: %repro-opt --convert-math-to-repro %s | FileCheck %s
 
-// (S2) A NaN gives way, and -0 < +0.
+// (S2) A number is preferred to a NaN, and -0 < +0.
 // CHECK: func.func @S2_number_preferring(%[[X:[a-z0-9]+]]: f32, %[[Y:[a-z0-9]+]]: f32)
 func.func @S2_number_preferring(%x: f32, %y: f32) -> f32 {
   // CHECK-NEXT: %[[M:.*]] = arith.maximumf %[[X]], %[[Y]] : f32
@@ -14,7 +14,7 @@ func.func @S2_number_preferring(%x: f32, %y: f32) -> f32 {
   return %0 : f32
 }
 
-// (V3), (V1) No flags.
+// (V3), (V1) Flags are removed.
 // CHECK: func.func @V3_flags
 func.func @V3_flags(%x: f32, %i: i32) -> (f32, i32, i32) {
   // CHECK-NEXT: arith.addf %{{.*}}, %{{.*}} : f32
@@ -26,7 +26,7 @@ func.func @V3_flags(%x: f32, %i: i32) -> (f32, i32, i32) {
   return %0, %1, %2 : f32, i32, i32
 }
 
-// (V4) The bits of a NaN are the canonical ones.
+// (V4) A bitcast reads the canonical NaN.
 // CHECK: func.func @V4_bitcast(%[[X:[a-z0-9]+]]: f32)
 func.func @V4_bitcast(%x: f32) -> i32 {
   // CHECK-NEXT: %[[B:.*]] = arith.bitcast %[[X]] : f32 to i32
@@ -38,7 +38,7 @@ func.func @V4_bitcast(%x: f32) -> i32 {
   return %0 : i32
 }
 
-// (V4) Nor has another float the bits of a NaN.
+// (V4) A bitcast to another float type reads the canonical NaN, too.
 // CHECK: func.func @V4_bitcast_to_float(%[[X:[a-z0-9]+]]: f16)
 func.func @V4_bitcast_to_float(%x: f16) -> bf16 {
   // CHECK-NEXT: %[[B:.*]] = arith.bitcast %[[X]] : f16 to i16

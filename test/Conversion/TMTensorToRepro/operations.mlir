@@ -22,7 +22,7 @@ func.func @D1_scatter_replace(%u: tensor<6xf32>, %i: tensor<6x2xi64>, %o: tensor
   return %0 : tensor<10x8xf32>
 }
 
-// Counting: every update is one.
+// A scatter that counts: every update is 1.
 // CHECK: func.func @D1_scatter_constant(%{{.*}}: tensor<6xf32>, %[[I:[a-z0-9]+]]: tensor<6x1xi64>, %[[O:[a-z0-9]+]]: tensor<10xf32>)
 func.func @D1_scatter_constant(%u: tensor<6xf32>, %i: tensor<6x1xi64>, %o: tensor<10xf32>) -> tensor<10xf32> {
   // CHECK-NEXT: %[[ONE:.*]] = arith.constant 1.0

@@ -1,4 +1,4 @@
-// TOSA's scatter of rows; upstream has no lowering of it.
+// TOSA's scatter of rows, which upstream does not lower.
 // RUN: %repro-opt --convert-tosa-to-repro %s -split-input-file -verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: func.func @rows

@@ -1,4 +1,4 @@
-// Fourier transforms: sums of products with sines and cosines that are zero where they should be.
+// Fourier transforms become sums of products with sines and cosines, which have exact zeros.
 // RUN: %repro-opt --convert-tosa-to-repro %s -split-input-file -verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: func.func @real
@@ -23,7 +23,7 @@ func.func @real(%x: tensor<1x4x8xf32>) -> (tensor<1x4x5xf32>, tensor<1x4x5xf32>)
 
 // -----
 
-// The inverse changes the sign of sines.
+// The inverse transform changes the sign of the sines.
 // CHECK-LABEL: func.func @complex
 // CHECK-COUNT-2: linalg.generic
 // CHECK-NOT: linalg.generic
@@ -42,7 +42,7 @@ func.func @extents(%x: tensor<1x?x8xf32>) -> (tensor<1x?x5xf32>, tensor<1x?x5xf3
 
 // -----
 
-// Upstream reads the element of a condition of rank 0.
+// Upstream expects a condition of rank 0.
 // CHECK-LABEL: func.func @condition
 // CHECK: %[[P:.*]] = tensor.collapse_shape %arg0 [] : tensor<1x1xi1> into tensor<i1>
 // CHECK: tosa.cond_if %[[P]]
@@ -57,7 +57,7 @@ func.func @condition(%p: tensor<1x1xi1>, %x: tensor<3xf32>, %y: tensor<3xf32>) -
 
 // -----
 
-// The stride is a dilation of the input, and a negative out_pad cuts off.
+// The stride becomes a dilation of the input; a negative out_pad crops the result.
 // CHECK-LABEL: func.func @transposed
 // CHECK: repro.convolution strides = [1, 1] padding_low = [1, 1] padding_high = [2, 1]
 // CHECK-SAME: input_dilation = [2, 1] kernel_dilation = [1, 1] window_reversal = [true, true]
