@@ -161,7 +161,7 @@ launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 me
 
 // -----
 
-// No buffer has row-major strides of more than 63 bits, an empty one neither.
+// Row-major strides must fit into 63 bits, even those of an empty buffer.
 launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   // expected-error @+1 {{expected buffers of static shape and strides without an offset}}
   %v = launch.view %a[0] : memref<64xi8> to memref<0x4611686018427387904x4xf32>
@@ -169,7 +169,7 @@ launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 me
 
 // -----
 
-// Neither the number of elements nor that of bytes is one of 64 bits.
+// Neither the number of elements nor the number of bytes fits into 64 bits.
 launch.plan @main states() inputs() outputs() arena(%a: memref<64xi8>) live 0 messages [] {
   // expected-error @+1 {{expected buffers of static shape and strides without an offset}}
   %v = launch.view %a[0] : memref<64xi8> to memref<2x2xf32, strided<[9223372036854775807, 9223372036854775807]>>

@@ -11,7 +11,7 @@ gpu.module @device {
   }
 }
 
-// A plan of a CPU, of a GPU, and one whose kernels are bytes.
+// A plan for a CPU, a plan for a GPU, and a plan whose kernels are bytes.
 
 // CHECK: launch.plan @cpu states(%[[S:.*]]: memref<4xf32> {repro.name = "s"}) inputs(%[[X:.*]]: memref<8xf32>) outputs(%[[Y:.*]]: memref<2x2xf32> {repro.name = "y"}) arena(%[[A:.*]]: memref<64xi8>) live 16 messages ["no good"] {
 // CHECK-NEXT: %[[C:.*]] = launch.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00]> : tensor<4xf32> as memref<4xf32>

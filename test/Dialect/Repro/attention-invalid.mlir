@@ -1,4 +1,4 @@
-// One case per branch of the verifiers, named after the rule that it breaks.
+// One test per branch of the verifiers, named after the rule that it violates.
 // RUN: %repro-opt %s -split-input-file -verify-diagnostics
 
 func.func @V1_dynamic_shape(%q: tensor<6x?x4xf32>, %k: tensor<6x7x4xf32>, %v: tensor<6x7x5xf32>) {

@@ -1,4 +1,4 @@
-// (K5) Attention by blocks in custom form, generic form and bytecode.
+// (K5) Attention by blocks in custom syntax, generic syntax and bytecode.
 // RUN: %repro-opt %s | %repro-opt | FileCheck %s
 // RUN: %repro-opt --mlir-print-op-generic %s | %repro-opt | FileCheck %s
 // RUN: %repro-opt --emit-bytecode %s | %repro-opt | FileCheck %s

@@ -1,4 +1,4 @@
-// Canonicalization keeps every bit (V3) and every order.
+// (V3) Canonicalization keeps every bit and every order.
 // RUN: %repro-opt %s -canonicalize | FileCheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
@@ -22,7 +22,7 @@ func.func @drop_unused_input(%x: tensor<4x8xf32>, %y: tensor<8xf32>, %o: tensor<
   return %0 : tensor<4xf32>
 }
 
-// Without the unused input the extent of the reduction would be unknown.
+// Without the unused input, the extent of the reduction would be unknown.
 // CHECK-LABEL: func @keep_input_that_gives_an_extent
 // CHECK: ins(%{{.*}} : tensor<8xf32>)
 func.func @keep_input_that_gives_an_extent(%x: tensor<8xf32>, %o: tensor<f32>) -> tensor<f32> {
@@ -66,7 +66,7 @@ func.func @keep_same_input_of_other_map(%x: tensor<8x8xf32>, %o: tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
 }
 
-// What remains is a maximum, for which (F5) wants #repro.any_order.
+// (F5) The remaining fold is a maximum, which requires #repro.any_order.
 // CHECK-LABEL: func @F6_drop_unused_result
 // CHECK: repro.fold #repro.any_order
 // CHECK-SAME: outs(%{{.*}} : tensor<4xf32>) {
@@ -87,7 +87,7 @@ func.func @F6_drop_unused_result(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %i: ten
   return %0#0 : tensor<4xf32>
 }
 
-// The index needs the value's accumulator.
+// The computation of the index reads the value's accumulator.
 // CHECK-LABEL: func @F6_keep_needed_accumulator
 // CHECK: repro.fold #repro.sequential
 // CHECK-SAME: outs(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xi64>)
@@ -105,7 +105,7 @@ func.func @F6_keep_needed_accumulator(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %i
   return %0#1 : tensor<4xi64>
 }
 
-// A sum that starts from init is no order of (F1): it would change bits.
+// (F1) defines no sum that starts from init: another order would change bits.
 // CHECK-LABEL: func @F6_keep_order_of_sum
 // CHECK: repro.fold #repro.sequential
 // CHECK-SAME: outs(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xf32>)
@@ -120,7 +120,7 @@ func.func @F6_keep_order_of_sum(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %w: tens
   return %0#0 : tensor<4xf32>
 }
 
-// Three results of which one needs another: the third goes.
+// One of three results depends on another one: only the third is removed.
 // CHECK-LABEL: func @F6_drop_third
 // CHECK: repro.fold #repro.sequential
 // CHECK-SAME: outs(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xi64>)
@@ -141,7 +141,7 @@ func.func @F6_drop_third(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %w: tensor<4xf3
   return %0#2 : tensor<4xi64>
 }
 
-// A failing check is an effect of its own (E1).
+// (E1) A failing check is an effect of its own.
 // CHECK-LABEL: func @E1_keep_checked_result
 // CHECK: outs(%{{.*}}, %{{.*}} : tensor<4xf32>, tensor<4xf32>)
 func.func @E1_keep_checked_result(%x: tensor<4x8xf32>, %v: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
@@ -181,7 +181,7 @@ func.func @live_on_memrefs(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
   return
 }
 
-// No host's library has a say in an elementary function.
+// The host's libraries do not evaluate elementary functions.
 // CHECK-LABEL: func @S5_no_constant_folding
 // CHECK: repro.exp %{{.*}} : f32
 // CHECK: repro.pow %{{.*}}, %{{.*}} : f32

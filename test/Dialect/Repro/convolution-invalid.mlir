@@ -1,4 +1,4 @@
-// One case per branch of the verifier, named after the rule that it breaks.
+// One test per branch of the verifier, named after the rule that it violates.
 // RUN: %repro-opt %s -split-input-file -verify-diagnostics
 
 func.func @V1_element_type(%x: tensor<2x4x9xi1>, %w: tensor<6x4x3xi1>, %o: tensor<2x6x7xi1>) -> tensor<2x6x7xi1> {
@@ -67,7 +67,7 @@ func.func @K2_rank(%x: tensor<2x4x9xf32>, %w: tensor<6x4x3x3xf32>, %o: tensor<2x
 
 // -----
 
-// Rank 1 has no spatial dimensions, not -1 of them.
+// A tensor of rank 1 has no spatial dimensions, not -1 of them.
 func.func @K2_least_rank(%x: tensor<9xf32>, %w: tensor<3xf32>, %o: tensor<7xf32>) -> tensor<7xf32> {
   // expected-error @+1 {{(K2) expected input, kernel and init of one rank of at least 2, got ranks 1, 1 and 1}}
   %0 = repro.convolution strides = [1] padding_low = [0] padding_high = [0]
@@ -288,7 +288,7 @@ func.func @K2_result_channels(%x: tensor<2x4x9xf32>, %w: tensor<6x4x3xf32>, %o: 
 
 // -----
 
-// A window that is wider than what it slides over gives nothing.
+// A window that is wider than its input has an empty result.
 func.func @K2_window_beyond_input(%x: tensor<2x4x9xf32>, %w: tensor<6x4x10xf32>, %o: tensor<2x6x1xf32>) -> tensor<2x6x1xf32> {
   // expected-error @+1 {{(K2) expected a result of shape 'tensor<2x6x0xf32>', got 'tensor<2x6x1xf32>'}}
   %0 = repro.convolution strides = [1] padding_low = [0] padding_high = [0]
@@ -333,7 +333,7 @@ func.func @K2_padding_overflow(%x: tensor<2x4x9223372036854775807xf32>, %w: tens
 
 // -----
 
-// Known extents are checked beside unknown ones.
+// Known extents are checked even if others are unknown.
 func.func @K2_unknown_extents(%x: tensor<?x4x?xf32>, %w: tensor<6x4x3xf32>, %o: tensor<?x5x?xf32>) -> tensor<?x5x?xf32> {
   // expected-error @+1 {{(K2) expected a result of shape 'tensor<?x6x?xf32>', got 'tensor<?x5x?xf32>'}}
   %0 = repro.convolution strides = [1] padding_low = [0] padding_high = [0]

@@ -1,4 +1,4 @@
-// One case per branch of the verifiers, named after the rule that it breaks.
+// One test per branch of the verifiers, named after the rule that it violates.
 // RUN: %repro-opt %s -split-input-file -verify-diagnostics
 
 //===----------------------------------------------------------------------===//
@@ -30,7 +30,7 @@ func.func private @F1_run_not_negative() attributes {o = #repro.order<chunk = 8,
 
 // -----
 
-// Folding n chunk results of one element each gives n results again.
+// Folding n chunk results in chunks of one element would return n results forever.
 // expected-error @+1 {{(F3) refold needs a chunk of at least 2, got 1}}
 func.func private @F3_refold_ends() attributes {o = #repro.order<chunk = 1, lanes = 1, run = 0, totals = refold>}
 
@@ -472,7 +472,7 @@ func.func @K4_prologue(%x: tensor<8xf32>, %o: tensor<f32>) {
 
 // -----
 
-// (E1) A check would be lost.
+// (E1) The check would be lost.
 func.func @K4_check(%x: tensor<8xf32>, %n: tensor<8xi64>, %o: tensor<f32>) {
   // expected-error @+1 {{(K4) #repro.exact is for contractions}}
   %0 = repro.fold #repro.exact<digits = 3>
@@ -601,7 +601,7 @@ func.func @fold_window_too_far(%x: tensor<8xf32>, %w: tensor<3xf32>, %o: tensor<
 
 // -----
 
-// The first and the last iteration of this map are within bounds.
+// The first and the last iteration of this map are within bounds, but others are not.
 func.func @fold_window_negative(%x: tensor<8xf32>, %w: tensor<3xf32>, %o: tensor<3xf32>) {
   // expected-error @+1 {{result #0 of indexing map #0 goes from -2 to 2, expected 0 to 7}}
   %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
@@ -616,7 +616,7 @@ func.func @fold_window_negative(%x: tensor<8xf32>, %w: tensor<3xf32>, %o: tensor
 
 // -----
 
-// (0, 7 mod 4) looks like it ends at 3 also to who looks at the last iteration.
+// The last iteration of (k mod 4) has the value 0; the largest value is 3.
 func.func @fold_mod_too_far(%x: tensor<3xf32>, %w: tensor<9xf32>, %o: tensor<f32>) {
   // expected-error @+1 {{result #0 of indexing map #0 goes from 0 to 3, expected 0 to 2}}
   %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>
@@ -659,7 +659,7 @@ func.func @fold_index_overflow(%x: tensor<3xf32>, %w: tensor<9xf32>, %o: tensor<
 
 // -----
 
-// An extent of 0 beside another one is no empty iteration space.
+// An extent of 0 next to another extent does not make the iteration space empty.
 func.func @A1_fold_extents(%x: tensor<0xf32>, %w: tensor<9xf32>, %o: tensor<f32>) {
   // expected-error @+1 {{(A1) dimension 0 of operand #1 is 9, but the extent of iterator 0 is 0}}
   %0 = repro.fold #repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>

@@ -1,4 +1,4 @@
-// Every operation and attribute in custom form, generic form and bytecode, on tensors and on memrefs.
+// Every operation and attribute in custom syntax, generic syntax and bytecode, on tensors and on memrefs.
 // RUN: %repro-opt %s | %repro-opt | FileCheck %s
 // RUN: %repro-opt --mlir-print-op-generic %s | %repro-opt | FileCheck %s
 // RUN: %repro-opt --emit-bytecode %s | %repro-opt | FileCheck %s
@@ -402,7 +402,7 @@ func.func private @attributes_alone() attributes {
 
 // CHECK-LABEL: func @Q1_Q2_Q3_quantize
 func.func @Q1_Q2_Q3_quantize(%x: tensor<2x40x96xf32>, %amax: tensor<f32>, %rows: tensor<2x40xf32>, %n: i64) {
-  // Defaults are not written.
+  // Default values are not printed.
   // CHECK: repro.quantize <element = f4E2M1FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>, rounding = <direction = rne>> %{{.*}} : tensor<2x40x96xf32> -> tensor<2x40x96xf4E2M1FN>, tensor<2x40x3xf8E8M0FNU>
   %0:2 = repro.quantize #repro.block_format<element = f4E2M1FN, rows = 1, columns = 32,
       scale = #repro.power_scale<rule = rceil, infinity = nan, nan = 255, least = -127>,

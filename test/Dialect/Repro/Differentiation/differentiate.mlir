@@ -1,4 +1,4 @@
-// (J1), (J2): gradients become arguments and results; reductions of them are generics.
+// (J1), (J2) Gradients become arguments and results; reductions of gradients are generics.
 // RUN: %repro-opt --repro-differentiate="results=0 arguments=0,1" --split-input-file --mlir-print-local-scope %s | FileCheck %s
 
 #mk = affine_map<(d0, d1, d2) -> (d0, d2)>
@@ -31,7 +31,7 @@ func.func @main(%x: tensor<4x8xf32> {repro.name = "x"}, %y: tensor<8x16xf32> {re
 
 #v = affine_map<(d0) -> (d0)>
 
-// An argument that the result does not depend on has the gradient zero.
+// If the result does not depend on an argument, the argument's gradient is zero.
 // CHECK: func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<2xf32>, %arg2: tensor<4xf32>)
 // CHECK: repro.sin
 // CHECK: ins(%arg0, %arg2 : tensor<4xf32>, tensor<4xf32>)
@@ -54,7 +54,7 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<2xf32>) -> tensor<4xf32> attribute
 #rows = affine_map<(d0, d1) -> (d0)>
 #whole = affine_map<(d0, d1) -> (d0, d1)>
 
-// (J4) Rows that indices name have the sum of their gradients.
+// (J4) The gradient of a row is the sum over all indices that select the row.
 // CHECK: func.func @main
 // CHECK: repro.scatter add
 // CHECK-SAME: tensor<6x3xf32>, tensor<6x1xi64>

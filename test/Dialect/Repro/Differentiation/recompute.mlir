@@ -1,4 +1,4 @@
-// (J5): what `recompute` names is computed again where gradients read it, behind barriers (V5).
+// (J5) Gradients read recomputed values of the operations that `recompute` matches, after barriers (V5).
 // RUN: %repro-opt --repro-differentiate="results=0 arguments=0 recompute=layer?1,exp" --mlir-print-local-scope %s | FileCheck %s
 // RUN: not %repro-opt --repro-differentiate="results=0 arguments=0 recompute=layer?1,other*" %s 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: not %repro-opt --repro-differentiate="results=0 arguments=0 recompute=[" %s 2>&1 | FileCheck %s --check-prefix=GLOB
@@ -14,12 +14,12 @@
 // CHECK: repro.exp
 // CHECK: %[[LAST:.*]] = linalg.generic
 // CHECK: repro.tanh
-// The gradient of the tanh reads the exponential, which is computed again from what is kept.
+// The gradient of the tanh reads the exponential, which is recomputed from a stored value.
 // CHECK: %[[BARRIER:.*]] = repro.barrier %[[KEPT]] : tensor<4xf32>
 // CHECK: %[[AGAIN:.*]] = linalg.generic {{.*}} ins(%[[BARRIER]] :
 // CHECK: repro.exp
 // CHECK: linalg.generic {{.*}} ins(%[[AGAIN]], %[[G]] :
-// That of the sine is not named, and reads the argument.
+// `recompute` does not match the sine, whose gradient reads the argument.
 // CHECK-NOT: repro.barrier
 // CHECK: ins(%[[X]],
 // CHECK: return %[[LAST]]

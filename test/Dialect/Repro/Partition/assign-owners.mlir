@@ -4,8 +4,8 @@
 // RUN:   | FileCheck %s --check-prefix=IDLE
 // RUN: %repro-opt %s --repro-assign-owners="ranks=1 rank=0 arguments=2,3,4,5" | FileCheck %s --check-prefix=ALONE
 
-// (T3) Two parameters, each with a momentum and a gradient, of which the momentum's owner has the gradient too. The
-// sums of both gradients are single elements, which both ranks need; the parameters are whole on both.
+// (T3) Two parameters, each with a momentum and a gradient, which have the same owner. The sums of both gradients are
+// single elements, which both ranks need; the parameters are whole on both ranks.
 
 // ALL: func.func @main(%[[P:.*]]: tensor<5xf32>, %[[Q:.*]]: tensor<3xf32>,
 // ALL-SAME: %[[M:.*]]: tensor<5xf32> {repro.owner = 0 : i64}, %[[N:.*]]: tensor<3xf32> {repro.owner = 1 : i64},

@@ -1,6 +1,6 @@
 // RUN: %repro-opt %s --repro-partition="ranks=2 arguments=0 dimensions=0" --repro-outline-segments | FileCheck %s
 
-// (E1) A check on which no result depends stays.
+// (E1) A check stays even if no result depends on it.
 
 // CHECK: call @segment_0(%{{.*}}, %{{.*}}) : (tensor<7xf32>, tensor<2xi64>) -> ()
 // CHECK: func.func private @segment_0

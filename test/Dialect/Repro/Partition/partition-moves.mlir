@@ -1,7 +1,7 @@
 // RUN: %repro-opt %s --repro-partition="ranks=2 rank=1 arguments=0 dimensions=0" | FileCheck %s
 
-// (T1) Three tensors of two heads of two elements each, one behind the other:
-// of each of them, rank 1 has the second head.
+// (T1) The input concatenates three tensors, each with two heads of two
+// elements: rank 1 has the second head of each tensor.
 
 // CHECK: func.func @main(%[[X:.*]]: tensor<6xf32> {repro.cut = array<i64: 0, 3, 0, 2, 4>}) -> tensor<2x2xf32>
 // CHECK: %[[S:.*]] = tensor.extract_slice %[[X]][2] [2] [1] : tensor<6xf32> to tensor<2xf32>

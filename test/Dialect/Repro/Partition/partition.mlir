@@ -6,8 +6,8 @@
 #mn = affine_map<(m, n, k) -> (m, n)>
 #id = affine_map<(m, n) -> (m, n)>
 
-// (T1), (T2) A product with a weight whose rows are cut, positions added to it,
-// and a sum along what is cut, for which it is gathered.
+// (T1), (T2) A product with a weight whose rows are cut, an addition of positions,
+// and a sum along the cut dimension, for which the product is gathered.
 
 // CHECK: func.func @main(%[[W:.*]]: tensor<3x4xf32> {repro.cut = array<i64: 0, 1, 0, 2, 5>, repro.name = "w"},
 // CHECK-SAME: %[[X:.*]]: tensor<2x4xf32>) -> (tensor<3x4xf32> {repro.name = "w"}, tensor<2xf32>)

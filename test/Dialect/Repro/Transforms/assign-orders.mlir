@@ -1,4 +1,4 @@
-// (P0) to (P3), (F5), (F6): the order follows from iterators, maps and step alone.
+// (P0) to (P3), (F5), (F6) The order depends only on iterators, maps and step.
 // RUN: %repro-opt --repro-assign-orders %s | FileCheck %s
 
 #ab = affine_map<(d0, d1) -> (d0, d1)>
@@ -25,7 +25,7 @@ func.func @P1_product(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>, %o: tensor<4x16
   return %0 : tensor<4x16xf32>
 }
 
-// The factors of a product may be extended.
+// The factors of a product may be extended to the accumulator's type.
 // CHECK: func.func @P1_bf16
 func.func @P1_bf16(%x: tensor<4x8xbf16>, %y: tensor<8x16xbf16>, %o: tensor<4x16xbf16>) -> tensor<4x16xbf16> {
   // CHECK-NEXT: repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
@@ -40,7 +40,7 @@ func.func @P1_bf16(%x: tensor<4x8xbf16>, %y: tensor<8x16xbf16>, %o: tensor<4x16x
   return %0 : tensor<4x16xbf16>
 }
 
-// No parallel dimension belongs to one factor alone: (P2).
+// (P2) No parallel dimension belongs to only one factor.
 // CHECK: func.func @P1_dot
 func.func @P1_dot(%x: tensor<8xf32>, %y: tensor<8xf32>, %o: tensor<f32>) -> tensor<f32> {
   // CHECK-NEXT: repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
@@ -77,7 +77,7 @@ func.func @P2_columns(%x: tensor<4x8xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
   return %0 : tensor<8xf32>
 }
 
-// Batch normalisation: all but the middle dimension; only the last one is a run.
+// A sum of batch normalization reduces all but the middle dimension; only the last dimension is a run.
 // CHECK: func.func @P2_suffix
 func.func @P2_suffix(%x: tensor<4x8x6xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
   // CHECK-NEXT: repro.fold #repro.order<chunk = 8192, lanes = 64, run = 1, totals = refold>
@@ -102,7 +102,7 @@ func.func @P2_all(%x: tensor<4x8xf32>, %o: tensor<f32>) -> tensor<f32> {
   return %0 : tensor<f32>
 }
 
-// A window is reduced where its map expression uses a reduction dimension; the first operand is not read.
+// A window is reduced if its map expression uses a reduction dimension; the first operand is not read.
 #image = affine_map<(d0, d1, d2, d3) -> (d0 * 2 + d2, d1 * 2 + d3)>
 #window = affine_map<(d0, d1, d2, d3) -> (d2, d3)>
 #pooled = affine_map<(d0, d1, d2, d3) -> (d0, d1)>
@@ -118,7 +118,7 @@ func.func @P2_pooling(%w: tensor<2x2xf32>, %x: tensor<8x8xf32>, %o: tensor<4x4xf
   return %0 : tensor<4x4xf32>
 }
 
-// The extents have no say (P0).
+// (P0) The order does not depend on the extents.
 // CHECK: func.func @P0_unit
 func.func @P0_unit(%x: tensor<1x1xf32>, %o: tensor<1xf32>) -> tensor<1xf32> {
   // CHECK-NEXT: repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
@@ -131,7 +131,7 @@ func.func @P0_unit(%x: tensor<1x1xf32>, %o: tensor<1xf32>) -> tensor<1xf32> {
   return %0 : tensor<1xf32>
 }
 
-// An order that is there stays.
+// An existing order stays.
 // CHECK: func.func @P0_kept
 func.func @P0_kept(%x: tensor<4x8xf32>, %y: tensor<8x16xf32>, %o: tensor<4x16xf32>) -> tensor<4x16xf32> {
   // CHECK-NEXT: repro.fold #repro.exact<digits = 3>
@@ -168,7 +168,7 @@ func.func @P3_integers(%x: tensor<4x8xi32>, %o: tensor<8xi32>) -> tensor<8xi32> 
   return %0 : tensor<8xi32>
 }
 
-// The body is not op(acc, f(inputs)), or has several results.
+// The body is not op(acc, f(inputs)), or it has several results.
 // CHECK: func.func @F6_sequential
 func.func @F6_sequential(%x: tensor<4x8xf32>, %o: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   // CHECK-NEXT: repro.fold #repro.sequential

@@ -1,7 +1,7 @@
-// Canonicalization in the compiler keeps every bit (V3); upstream's does not.
+// (V3) The compiler's canonicalization keeps every bit; upstream's does not.
 // RUN: %repro-opt %s -repro-canonicalize | FileCheck %s
 
-// An i8 holds less than an index.
+// An i8 has fewer bits than an index.
 // CHECK-LABEL: func @index_through_integer
 // CHECK: %[[WHOLE:.*]] = arith.index_cast %{{.*}} : index to i64
 // CHECK: %[[CUT:.*]] = arith.trunci %[[WHOLE]] : i64 to i8
@@ -20,7 +20,7 @@ func.func @integer_through_index(%i: i8) -> i8 {
   return %1 : i8
 }
 
-// Two roundings are not one.
+// Two roundings do not merge into one.
 // CHECK-LABEL: func @rounded_twice
 // CHECK-NEXT: arith.sitofp %{{.*}} : i64 to f32
 // CHECK-NEXT: arith.truncf %{{.*}} : f32 to bf16
@@ -30,8 +30,8 @@ func.func @rounded_twice(%i: i64) -> bf16 {
   return %1 : bf16
 }
 
-// Only what moves data and control is canonicalized: not the arithmetic of
-// other dialects, whatever MLIR folds of it.
+// Only operations that move data or control are canonicalized: the arithmetic of
+// other dialects stays, even if MLIR can fold it.
 // CHECK-LABEL: func @other_arithmetic
 // CHECK: %[[WIDE:.*]] = llvm.zext
 // CHECK: return %[[WIDE]]

@@ -1,7 +1,7 @@
 // (K5) Attention and its gradient become folds of blocks, which have no order yet.
 // RUN: %repro-opt --repro-decompose-attention --split-input-file %s | FileCheck %s
 
-// Two blocks of queries: those of the first have two keys, the others all three, the first of which need no comparison.
+// Two blocks of queries: the first block has two keys; the second has three, the first of which need no mask.
 // CHECK-DAG: #[[$WHOLE:.*]] = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 // CHECK-DAG: #[[$QUERY:.*]] = affine_map<(d0, d1, d2) -> (d0, d1)>
 // CHECK-DAG: #[[$X:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>
@@ -129,7 +129,7 @@ func.func @K5_causal_gradient(%q: tensor<1x3x8xf32>, %k: tensor<1x5x8xf32>, %v: 
 
 // -----
 
-// A query without keys has a maximum of 0 and a sum of 1.
+// For a query without keys, the maximum is 0 and the sum is 1.
 // CHECK-LABEL: func @K5_mask
 // CHECK-SAME: %[[MASK:[^:]*]]: tensor<2x3x4xi1>
 func.func @K5_mask(%q: tensor<2x3x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x6xf32>, %mask: tensor<2x3x4xi1>)
@@ -160,7 +160,7 @@ func.func @K5_mask(%q: tensor<2x3x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x
 
 // -----
 
-// The gradient of a mask of numbers is that of the scores.
+// The gradient of a mask of numbers is the gradient of the scores.
 // CHECK-LABEL: func @K5_mask_of_numbers
 // CHECK-SAME: %[[MASK:[^:]*]]: tensor<1x3x4xf32>
 func.func @K5_mask_of_numbers(%q: tensor<1x3x8xf32>, %k: tensor<1x4x8xf32>, %v: tensor<1x4x6xf32>,
@@ -188,7 +188,7 @@ func.func @K5_mask_of_numbers(%q: tensor<1x3x8xf32>, %k: tensor<1x4x8xf32>, %v: 
 
 // -----
 
-// What dropout keeps is drawn once; the sum of the weights is that before.
+// The random numbers of dropout are drawn once; the sum of the weights is computed before dropout.
 // CHECK-LABEL: func @K5_dropout
 // CHECK-SAME: %[[SEED:[^:]*]]: i64, %[[STEP:[^:]*]]: i64
 func.func @K5_dropout(%q: tensor<1x4x8xf32>, %k: tensor<1x3x8xf32>, %v: tensor<1x3x6xf32>, %seed: i64, %step: i64)
@@ -216,7 +216,7 @@ func.func @K5_dropout(%q: tensor<1x4x8xf32>, %k: tensor<1x3x8xf32>, %v: tensor<1
 
 // -----
 
-// A rate of 1 leaves nothing: there is no division by 0.
+// A rate of 1 drops all weights without a division by 0.
 // CHECK-LABEL: func @K5_dropout_of_all
 func.func @K5_dropout_of_all(%q: tensor<1x4x8xf32>, %seed: i64, %step: i64) -> tensor<1x4x8xf32> {
   // CHECK: repro.random bernoulli probability = 0.000000e+00
@@ -230,7 +230,7 @@ func.func @K5_dropout_of_all(%q: tensor<1x4x8xf32>, %seed: i64, %step: i64) -> t
 
 // -----
 
-// Items 0 to 2 share the first key, items 3 to 5 the second; all have values of their own.
+// Items 0 to 2 share the first key, items 3 to 5 the second; each item has a value of its own.
 // CHECK-DAG: #[[$SHARED:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>
 // CHECK-DAG: #[[$ALL:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
 // CHECK-LABEL: func @K5_shared

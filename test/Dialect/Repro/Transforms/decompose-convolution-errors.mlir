@@ -1,4 +1,4 @@
-// (K2) Extents are known when a convolution is decomposed.
+// (K2) All extents must be known when a convolution is decomposed.
 // RUN: %repro-opt --pass-pipeline='builtin.module(func.func(repro-decompose-convolution))' %s -split-input-file \
 // RUN:     -verify-diagnostics
 

@@ -5,7 +5,7 @@
 // CHECK-DAG: #[[W:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d4, d5, d6)>
 // CHECK-DAG: #[[O:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>
 // CHECK: func.func @K2_plain(%[[x:.*]]: tensor<2x4x8x9xf32>, %[[w:.*]]: tensor<6x4x3x3xf32>, %[[o:.*]]: tensor<2x6x4x2xf32>)
-// The last row of padding is read by no window.
+// No window reads the last row of padding.
 // CHECK: %[[p:.*]] = tensor.pad %[[x]] low[0, 0, 1, 0] high[0, 0, 0, 0]
 // CHECK: to tensor<2x4x9x9xf32>
 // CHECK: %[[f:.*]] = repro.fold maps [#[[X]], #[[W]], #[[O]]]
@@ -24,7 +24,7 @@ func.func @K2_plain(%x: tensor<2x4x8x9xf32>, %w: tensor<6x4x3x3xf32>, %o: tensor
 
 // -----
 
-// A transposed convolution of stride 2: 5 taps are 3 and 2. Results beyond the last one are cut off.
+// A transposed convolution of stride 2 divides 5 taps into 3 and 2. Results after the last one are cropped.
 // CHECK-DAG: #[[EVEN:.*]] = affine_map<(d0, d1, d2) -> (d0, d1, d2 * -2 + 4)>
 // CHECK-DAG: #[[ODD:.*]] = affine_map<(d0, d1, d2) -> (d0, d1, d2 * -2 + 3)>
 // CHECK-DAG: #[[X:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d3, d2 + d4)>
@@ -58,7 +58,7 @@ func.func @K2_phases(%x: tensor<2x4x7xf32>, %w: tensor<6x4x5xf32>, %b: tensor<6x
 
 // -----
 
-// (K3) Initial operands of their own are read with the stride of the phases; a phase without taps is them.
+// (K3) Initial operands are read with the stride of the phases; a phase without taps is its initial operand.
 // CHECK-LABEL: func.func @K3_own_initial_operands
 // CHECK-SAME: (%[[x:.*]]: tensor<2x4x3xf32>, %[[w:.*]]: tensor<6x4x1xf32>, %[[o:.*]]: tensor<2x6x8xf32>)
 // CHECK: %[[p:.*]] = tensor.pad %[[o]] low[0, 0, 0] high[0, 0, 1]
@@ -100,7 +100,7 @@ func.func @K3_equal_initial_operands(%x: tensor<2x4x3xf32>, %w: tensor<6x4x1xf32
 
 // -----
 
-// A constant is a fill as well: nothing is copied from it.
+// A constant is treated like a fill: it is not copied.
 // CHECK-LABEL: func.func @K3_constant_initial_operands
 // CHECK: %[[o:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2x6x3xf32>)
 // CHECK: repro.fold {{.*}} outs(%[[o]] : tensor<2x6x3xf32>)
@@ -145,7 +145,7 @@ func.func @K2_feature_groups(%x: tensor<2x4x5xf32>, %w: tensor<6x2x3xf32>, %o: t
 
 // -----
 
-// A weight gradient: what exchanges batch and channel is read through, also below the padding and the groups.
+// A weight gradient: the fold reads through the exchange of batch and channel, padding and groups included.
 // CHECK-DAG: #[[X:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d4, d1, d0, d3 + d5 * 2)>
 // CHECK-DAG: #[[W:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d4, d1, d2, d5)>
 // CHECK: func.func @K2_batch_groups(%[[x:.*]]: tensor<5x4x8xf32>, %[[w:.*]]: tensor<5x6x4xf32>, %[[o:.*]]: tensor<2x6x3xf32>)
@@ -176,7 +176,7 @@ func.func @K2_batch_groups(%x: tensor<5x4x8xf32>, %w: tensor<5x6x4xf32>, %o: ten
 
 // -----
 
-// Padding of images whose channels come last stays where it is: rows of the padded image are made once.
+// Images with channels last are padded after the transposition: the rows of the padded image are written once.
 // CHECK-LABEL: func.func @K2_channels_last
 // CHECK: %[[t:.*]] = linalg.generic
 // CHECK: tensor.pad %[[t]]

@@ -1,4 +1,4 @@
-// (V3) What folds keeps every bit; what might not stays as it is.
+// (V3) Only folding that keeps every bit is done; all other operations stay.
 // RUN: %repro-opt --repro-fold-constants --split-input-file %s | FileCheck %s
 
 // CHECK: func.func @V3_kept(%[[X:[a-z0-9]+]]: f32)
@@ -38,7 +38,7 @@ func.func @V3_chains(%x: f32, %y: i64) -> (f32, f32, bf16, f32, i1) {
   // CHECK-COUNT-2: arith.addf
   %2 = arith.addf %x, %half : f32
   %3 = arith.addf %2, %half : f32
-  // Two roundings are two.
+  // Two roundings do not merge.
   // CHECK: arith.sitofp %[[Y]] : i64 to f32
   // CHECK-NEXT: arith.truncf
   %4 = arith.sitofp %y : i64 to f32
@@ -100,7 +100,7 @@ func.func @S1_constants() -> (f32, f32, f32, f32, f32) {
 
 // -----
 
-// (V1) bf16 is converted, and does not compute.
+// (V1) bf16 is converted; it has no arithmetic of its own.
 // CHECK: func.func @V1_storage
 func.func @V1_storage() -> (bf16, bf16) {
   // CHECK-DAG: %[[ONE:.*]] = arith.constant 1.000000e+00 : bf16
@@ -119,7 +119,7 @@ func.func @V1_storage() -> (bf16, bf16) {
 
 // -----
 
-// (S2), (S3), (S4)
+// (S2), (S3), (S4) Scalar operations of constants.
 // CHECK: func.func @S2_S3_S4
 func.func @S2_S3_S4() -> (f32, f32, i32, i32, i8, f32, f32) {
   %nan = arith.constant 0x7FC00000 : f32
@@ -176,7 +176,7 @@ func.func @I1() -> (i32, i32, i32, i32, i32, i32, i32, i32) {
 
 // CHECK: func.func @I1_kept(%[[X:[a-z0-9]+]]: i32)
 func.func @I1_kept(%x: i32) -> (i32, i32) {
-  // 0 / x is -1 and not 0 for x = 0.
+  // 0 / x is -1, not 0, for x = 0.
   // CHECK: arith.divsi
   %zero = arith.constant 0 : i32
   %0 = arith.divsi %zero, %x : i32
@@ -187,7 +187,7 @@ func.func @I1_kept(%x: i32) -> (i32, i32) {
 
 // -----
 
-// (S5) Elementary functions of constants are not the compiler's to evaluate.
+// (S5) The compiler does not evaluate elementary functions of constants.
 // CHECK: func.func @S5_functions
 func.func @S5_functions() -> (f32, f32) {
   %two = arith.constant 2.0 : f32
@@ -202,7 +202,7 @@ func.func @S5_functions() -> (f32, f32) {
 
 #id = affine_map<(d0) -> (d0)>
 #s = affine_map<(d0) -> ()>
-// Constants enter the body, where they fold; a destination that nobody reads is empty.
+// Constants move into the body and fold there; a destination that is not read becomes empty.
 // CHECK: func.func @generic(%[[X:[a-z0-9]+]]: tensor<4xf32>)
 func.func @generic(%x: tensor<4xf32>) -> tensor<4xf32> {
   // CHECK-DAG: %[[C:.*]] = arith.constant 1.000000e-01 : f32
@@ -225,7 +225,7 @@ func.func @generic(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 #id = affine_map<(d0) -> (d0)>
-// A check outlives its results; one that holds goes.
+// (E1) A check stays without users of its operation's results; a check that always holds is removed.
 // CHECK: func.func @E1_asserts
 func.func @E1_asserts(%x: tensor<4xi64>) -> tensor<4xi64> {
   // CHECK-NOT: cf.assert
@@ -263,7 +263,7 @@ func.func @shapes(%x: tensor<4x8xf32>) -> (tensor<8x8xf32>, index) {
 
 // -----
 
-// Control flow of constants goes.
+// Control flow with constant conditions is removed.
 // CHECK: func.func @control_flow(%[[X:[a-z0-9]+]]: f32, %[[I:[a-z0-9]+]]: i64)
 func.func @control_flow(%x: f32, %i: i64) -> (f32, f32, i64) {
   // CHECK-NEXT: %[[Y:.*]] = arith.addf %[[X]], %[[X]]
@@ -290,7 +290,7 @@ func.func @control_flow(%x: f32, %i: i64) -> (f32, f32, i64) {
 
 #map = affine_map<(d0) -> (d0)>
 
-// One fill after the other, each of which the next one needs.
+// A chain of fills: each fill depends on the one before it.
 // CHECK-LABEL: func.func @fills_in_a_chain
 // CHECK: %[[SUM:.*]] = arith.constant 1.200000e+01 : f32
 // CHECK: linalg.generic
@@ -393,7 +393,7 @@ func.func @slices_without_elements(%x: tensor<2x3xf32>) -> (tensor<0x3xf32>, ten
   return %0, %1 : tensor<0x3xf32>, tensor<0x3xf32>
 }
 
-// Padding by constants is static, as what TOSA becomes has it.
+// Constant padding becomes static; lowerings of TOSA produce such padding.
 // CHECK-LABEL: func.func @padding
 // CHECK: tensor.pad %arg0 low[1, %arg1] high[0, 2]
 func.func @padding(%x: tensor<3x7xf32>, %n: index) -> tensor<4x?xf32> {
@@ -409,7 +409,7 @@ func.func @padding(%x: tensor<3x7xf32>, %n: index) -> tensor<4x?xf32> {
 
 // -----
 
-// (S3) What rounds to f6, f4 and f8 without infinities stays: LLVM has no value for a NaN there. Extensions are exact.
+// (S3) Roundings to f6, f4 and f8 without infinities stay: LLVM has no value for a NaN there. Extensions are exact.
 // CHECK-LABEL: func.func @S3_small
 func.func @S3_small() -> (f4E2M1FN, f6E3M2FN, f32, f32, f64) {
   // CHECK-DAG: %[[HALF:.*]] = arith.constant -5.000000e-01 : f32

@@ -1,6 +1,6 @@
 // RUN: %repro-opt --repro-quantize-contractions --split-input-file --verify-diagnostics %s
 
-// Unequal transforms would not cancel out.
+// Two different transforms would not cancel out.
 func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
   // expected-error @+1 {{(Q5) expected the same transform of both factors}}
   %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>)
 
 // -----
 
-// A square reads one operand.
+// A square has only one operand.
 func.func @main(%x: tensor<8x24xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error @+1 {{expected two factors, got the square of one}}
   %0 = repro.fold maps [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>] iterators [parallel, reduction]
@@ -93,7 +93,7 @@ func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>)
 
 // -----
 
-// The values of the forward pass are of another tensor.
+// The values of the forward pass come from another tensor.
 func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>, %y: tensor<8x16xf32>)
     -> (tensor<8x4xf32>, tensor<8x4xf32>) {
   %0 = repro.fold maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>,
@@ -360,7 +360,7 @@ func.func @main(%x: tensor<8x24xf32>, %v: tensor<4x24xf32>, %o: tensor<8x4xf32>)
 #mx = #repro.block_format<element = f8E4M3FN, rows = 1, columns = 16, scale = #repro.power_scale<rule = rceil>,
     rounding = #repro.rounding<direction = rne>>
 
-// A recipe is applied once.
+// A recipe must be applied only once.
 func.func @main(%x: tensor<8x16xf32>, %v: tensor<4x16xf32>, %o: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %codes, %scales = repro.quantize #mx %x : tensor<8x16xf32> -> tensor<8x16xf8E4M3FN>, tensor<8x1xf8E8M0FNU>
   %d = repro.dequantize #mx %codes, %scales : tensor<8x16xf8E4M3FN>, tensor<8x1xf8E8M0FNU> -> tensor<8x16xf32>

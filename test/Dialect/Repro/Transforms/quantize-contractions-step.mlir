@@ -1,4 +1,4 @@
-// (R1) A step that stays would round all steps by the same bits.
+// (R1) A step that does not count would round all steps with the same bits.
 // RUN: %repro-opt --repro-quantize-contractions=random=0,1 --verify-diagnostics %s
 
 #sr = #repro.block_format<element = f8E4M3FN, rows = 1, columns = 16, scale = #repro.power_scale<rule = rceil>,

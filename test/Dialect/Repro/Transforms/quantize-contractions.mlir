@@ -5,7 +5,7 @@
 #nk = affine_map<(m, n, k) -> (n, k)>
 #mn = affine_map<(m, n, k) -> (m, n)>
 
-// 16 bits are read as such; tf32 is made of the bits of (V4).
+// Tensors of 16 bits are read directly; tf32 is computed with the bits of (V4).
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4x64xf32> {{.*}}, %[[X:[^:]*]]: tensor<8x64xf32>)
 // CHECK: %[[ROUNDED:.*]] = linalg.generic {{.*}} ins(%[[W]] : tensor<4x64xf32>)
@@ -53,7 +53,7 @@ func.func @main(%w: tensor<4x64xf32> {repro.name = "w"}, %x: tensor<8x64xf32>)
 #nv = #repro.block_format<element = f4E2M1FN, rows = 1, columns = 16, scale = #repro.two_level_scale<largest = 448>,
     rounding = #repro.rounding<direction = sr, bits = 8>>
 
-// Blocks lie along K. The state gets seed and step. Equal requests are one.
+// Blocks lie along K. The state gets seed and step. Equal requests share one quantization.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[X:[^:]*]]: tensor<8x64xf32> {{.*}}, %[[SEED:[^:]*]]: tensor<i64> {repro.name = "seed"},
 // CHECK-SAME: %[[STEP:[^:]*]]: tensor<i64> {repro.name = "step"}, %[[V:[^:]*]]: tensor<64x4xf32>)
@@ -110,7 +110,7 @@ func.func @main(%x: tensor<8x64xf32> {repro.name = "x"}, %v: tensor<64x4xf32>)
 #mx = #repro.block_format<element = f8E4M3FN, rows = 1, columns = 32, scale = #repro.power_scale<rule = rceil>,
     rounding = #repro.rounding<direction = rne>>
 
-// What the forward pass read is moved back to where both come from.
+// The gradient reads the forward pass's values, which are moved back to the layout of their common source.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4x64xf32>
 // CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[W]] : tensor<4x64xf32>) outs({{.*}} : tensor<64x4xf32>)
@@ -164,7 +164,7 @@ func.func @main(%w: tensor<4x64xf32> {repro.name = "w"}, %x: tensor<8x64xf32>)
 
 // -----
 
-// A batch of no matrices is reshaped as any other.
+// A batch without matrices is reshaped like any other batch.
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<0x5x64xf32>, %w: tensor<0x4x64xf32>, %o: tensor<0x5x4xf32>)
     -> tensor<0x5x4xf32> attributes {repro.num_state = 0 : i64} {
@@ -192,7 +192,7 @@ func.func @main(%x: tensor<0x5x64xf32>, %w: tensor<0x4x64xf32>, %o: tensor<0x5x4
 #last = #repro.block_format<element = f8E5M2, rows = 0, columns = 0, scale = #repro.given_scale,
     rounding = #repro.rounding<direction = rne>>
 
-// (Q6) What has a name has one scale, whose amax is that of all of it. A scale without a history stays.
+// (Q6) Factors with the same name share a scale and an amax over all of them. A scale without a history is constant.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[W:[^:]*]]: tensor<4x64xf32> {repro.name = "w"}, %[[AH:[^:]*]]: tensor<4xf32> {repro.name = "amax_history.a"},
 // CHECK-SAME: %[[A:[^:]*]]: tensor<f32> {repro.name = "scale.a"}, %[[BH:[^:]*]]: tensor<1xf32> {repro.name = "amax_history.b"},

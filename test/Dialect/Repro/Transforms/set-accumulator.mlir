@@ -1,4 +1,4 @@
-// (M4): contractions (K1) with f32 accumulators, all of them or some; extensions before them are read through.
+// (M4) Contractions (K1) with f32 accumulators get the order, all or some of them; the pass looks through extensions.
 // RUN: %repro-opt --repro-set-accumulator %s | FileCheck %s --check-prefixes=CHECK,ALL
 // RUN: %repro-opt --repro-set-accumulator='terms=8 fraction=0 round=rne_f32 floor=0 late=true chunk=32 contractions=1' %s | FileCheck %s --check-prefixes=CHECK,SECOND
 // RUN: %repro-opt --repro-set-exact %s | FileCheck %s --check-prefix=EXACT

@@ -1,4 +1,4 @@
-// (K4): contractions (K1) with f32 accumulators, all of them or some.
+// (K4) Contractions (K1) with f32 accumulators get the order, all or some of them.
 // RUN: %repro-opt --repro-set-exact %s | FileCheck %s --check-prefixes=CHECK,ALL
 // RUN: %repro-opt --repro-set-exact='digits=2 contractions=1' %s | FileCheck %s --check-prefixes=CHECK,SECOND
 // RUN: not %repro-opt --repro-set-exact='digits=4' %s 2>&1 | FileCheck %s --check-prefix=DIGITS
@@ -32,7 +32,7 @@ func.func @K4_contractions(%x: tensor<4x8xf32>, %y: tensor<8x4xf32>, %z: tensor<
     %s = math.fma %e, %f, %acc : f32
     repro.yield %s : f32
   } -> tensor<4x4xf32>
-  // Products of f64, and a sum of what are no products of inputs.
+  // Products of f64, and a sum whose addends are not products of inputs.
   // CHECK: repro.fold maps
   %2 = repro.fold maps [#mk, #kn, #mn] iterators [parallel, parallel, reduction]
       ins(%z, %w : tensor<4x8xf64>, tensor<8x4xf64>) outs(%p : tensor<4x4xf64>) {

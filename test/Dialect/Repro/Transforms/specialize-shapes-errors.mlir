@@ -1,4 +1,4 @@
-// Sizes that a program does not have, and shapes that do not follow from sizes: one error each.
+// Sizes that a program does not have and shapes that do not follow from sizes are errors, one for each program.
 // RUN: %repro-opt --repro-specialize-shapes='sizes=n=3' %s -split-input-file -verify-diagnostics
 // RUN: not %repro-opt --repro-specialize-shapes %s -split-input-file 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not %repro-opt --repro-specialize-shapes='sizes=n=3,m=4' %s -split-input-file 2>&1 | FileCheck %s --check-prefix=MORE

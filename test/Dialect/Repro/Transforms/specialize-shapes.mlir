@@ -1,4 +1,4 @@
-// Symbols become sizes: arguments get their extents, and what follows from them is static.
+// Symbols become sizes: arguments get their extents, and all dependent shapes become static.
 // RUN: %repro-opt --repro-specialize-shapes='sizes=batch=3,seq=4' %s -split-input-file --allow-unregistered-dialect \
 // RUN:     | FileCheck %s
 
@@ -15,7 +15,7 @@ func.func @arguments(%x: tensor<?x8xf32> {repro.name = "x", repro.extents = affi
   return %x, %y : tensor<?x8xf32>, tensor<?x?xf32>
 }
 
-// Without symbols nothing changes.
+// A program without symbols does not change.
 // CHECK-LABEL: func.func @other
 // CHECK: tensor.dim
 func.func @other(%x: tensor<?xf32>) -> index {
@@ -28,7 +28,7 @@ func.func @other(%x: tensor<?xf32>) -> index {
 
 #id = affine_map<(d0, d1) -> (d0, d1)>
 
-// Integers fold, checks that hold go, operations on elements take the types of their outputs.
+// Integers fold, checks that hold are removed, and operations on elements get the types of their outputs.
 // CHECK-LABEL: func.func @elements
 // CHECK-NOT: tensor.dim
 // CHECK-NOT: cf.assert
@@ -122,7 +122,7 @@ func.func @rest(%x: tensor<?x?xf32> {repro.extents = affine_map<()[s0, s1] -> (s
 
 // -----
 
-// A reshape joins and splits the least groups of dimensions of equal numbers of elements.
+// A reshape joins and splits the smallest groups of dimensions with equal numbers of elements.
 // CHECK-LABEL: func.func @reshapes
 // CHECK-SAME: (%[[X:.*]]: tensor<3x4x6xf32>, %[[ONE:.*]]: tensor<f32>)
 // CHECK: %[[A:.*]] = tensor.collapse_shape %[[X]] {{\[\[}}0, 1], [2]] : tensor<3x4x6xf32> into tensor<12x6xf32>

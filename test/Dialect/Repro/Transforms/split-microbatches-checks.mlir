@@ -1,4 +1,4 @@
-// (B3) A check of a sum is made at the end of the step, also within a region.
+// (B3) A check of a sum moves to the end of the step, even from within a region.
 // RUN: %repro-opt %s --repro-split-microbatches="keep=part microbatches=2 cut=1" | FileCheck %s --check-prefix=PART
 // RUN: %repro-opt %s --repro-split-microbatches="keep=finish microbatches=2 cut=1" | FileCheck %s --check-prefix=FINISH
 

@@ -31,7 +31,7 @@ func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A check of a microbatch that depends on a sum.
+// The check of a microbatch depends on a sum.
 // expected-error @+1 {{(B3) a check or an output of the step reads input 1 of a microbatch}}
 func.func @main(%w: tensor<i1>, %x: tensor<i1>) -> tensor<i1> attributes {repro.num_state = 1 : i64} {
   %0 = repro.reduce_microbatches %x : tensor<i1>
@@ -52,7 +52,7 @@ func.func @main(%w: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> attribute
 
 // -----
 
-// Where each microbatch has a state of its own.
+// This program is an error only if each microbatch has a state of its own (own=0).
 func.func @main(%w: tensor<i1>, %x: tensor<i1>) -> tensor<i1> attributes {repro.num_state = 1 : i64} {
   %0 = repro.reduce_microbatches %w : tensor<i1>
   %1 = tensor.extract %0[] : tensor<i1>

@@ -1,8 +1,8 @@
 // RUN: %repro-opt %s --repro-split-microbatches="keep=part microbatches=3 cut=2 own=1" | FileCheck %s --check-prefix=PART
 // RUN: %repro-opt %s --repro-split-microbatches="keep=finish microbatches=3 cut=2 own=1" | FileCheck %s --check-prefix=FINISH
 
-// (B5) Each microbatch keeps the sum of what it has been given, and the step
-// the mean of the former sums.
+// (B5) Each microbatch keeps the sum of its inputs in a state of its own; the step
+// computes the mean of the former sums.
 
 // PART: func.func @main(%{{.*}}: tensor<4xf32> {repro.name = "w"}, %[[E:.*]]: tensor<4xf32> {repro.name = "e"},
 // PART-SAME: %[[X:.*]]: tensor<4xf32> {repro.name = "x"}) -> (tensor<4xf32>, tensor<4xf32> {repro.name = "e"})

@@ -5,8 +5,8 @@
 #id = affine_map<(i) -> (i)>
 #scalar = affine_map<(i) -> ()>
 
-// (B1) A step: w - lr * mean(x * w), a count, which no microbatch decides, the
-// step of random numbers, and x * w beside it.
+// (B1) A step computes w - lr * mean(x * w), a count that does not depend on a
+// microbatch, the step of random numbers, and the output x * w.
 
 // PART: func.func @main(%[[W:.*]]: tensor<4xf32> {repro.name = "w"}, %[[C:.*]]: tensor<i64> {repro.name = "count"},
 // PART-SAME: %{{.*}}: tensor<i64> {repro.name = "step"}, %{{.*}}: tensor<f32> {repro.name = "lr"},

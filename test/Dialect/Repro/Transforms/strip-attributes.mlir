@@ -1,4 +1,4 @@
-// What says nothing about the bits goes; operations of other dialects keep what they mean.
+// Attributes that do not affect any bit are removed; operations of other dialects keep the attributes they need.
 // RUN: %repro-opt --allow-unregistered-dialect --repro-strip-attributes %s | FileCheck %s
 
 // CHECK: module {

@@ -1,4 +1,4 @@
-// What has no straight line is one error each, at the outermost loop or call where it is about sizes.
+// Code that cannot be unrolled is one error each; errors about sizes are reported at the outermost loop or call.
 // RUN: %repro-opt --allow-unregistered-dialect --repro-unroll-loops %s -split-input-file -verify-diagnostics
 
 func.func @values(%n: i32) -> i32 {
@@ -39,7 +39,7 @@ func.func @step() {
 
 // -----
 
-// Nothing in it, but without end.
+// The loop is empty, but endless.
 func.func @endless() {
   %true = arith.constant true
   // expected-error @+1 {{'scf.while' op makes more than 1000000 operations of the program}}
@@ -90,7 +90,7 @@ func.func @much(%x: i32) {
 
 // -----
 
-// Twice as many at each call.
+// Each call doubles the number of operations.
 func.func @doubling() {
   // expected-error @+1 {{'func.call' op makes more than 1000000 operations of the program}}
   call @f0() : () -> ()
@@ -179,7 +179,7 @@ func.func @sizes(%p: i1, %x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> 
 
 // -----
 
-// Sums of floats have an order that is decided later.
+// A sum of floats has no order yet, so it is not evaluated.
 #v = affine_map<(d0) -> (d0)>
 #o = affine_map<(d0) -> ()>
 func.func @sum() {
@@ -229,7 +229,7 @@ func.func @foreign_case(%x: tensor<i32>) -> f32 {
 
 // -----
 
-// A bound above the extent is none.
+// The upper limit is above the extent, so it proves nothing.
 func.func @above(%p: i1, %x: tensor<4xf32>, %i: i64) -> f32 {
   %z = arith.constant 0.0 : f32
   %c0 = arith.constant 0 : i64

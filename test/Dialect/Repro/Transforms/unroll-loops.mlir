@@ -19,7 +19,7 @@ func.func @main(%x: i32) -> i32 {
 
 // -----
 
-// Counters are constants: slices have static places. Negative bounds, steps above 1, and unsigned bounds.
+// Counters are constants, so slices have static positions. Bounds are negative or unsigned; steps exceed 1.
 // CHECK-LABEL: func.func @counters
 // CHECK: tensor.extract_slice %arg0[%[[A:.*]]] [1] [1]
 // CHECK: tensor.extract_slice %arg0[%[[B:.*]]] [1] [1]
@@ -34,7 +34,7 @@ func.func @counters(%x: tensor<8xf32>) -> tensor<1xf32> {
     %s = tensor.extract_slice %x[%j] [1] [1] : tensor<8xf32> to tensor<1xf32>
     scf.yield %s : tensor<1xf32>
   }
-  // From the largest number without sign: no iteration.
+  // The loop starts at the largest unsigned number: no iteration.
   %n = scf.for unsigned %i = %m1 to %c3 step %c1 iter_args(%v = %r) -> (tensor<1xf32>) {
     %s = tensor.extract_slice %x[0] [1] [1] : tensor<8xf32> to tensor<1xf32>
     scf.yield %s : tensor<1xf32>
@@ -44,7 +44,7 @@ func.func @counters(%x: tensor<8xf32>) -> tensor<1xf32> {
 
 // -----
 
-// A counter that reaches the end of its type.
+// The counter reaches the end of its type.
 // CHECK-LABEL: func.func @end_of_type
 // CHECK-COUNT-2: arith.muli
 // CHECK-NOT: arith.muli
@@ -61,7 +61,7 @@ func.func @end_of_type(%x: i8) -> i8 {
 
 // -----
 
-// Conditions of small tensors: generics, sums of integers, fills and f32 by docs/numerics.md.
+// Conditions depend on small tensors: generics, sums of integers, fills and f32 by docs/numerics.md.
 // CHECK-LABEL: func.func @tensors
 // CHECK-COUNT-3: repro.sin
 // CHECK-NOT: repro.sin
@@ -85,7 +85,7 @@ func.func @tensors(%x: f32) -> f32 {
       linalg.yield %c : i32
     } -> tensor<i32>
     %at = tensor.extract %sum[] : tensor<i32>
-    // 0, 1 + 2 + 3, 12 ...; 0.0, 0.3, 0.6, 0.90000004
+    // Values: 0, 1 + 2 + 3, 12 ...; 0.0, 0.3, 0.6, 0.90000004
     %few = arith.cmpi sle, %at, %c7 : i32
     %early = arith.cmpf olt, %t, %most : f32
     %any = arith.ori %few, %early : i1
@@ -110,7 +110,7 @@ func.func @tensors(%x: f32) -> f32 {
 
 // -----
 
-// Of a branch that is known one side remains, checks included; of one that depends on values all do.
+// If a condition is known, one branch remains, checks included; if it depends on values, all branches remain.
 // CHECK-LABEL: func.func @branches(%arg0: i1, %arg1: tensor<4xf32>, %arg2: f32, %arg3: index)
 // CHECK: cf.assert %arg0, "taken"
 // CHECK-NOT: cf.assert
@@ -165,7 +165,7 @@ func.func @branches(%p: i1, %x: tensor<4xf32>, %y: f32, %i: index) -> (f32, tens
 
 // -----
 
-// A read that is in range for certain is no check.
+// A read that is always in range needs no check.
 // CHECK-LABEL: func.func @gather
 // CHECK: tensor.extract
 // CHECK: arith.select
@@ -179,7 +179,7 @@ func.func @gather(%p: i1, %x: tensor<4xf32>, %i: tensor<2xi64>) -> tensor<2xf32>
     %g = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]}
         ins(%i : tensor<2xi64>) outs(%e : tensor<2xf32>) {
     ^bb0(%a: i64, %o: f32):
-      // Clamped, as StableHLO's gather is.
+      // The index is clamped, as by StableHLO's gather.
       %b = arith.maxsi %a, %c0 : i64
       %c = arith.minsi %b, %c3 : i64
       %j = arith.index_cast %c : i64 to index
@@ -195,7 +195,7 @@ func.func @gather(%p: i1, %x: tensor<4xf32>, %i: tensor<2xi64>) -> tensor<2xf32>
 
 // -----
 
-// StableHLO's loops and branches, with calls in them. An index that no branch has takes the last one.
+// StableHLO's loops and branches, with calls in them. An index without a branch selects the last branch.
 // CHECK-LABEL: func.func @stablehlo(%arg0: f32, %arg1: tensor<i1>, %arg2: tensor<f32>)
 // CHECK-COUNT-2: repro.sin
 // CHECK-NOT: repro.sin
@@ -256,7 +256,7 @@ func.func private @next(%n: tensor<i32>) -> tensor<i32> {
 
 // -----
 
-// A function without control flow stays as it is, integers of constants too; a private one that has no use goes.
+// A function without control flow does not change, nor do its constants; unused private functions are removed.
 // CHECK-NOT: @unused
 // CHECK-LABEL: func.func @straight
 // CHECK: arith.addi

@@ -1,4 +1,4 @@
-// (V4) The bits of a NaN are seen by nobody: each way to look at them is an error.
+// (V4) No program may observe the bits of a NaN: each operation that could is an error.
 // RUN: %repro-opt --repro-verify-canonical --split-input-file --verify-diagnostics %s
 
 #id = affine_map<(d0) -> (d0)>
@@ -21,7 +21,7 @@ func.func @main(%x: tensor<4xf32>, %h: tensor<4xf16>, %n: tensor<4xi32>, %o: ten
 
 // -----
 
-// A storage type is compared as the exact f32 (V1).
+// (V1) A storage type is compared as the exact f32.
 #id = affine_map<(d0) -> (d0)>
 func.func @main(%x: tensor<4xbf16>, %o: tensor<4xi16>) attributes {repro.num_state = 0 : i64} {
   %nan = arith.constant 0x7fc0 : i16
@@ -39,7 +39,7 @@ func.func @main(%x: tensor<4xbf16>, %o: tensor<4xi16>) attributes {repro.num_sta
 
 // -----
 
-// The extension of another value.
+// The comparison reads the extension of another value.
 #id = affine_map<(d0) -> (d0)>
 func.func @main(%x: tensor<4xbf16>, %y: tensor<4xbf16>, %o: tensor<4xi16>) attributes {repro.num_state = 0 : i64} {
   %nan = arith.constant 0x7fc0 : i16
@@ -96,7 +96,7 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %o: tensor<4xi32>) attribu
   %0 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]}
       ins(%x, %y : tensor<4xf32>, tensor<4xf32>) outs(%o : tensor<4xi32>) {
   ^bb0(%a: f32, %b: f32, %c: i32):
-    // Of another value.
+    // The comparison reads another value.
     %u = arith.cmpf uno, %a, %b : f32
     // expected-error @+1 {{(V4) expected every use to be select}}
     %v = arith.bitcast %a : f32 to i32
@@ -114,7 +114,7 @@ func.func @main(%x: tensor<4xf32>, %o: tensor<4xi32>) attributes {repro.num_stat
   %0 = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
       ins(%x : tensor<4xf32>) outs(%o : tensor<4xi32>) {
   ^bb0(%a: f32, %c: i32):
-    // The other way around.
+    // The comparison is inverted.
     %u = arith.cmpf ord, %a, %a : f32
     // expected-error @+1 {{(V4) expected every use to be select}}
     %v = arith.bitcast %a : f32 to i32
@@ -133,7 +133,7 @@ func.func @main(%x: tensor<4xf32>, %o: tensor<4xi32>) attributes {repro.num_stat
       ins(%x : tensor<4xf32>) outs(%o : tensor<4xi32>) {
   ^bb0(%a: f32, %c: i32):
     %u = arith.cmpf uno, %a, %a : f32
-    // One use of two.
+    // Only one of two uses is a select.
     // expected-error @+1 {{bitcast x), got 'arith.addi'}}
     %v = arith.bitcast %a : f32 to i32
     %s = arith.select %u, %nan, %v : i32
@@ -159,7 +159,7 @@ func.func @main(%x: tensor<4xf16>, %o: tensor<4xbf16>) attributes {repro.num_sta
 
 // -----
 
-// What stands in the function's own block may be asked for by itself.
+// An operation in the function's own block could be requested as a program of its own.
 func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
   %a = tensor.extract %x[] : tensor<f32>
   %nan = arith.constant 0x7fc00000 : i32
@@ -172,7 +172,7 @@ func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
 
 // -----
 
-// The float may be an extension itself.
+// The float itself may be an extension.
 #id = affine_map<(d0) -> (d0)>
 func.func @main(%x: tensor<4xf32>, %o: tensor<4xi64>) attributes {repro.num_state = 0 : i64} {
   %nan = arith.constant 0x7ff8000000000000 : i64

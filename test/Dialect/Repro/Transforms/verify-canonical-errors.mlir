@@ -1,4 +1,4 @@
-// One program for each way not to be canonical.
+// One program for each violation of the contract of canonical programs.
 // RUN: %repro-opt --repro-verify-canonical --split-input-file --verify-diagnostics %s
 
 // expected-error @+1 {{expected the function '@main', got none}}
@@ -528,7 +528,7 @@ func.func @main(%x: tensor<f6E3M2FN>) attributes {repro.num_state = 0 : i64} {
 
 // -----
 
-// (V1) Folds and what moves elements by their values do not take the types of f6, f4 and f8E8M0FNU.
+// (V1) Folds and operations that move elements by their values do not accept f6, f4 and f8E8M0FNU.
 func.func @main(%x: tensor<4xf4E2M1FN>) attributes {repro.num_state = 0 : i64} {
   %e = tensor.empty() : tensor<4xf4E2M1FN>
   // expected-error @+1 {{(V1) operand #0 is of type 'tensor<4xf4E2M1FN>'}}
@@ -546,7 +546,7 @@ func.func @main(%x: tensor<f32>) attributes {repro.num_state = 0 : i64} {
 
 // -----
 
-// (Q4) What the compiler knows, not what a program says.
+// (Q4) The compiler derives this attribute; a canonical program must not have it.
 func.func @main(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) -> tensor<8x8xf32>
     attributes {repro.num_state = 0 : i64} {
   // expected-error @+1 {{(H2) attribute 'magnitudes' is unknown to the identity}}
@@ -558,7 +558,7 @@ func.func @main(%x: tensor<8x96xi8>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) -
 
 // -----
 
-// (M5) What the compiler has made of codes.
+// (M5) The compiler derives this attribute from the codes; a canonical program must not have it.
 func.func @main(%x: tensor<8x96xf8E4M3FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor<8x8xf32>) -> tensor<8x8xf32>
     attributes {repro.num_state = 0 : i64} {
   // expected-error @+1 {{(H2) attribute 'elements' is unknown to the identity}}
@@ -571,7 +571,7 @@ func.func @main(%x: tensor<8x96xf8E4M3FN>, %s: tensor<8x3xf8E8M0FNU>, %i: tensor
 
 // -----
 
-// (Q4)
+// (Q4) Only the compiler creates integers of i16.
 func.func @main(%x: tensor<8x96xi16>, %s: tensor<8x3xf32>, %i: tensor<8x8xf32>) -> tensor<8x8xf32>
     attributes {repro.num_state = 0 : i64} {
   // expected-error @+1 {{(Q4) expected integers of i8, got 'tensor<8x96xi16>'}}

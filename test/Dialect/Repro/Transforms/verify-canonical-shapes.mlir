@@ -1,8 +1,8 @@
-// (A1) to (A4): sizes and accesses that a canonical program must not have. Some others are refused by the verifiers of
-// MLIR's own operations, in words that are theirs.
+// (A1) to (A4) Sizes and accesses that a canonical program must not have. The verifiers of MLIR's own operations
+// reject some others with messages of their own.
 // RUN: %repro-opt --repro-verify-canonical --split-input-file --verify-diagnostics %s
 
-// Descending too far.
+// The map descends below 0.
 func.func @main(%x: tensor<4xf32>, %o: tensor<4x4xf32>) attributes {repro.num_state = 0 : i64} {
   // expected-error @+1 {{(A2) result #0 of indexing map #0 goes from -3 to 3, expected 0 to 3}}
   %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0 - d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
@@ -51,7 +51,7 @@ func.func @main(%x: tensor<0xf32>, %o: tensor<8xf32>) attributes {repro.num_stat
 
 // -----
 
-// Nothing is read, but the extents contradict each other.
+// No element is read, but the extents contradict each other.
 func.func @main(%x: tensor<0x8xf32>, %o: tensor<0x0xf32>) attributes {repro.num_state = 0 : i64} {
   // expected-error @+1 {{(A1) dimension 1 of operand #1 is 0, but the extent of iterator 1 is 8}}
   %0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
@@ -247,7 +247,7 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<f32>) attributes {repro.num_state 
 
 // -----
 
-// iterations
+// The program has too many iterations.
 func.func @main(%x: tensor<1099511627776xi8>, %y: tensor<1099511627776xi8>, %o: tensor<i8>) attributes {repro.num_state = 0 : i64} {
   // expected-error @+1 {{(A4) expected at most 2^60 iterations}}
   %0 = repro.fold #repro.any_order maps [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> ()>] iterators [reduction, reduction]

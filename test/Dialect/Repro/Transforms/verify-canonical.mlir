@@ -1,4 +1,4 @@
-// A program with one of everything passes unchanged.
+// A program with one operation of each type passes unchanged.
 // RUN: %repro-opt --repro-verify-canonical %s | FileCheck %s
 
 #id = affine_map<(d0) -> (d0)>

@@ -1,6 +1,6 @@
-// (V1) What computes on a storage type computes on the exact f32 and rounds once.
+// (V1) Operations on storage types compute in f32, which represents operands exactly, and round once.
 // RUN: %repro-opt --repro-widen-storage %s | FileCheck %s
-// Once is enough.
+// A second run changes nothing.
 // RUN: %repro-opt --repro-widen-storage %s -o %t.1
 // RUN: %repro-opt --repro-widen-storage %t.1 -o %t.2
 // RUN: diff %t.1 %t.2
@@ -31,7 +31,7 @@ func.func @V1_scalars(%x: bf16, %y: bf16, %n: i32) -> (bf16, i1, i8, f16) {
   return %0, %1, %2, %4 : bf16, i1, i8, f16
 }
 
-// What moves, converts or computes in f32 or f64 stays.
+// Operations that move, convert or compute in f32 or f64 stay.
 // CHECK-LABEL: func.func @V1_others
 func.func @V1_others(%x: f8E5M2, %y: f8E5M2, %c: i1, %f: f32, %d: f64) -> (f8E5M2, i8, f16, bf16, f32, f64) {
   // CHECK-NEXT: arith.select %{{.*}} : f8E5M2
@@ -52,7 +52,7 @@ func.func @V1_others(%x: f8E5M2, %y: f8E5M2, %c: i1, %f: f32, %d: f64) -> (f8E5M
   return %0, %1, %2, %3, %5, %6 : f8E5M2, i8, f16, bf16, f32, f64
 }
 
-// (F5) The step of a fold stays, so that it is one; what it folds does not.
+// (F5) The step of a fold stays, so that it remains a step; the operations before it are widened.
 // CHECK-LABEL: func.func @F5_step
 func.func @F5_step(%x: tensor<8xbf16>, %o: tensor<bf16>) -> tensor<bf16> {
   // CHECK: ^bb0(%[[X:.*]]: bf16, %[[ACC:.*]]: bf16):
@@ -71,7 +71,7 @@ func.func @F5_step(%x: tensor<8xbf16>, %o: tensor<bf16>) -> tensor<bf16> {
   return %0 : tensor<bf16>
 }
 
-// (F6) A body without a step computes in f32 throughout.
+// (F6) A body without a step computes everything in f32.
 // CHECK-LABEL: func.func @F6_no_step
 func.func @F6_no_step(%x: tensor<8xbf16>, %o: tensor<bf16>) -> tensor<bf16> {
   // CHECK: ^bb0(%[[X:.*]]: bf16, %[[ACC:.*]]: bf16):
@@ -89,7 +89,7 @@ func.func @F6_no_step(%x: tensor<8xbf16>, %o: tensor<bf16>) -> tensor<bf16> {
   return %0 : tensor<bf16>
 }
 
-// The types of f6 and f4 are storage, too.
+// f6 and f4 are storage types, too.
 // CHECK-LABEL: func.func @V1_small
 func.func @V1_small(%x: f4E2M1FN, %y: f6E3M2FN, %z: f8E8M0FNU) -> (f4E2M1FN, i1, i32) {
   // CHECK: arith.extf %{{.*}} : f4E2M1FN to f32
