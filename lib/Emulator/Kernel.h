@@ -17,7 +17,7 @@
 
 namespace repro_emulator {
 
-/// What an instruction does; every kind other than Pure and Branch has a
+/// The kind of an instruction; every kind other than Pure and Branch has a
 /// Detail.
 enum class Kind : uint8_t {
   Pure,

@@ -50,7 +50,7 @@ static void testScope() {
   {
     FloatEnvironment environment;
     EXPECT(isDefault());
-    // What happens within ends with it.
+    // Changes within the scope end with it.
     std::fesetround(FE_DOWNWARD);
   }
   EXPECT(isSpoiled());

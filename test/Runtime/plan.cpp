@@ -22,7 +22,7 @@ static Error read(const std::string &bytes) {
   return readPlan({bytes.data(), bytes.size()}, plan);
 }
 
-/// What is written is read, part by part.
+/// Reads a written plan back and compares all parts.
 static void testRoundTrip(const Plan &plan) {
   std::string bytes = writePlan(plan);
   Plan found;

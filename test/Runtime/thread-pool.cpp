@@ -17,7 +17,7 @@
 using namespace repro_runtime;
 
 namespace {
-/// What a loop did: how often each share ran, and whether a thread ran two
+/// Records of a loop: how often each share ran, and whether a thread ran two
 /// shares at once.
 struct Record {
   explicit Record(unsigned shares, unsigned threads)
@@ -55,7 +55,7 @@ static void testEveryShareRunsOnce() {
   }
 }
 
-/// What a loop wrote is there when it has ended, on whichever thread.
+/// The values that a loop wrote are visible to all threads after its end.
 static void testLoopsFollowEachOther() {
   ThreadPool pool(4);
   std::vector<uint64_t> values(64, 0), sums(64, 0);

@@ -14,7 +14,7 @@ using namespace repro_runtime;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string bytes(reinterpret_cast<const char *>(data), size);
   Plan plan;
-  // What is read has no other form.
+  // A plan that can be read has only one form as bytes.
   if (readPlan({bytes.data(), bytes.size()}, plan).empty() &&
       writePlan(plan) != bytes)
     std::abort();

@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void run(const std::string &input) {
   std::ofstream("crash", std::ios::binary) << input;
-  // Of its own size: a read behind the end is seen.
+  // A buffer of the exact size: sanitizers detect reads after its end.
   std::vector<uint8_t> bytes(input.begin(), input.end());
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
 }

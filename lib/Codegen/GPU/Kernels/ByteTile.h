@@ -9,7 +9,7 @@
 // in i32. Shared memory stores the bytes in the order in which the instructions
 // read them. A part contains the bytes of one factor's tile rows for a step of
 // 32 elements of K. The part consists of lines of 16 words, each for the rows r
-// and r + 8. Of the four threads that share a line, thread t uses words 4 t to
+// and r + 8. Four threads share a line; thread t uses words 4 t to
 // 4 t + 3, its slot: two words of each row. The order of elements along K is
 // irrelevant because it is the same in both factors. Rows beyond the last one
 // repeat the last one.

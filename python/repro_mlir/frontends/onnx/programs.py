@@ -64,7 +64,7 @@ def import_model(
     constants: Mapping[str, Any] | None = None,
     options: CaptureOptions | None = None,
 ) -> ImportedProgram[Captured]:
-    """Returns the imported program for the arguments of `load`. Of `options`, only `attention_block` has an effect."""
+    """Returns the imported program for the arguments of `load`. Only `attention_block` of `options` has an effect."""
     require_default_environment()
     try:
         from repro_mlir.frontends.onnx import importing
