@@ -1,4 +1,4 @@
-//===- OperationTables.cpp - The tables that this machine supports --------===//
+//===- OperationTables.cpp - The operation tables of this CPU -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

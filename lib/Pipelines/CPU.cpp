@@ -1,4 +1,4 @@
-//===- CPU.cpp - From a canonical program to an artifact ------------------===//
+//===- CPU.cpp - Compiles canonical programs to artifacts -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- CPU.h - From a canonical program to an artifact ----------*- C++ -*-===//
+//===- CPU.h - Compiles canonical programs to artifacts ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- GPU.cpp - From a canonical program to device code ------------------===//
+//===- GPU.cpp - Compiles canonical programs to device code ---------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- GPU.h - From a canonical program to device code ----------*- C++ -*-===//
+//===- GPU.h - Compiles canonical programs to device code -------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ImportPipelines.cpp - From a frontend to the canonical program -----===//
+//===- ImportPipelines.cpp - Converts imported programs to canonical ones -===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Pipelines.h - The stages of docs/architecture.md ---------*- C++ -*-===//
+//===- Pipelines.h - Pipelines of the compiler's stages ---------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RegisterTranslations.cpp - From a plan and kernels to bytes --------===//
+//===- RegisterTranslations.cpp - Registers translations to bytes ---------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Schedule.cpp - From a canonical program to kernels and a plan ------===//
+//===- Schedule.cpp - Converts canonical programs to kernels and a plan ---===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

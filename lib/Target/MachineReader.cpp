@@ -1,4 +1,4 @@
-//===- MachineReader.cpp - Descriptions of machines -----------------------===//
+//===- MachineReader.cpp - Reads descriptions of machines -----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Machines.cpp - The machines that code is made for ------------------===//
+//===- Machines.cpp - Built-in descriptions of machines -------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ArgReduceKernel.cpp - repro.arg_reduce -----------------------------===//
+//===- ArgReduceKernel.cpp - Expansion of repro.arg_reduce ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

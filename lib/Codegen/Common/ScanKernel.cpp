@@ -1,4 +1,4 @@
-//===- ScanKernel.cpp - repro.scan ----------------------------------------===//
+//===- ScanKernel.cpp - Expansion of repro.scan ---------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- SortKernel.cpp - repro.sort ----------------------------------------===//
+//===- SortKernel.cpp - Expansion of repro.sort ---------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

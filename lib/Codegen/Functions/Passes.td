@@ -15,10 +15,10 @@ def ReproExpandFunctions : Pass<"repro-expand-functions"> {
   let description = [{
     Replaces every elementary function of the `repro` dialect, on scalars and on
     vectors, by `arith`, `math.fma`, `math.sqrt` and bit operations that compute
-    the correctly rounded result of f32. Arguments that need more work (huge
-    angles, results next to a rounding boundary) are handled in an `scf.if` that
-    runs if any lane has such an argument. docs/functions.md describes the method
-    of each function.
+    the correctly rounded result; functions of f64 become integer arithmetic.
+    Arguments that need more work (huge angles, results next to a rounding
+    boundary) are handled in an `scf.if` that runs if any lane has such an
+    argument. docs/functions.md describes the method of each function.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",

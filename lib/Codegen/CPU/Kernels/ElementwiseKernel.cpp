@@ -1,4 +1,4 @@
-//===- ElementwiseKernel.cpp - Parallel operations ------------------------===//
+//===- ElementwiseKernel.cpp - Expansion of parallel operations -----------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

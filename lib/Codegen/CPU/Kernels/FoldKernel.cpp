@@ -1,4 +1,4 @@
-//===- FoldKernel.cpp - The kernel of repro.fold --------------------------===//
+//===- FoldKernel.cpp - Expansion of repro.fold ---------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

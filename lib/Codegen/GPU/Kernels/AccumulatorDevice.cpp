@@ -1,4 +1,4 @@
-//===- AccumulatorDevice.cpp - (M4) with matrix unit instructions ---------===//
+//===- AccumulatorDevice.cpp - (M4) by matrix instructions ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

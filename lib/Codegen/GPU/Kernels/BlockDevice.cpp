@@ -1,4 +1,4 @@
-//===- BlockDevice.cpp - (Q4) with matrix instructions --------------------===//
+//===- BlockDevice.cpp - Block contractions (Q4) by matrix instructions ---===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

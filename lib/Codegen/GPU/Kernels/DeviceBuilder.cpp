@@ -1,4 +1,4 @@
-//===- DeviceBuilder.cpp - The body of a device kernel --------------------===//
+//===- DeviceBuilder.cpp - Builds the body of a device kernel -------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

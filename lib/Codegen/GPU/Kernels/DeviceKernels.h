@@ -1,4 +1,4 @@
-//===- DeviceKernels.h - One expansion per kind of kernel -------*- C++ -*-===//
+//===- DeviceKernels.h - Creation of device kernels -------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

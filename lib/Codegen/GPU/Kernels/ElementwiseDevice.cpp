@@ -1,4 +1,4 @@
-//===- ElementwiseDevice.cpp - Parallel operations ------------------------===//
+//===- ElementwiseDevice.cpp - Device kernels of parallel operations ------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- RegisterDeviceKernels.cpp - The kernels of GPUs --------------------===//
+//===- RegisterDeviceKernels.cpp - Registers the GPU kernels --------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

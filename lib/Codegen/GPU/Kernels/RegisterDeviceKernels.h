@@ -1,4 +1,4 @@
-//===- RegisterDeviceKernels.h - The kernels of GPUs ------------*- C++ -*-===//
+//===- RegisterDeviceKernels.h - Registers the GPU kernels ------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- ScatterDevice.cpp - repro.scatter ----------------------------------===//
+//===- ScatterDevice.cpp - Device kernels of repro.scatter ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

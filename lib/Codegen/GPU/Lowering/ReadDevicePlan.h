@@ -1,4 +1,4 @@
-//===- ReadDevicePlan.h - The launches on a GPU -----------------*- C++ -*-===//
+//===- ReadDevicePlan.h - Reads the launch plan of a GPU --------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

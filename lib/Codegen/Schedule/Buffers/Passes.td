@@ -43,8 +43,8 @@ def ReproFuseEpilogues : Pass<"repro-fuse-epilogues", "::mlir::func::FuncOp"> {
 
     An element-wise operation is not fused if it
 
-    - contains elementary functions, more than 16 operations, or results that are
-      not floats, or has more than 5 other inputs;
+    - contains elementary functions or more than 16 operations;
+    - has more than 5 other inputs, or results that are not floats;
     - is 8 or more operations away from the contraction;
     - would make vectors shorter;
     - reads whole images in addition to the results of a convolution.

@@ -1,4 +1,4 @@
-//===- PlanReader.cpp - Translation of plans ------------------------------===//
+//===- PlanReader.cpp - Translates launch plans ---------------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

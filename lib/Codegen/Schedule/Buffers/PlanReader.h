@@ -1,4 +1,4 @@
-//===- PlanReader.h - Translation of plans ----------------------*- C++ -*-===//
+//===- PlanReader.h - Translates launch plans -------------------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

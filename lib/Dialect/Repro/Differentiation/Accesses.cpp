@@ -1,4 +1,4 @@
-//===- Accesses.cpp - Adjoints of what loops read (J4) --------------------===//
+//===- Accesses.cpp - Adjoints of accesses within loops (J4) --------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- StructuredOpImpl.h - Shared by structured ops ------------*- C++ -*-===//
+//===- StructuredOpImpl.h - Shared code of structured ops -------*- C++ -*-===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- AssignOwners.cpp - Tensors that one rank owns ----------------------===//
+//===- AssignOwners.cpp - Assigns tensors to owner ranks ------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

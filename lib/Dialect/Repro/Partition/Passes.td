@@ -24,8 +24,8 @@ def ReproPartition : Pass<"repro-partition", "::mlir::ModuleOp"> {
     for a state that is cut and does not change.
 
     `arguments` and `dimensions` list the arguments that are cut and their
-    dimensions. With `chooses` the pass also cuts constant states that are
-    factors of contractions with at least `least` products, each along a
+    dimensions. With `chooses` the pass also cuts states that do not change and
+    are factors of contractions with at least `least` products, each along a
     dimension that the contraction keeps, such as the rows of a weight; the heads
     of an attention stay whole. Contractions with that many products are also
     divided if their factors are whole.

@@ -1,4 +1,4 @@
-//===- SetSums.cpp - Contractions with sums that a user chooses -----------===//
+//===- SetSums.cpp - Sets the orders of contractions ----------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

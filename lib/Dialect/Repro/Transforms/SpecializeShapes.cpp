@@ -1,4 +1,4 @@
-//===- SpecializeShapes.cpp - From symbols to sizes -----------------------===//
+//===- SpecializeShapes.cpp - Replaces symbols by sizes -------------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

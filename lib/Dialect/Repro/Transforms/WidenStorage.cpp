@@ -1,4 +1,4 @@
-//===- WidenStorage.cpp - Storage types compute in f32 --------------------===//
+//===- WidenStorage.cpp - Computes on storage types in f32 ----------------===//
 //
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
