@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Fixtures of the verification tests: the receipts that disputes are about."""
+"""Fixtures of the verification tests: receipts that the tests compare and dispute."""
 
 import pathlib
 

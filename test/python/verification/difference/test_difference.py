@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro diff names the place where two runs part."""
+"""`repro diff` names the step, the tensor and the operator at which two runs begin to differ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_ulps() -> None:
     kind = TensorType("x", "f32", (6,))
     first = f32(0x3F800000, 0x00000000, 0x80000001, 0x7F7FFFFF, 0x7FC00000, 0xFFC00001)
     second = f32(0x3F800003, 0x80000000, 0x00000001, 0x7F800000, 0x3F800000, 0x7FC00000)
-    # -0 and +0 differ in their bits and are no ulp apart; two NaNs are equal (V4).
+    # -0 and +0 have different bits and a distance of 0 ulp; two NaNs are equal (V4).
     assert ulp_distances(first, second, kind).tolist() == [3, 0, 2, 1, -1, 0]
     found = first_difference(first, second, kind)
     assert found is not None and (found.index, found.ulps, found.count, found.max_ulps) == ((0,), 3, 5, 3)
@@ -66,7 +66,7 @@ def test_types(element: str, first: np.ndarray, second: np.ndarray, ulps: int, t
 
 
 class FaultySide:
-    """The interpreter with one wrong operator at one step."""
+    """The interpreter with one wrong bit in the result of one operator at one step."""
 
     name = "faulty"
 
@@ -143,7 +143,7 @@ def check_page(text: str) -> None:
 def test_receipts(folder: Path) -> None:
     assert repro_mlir.diff(folder / "honest", folder / "honest", targets=["reference"]) is None
     found = repro_mlir.diff(folder / "honest", folder / "cheat", targets=["reference"])
-    # Both start step 5 alike, and here it gives what the honest one has.
+    # Both runs begin step 5 with equal state and inputs, and running the step here gives the honest run's result.
     assert found is not None and found.step == CHEATED and not found.given and not found.operators
     assert found.note.startswith(f"what {folder / 'cheat'} has of step {CHEATED} is not what it gives here")
     assert "state inner.weight" in found.note or "output loss" in found.note
@@ -162,7 +162,7 @@ def test_eager(folder: Path) -> None:
     assert found is not None
     compared, computing = found.compared
     assert compared > computing * 2 / 3
-    # Rounding differs here and there; an operator matched with another one's value would be far off.
+    # Results may differ by rounding; the difference would be far larger if two unrelated operators were compared.
     assert all((each.tensor.element.max_ulps or 0) < 1 << 16 for each in found.operators)
     assert all(each.operator.line is not None for each in found.operators)
     check_page(page(found))
@@ -199,7 +199,7 @@ def training():
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """One node of PyTorch gives values that are far off."""
+    """Makes the node `name` of PyTorch's graph return values that are far off."""
     right = eager._Keeping.run_node
 
     def wrong(self: eager._Keeping, node: torch.fx.Node) -> object:
@@ -215,7 +215,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def test_a_planted_difference_is_told_of_its_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each kind of node in each module: the operator computes, and belongs to the module."""
+    """A fault in any type of node of any module is attributed to an operator of that module that computes."""
     script = tmp_path / "script.py"
     script.write_text(MEANS)
     batches = ScriptBatches(str(script), None)
@@ -227,7 +227,7 @@ def test_a_planted_difference_is_told_of_its_arithmetic(tmp_path: Path, monkeypa
     sides = EagerSide(graph, names, running), TargetSide(graph, "reference")
     inputs = batches.take()
     nodes = [node for node in captured.graph.graph.nodes if module_of(node) and node.meta["val"].dtype == torch.float32]
-    # Rounding alone makes more of differences that cancel.
+    # Rounding alone can exceed this limit where a subtraction cancels; such operators are left out.
     ulps = 1 << 20
     natural, _, _ = compare_operators(sides, [[*program.initial, *inputs]] * 2, ulps)
     noisy = {each.operator.index for each in natural}
@@ -250,7 +250,7 @@ def test_a_planted_difference_is_told_of_its_arithmetic(tmp_path: Path, monkeypa
         told = operator.module in str(operator) and operator.line
         if operator.module != module_of(node) or not told or graph.moves(operator):
             wrong.append((kind, operator))
-        # Nothing before it is drawn as equal that was not compared.
+        # Operators drawn as equal were compared.
         assert not found.equal & {each.operator.index for each in found.operators}
     assert not wrong
     assert {module for _, module in seen} >= {"module 0.norm", "module 0.linear", "module 1", "module 2"}
@@ -287,7 +287,7 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, receipt, ragged = str(folder / "script.py"), str(folder / "honest"), tmp_path / "ragged.py"
-    # Each batch is one element longer than the one before.
+    # Each batch is one element longer than the previous one.
     growing = SCRIPT.replace("while True:", "for size in range(6, 9):").replace("torch.randn(6,", "torch.randn(size,")
     ragged.write_text(growing.replace("(6,)", "(size,)"))
     mistakes = {

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A model of a party that cheats: it answers about its run, but changes one of its answers in some way."""
+"""A model of a cheating party: the party answers about its own run, but changes one of its answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS, STEP = 6, 4
 
 @functools.cache
 def graph() -> OperatorGraph:
-    """A small step with operators on floats, truth values, scalars and constants."""
+    """Returns a small step whose operators work on floats, booleans, scalars and constants."""
     b = Builder()
     state, rate, batch = b.argument((3,), "f32"), b.argument((), "f32"), b.argument((3,), "f32")
     scalar = b.op(f"tensor.extract {rate.name}[] : {rate.type}", None, "f32")
@@ -56,20 +56,20 @@ def honest() -> RecordedRun:
 
 @functools.cache
 def cheat(index: int, bit: int) -> RecordedRun:
-    """A run with one wrong bit in what operator `index` of one step gives."""
+    """Returns a run with one wrong bit in the result of operator `index` of one step."""
     return faulty(graph(), honest().inputs, STEP, index, bit)
 
 
 @functools.cache
 def cheats() -> tuple[RecordedRun, ...]:
-    """Runs with a wrong bit in each kind of operator."""
+    """Returns runs with a wrong bit in each type of operator."""
     computing = [o.index for o in graph().operators if o.outputs and o.name != "tensor.empty"]
     runs = (cheat(index, bit) for index in computing for bit in (0, 20))
     return tuple(each for each in runs if each.links != honest().links)
 
 
 def terms() -> Terms:
-    """All that can be agreed on beforehand."""
+    """Returns terms that fix everything that parties can agree on before a run."""
 
     def due(record: int, claim: Commitment) -> Due | None:
         cursor = claim.cursor
@@ -84,11 +84,11 @@ def terms() -> Terms:
 # --- Changes ---
 
 Change = Callable[["Adversary", bytes, int], bytes | None]
-"""Takes the party, the answer and its limit in bytes; returns other bytes, or None for silence."""
+"""Maps the party, its answer and the limit of the answer in bytes to other bytes, or to None for silence."""
 
 
 class Adversary(LocalChannel):
-    """Changes its answer number `at` (from 0)."""
+    """A party that changes its answer number `at` (from 0)."""
 
     def __init__(self, run: RecordedRun, at: int, change: Change, draw: random.Random) -> None:
         super().__init__(CachedProver(run))
@@ -107,7 +107,7 @@ class Adversary(LocalChannel):
                 raise Silence(f"no answer within {timeout:g} s")
             self.changed = other != answer
             if len(other) > limit:
-                # As the transports do.
+                # The transports limit the length of an answer in the same way.
                 raise Silence(f"an answer of {len(other)} bytes, expected at most {limit}")
             answer = other
         self.said.append(answer)
@@ -115,7 +115,7 @@ class Adversary(LocalChannel):
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each container and key within a JSON value."""
+    """Yields each container in a JSON value with each of its keys."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield value, key
@@ -127,7 +127,7 @@ def _dump(value: Any) -> bytes:
 
 
 def _elsewhere(change: Callable[[Any, random.Random], Any]) -> Change:
-    """Changes one value somewhere in the answer."""
+    """Returns a change of one value somewhere in the answer."""
 
     def changed(party: Adversary, answer: bytes, limit: int) -> bytes:
         value = json.loads(answer)
@@ -192,7 +192,7 @@ def _with_a_field(party: Adversary, answer: bytes, limit: int) -> bytes:
 
 
 def _other_form(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """The same value in JSON that is not canonical."""
+    """Encodes the same value as JSON that is not canonical."""
     value = json.loads(answer)
     first = next(iter(value))
     pair = f"{json.dumps(first)}:{json.dumps(value[first])}"
@@ -251,7 +251,7 @@ def _replay(party: Adversary, answer: bytes, limit: int) -> bytes:
 
 
 def _answer_to_another_question(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """What it would say of another step, operator, node or tensor."""
+    """Answers a question about another step, operator, node or tensor."""
     question = copy.copy(party.question)
     for key, value in question.items():
         if isinstance(value, int) and not isinstance(value, bool):
@@ -264,7 +264,7 @@ def _answer_to_another_question(party: Adversary, answer: bytes, limit: int) -> 
 
 
 def _answer_of_another_run(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """What somebody else says: another cheat."""
+    """Returns the answer of another cheating run."""
     return CachedProver(party.draw.choice(cheats())).answer(_dump(party.question))
 
 
@@ -277,7 +277,7 @@ def _silence(party: Adversary, answer: bytes, limit: int) -> None:
 
 
 def _other_elements(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """Another tensor, or the same in another form: NaNs with a payload, truth values above 1, other base64."""
+    """Sends another tensor, or other bytes of the same tensor: NaNs with a payload, booleans above 1, other base64."""
     value = json.loads(answer)
     if "data" not in value:
         return _bits(party, answer, limit)
@@ -311,10 +311,10 @@ class Attempt:
     """One dispute with an adversary.
 
     Attributes:
-      name: which side the adversary is.
-      lies: whether its run has a wrong operator, too.
-      agreed: whether the referee knew what was agreed on.
-      changed: whether it came to change an answer.
+      name: the side of the adversary, "A" or "B".
+      lies: whether the adversary's run contains a wrong operator.
+      agreed: whether the referee knew the terms.
+      changed: whether the adversary changed an answer.
     """
 
     verdict: Verdict
@@ -325,7 +325,7 @@ class Attempt:
 
 
 def attempt(seed: int) -> Attempt:
-    """The dispute that follows from a number."""
+    """Runs the dispute that the seed determines."""
     draw = random.Random(seed)
     lies = draw.random() < 0.8
     party = Adversary(

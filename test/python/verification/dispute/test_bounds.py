@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The bytes of each message, with the longest numbers, are those that the bound of a dispute counts for it."""
+"""A dispute's bound counts, for each message, the bytes that the message has with the longest possible numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIGEST = "5" * 64
 RECORD = {"record": LONGEST}
 OPERATOR = RECORD | {"index": LONGEST}
 HASHES = 5
-"""In each list."""
+"""The number of digests in each list."""
 
 LIST = [DIGEST] * HASHES
 COMMITMENT = {"before": DIGEST, "cursor": LONGEST, "state": LIST, "inputs": LIST, "outputs": LIST}
@@ -38,7 +38,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {
         4 * 3 * HASHES,
         4,
     ),
-    # Bytes of tensors and of the program are counted apart.
+    # The bound counts the bytes of tensors and of the program separately.
     "tensor": (OPERATOR | {"role": "output", "position": LONGEST}, {"data": ""}, 0, 0),
     "program": ({"identity": DIGEST}, {"data": ""}, 0, 0),
 }
@@ -61,6 +61,6 @@ def test_bytes_of_a_message(name: str) -> None:
     decode_question(question, len(question))
     decode_answer(answered, ask, len(answered))
     assert len(question) + len(answered) <= _QUESTION + _HASH * hashes + _CLAIM * claims
-    # What a prover reads, and what a referee does.
+    # Limits of the bytes that a prover and a referee read.
     assert len(question) <= _QUESTION + _CLAIM * claims
     assert len(answered) <= _SHORT * (1 + claims) + _DIGEST_TEXT * hashes

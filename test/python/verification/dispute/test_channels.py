@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts in dispute: in one process, over sockets, through files, by the command."""
+"""Disputes about receipts over each channel: in one process, over sockets, through files, and by the command."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_receipts(folder: Path) -> None:
     assert settle(local(folder / "honest"), local(folder / "honest")).outcome == "agreement"
     verdict = settle(local(folder / "honest"), local(folder / "cheat"))
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("commitment", ("B",), CHEATED)
-    # Whoever skipped something has nothing to show for it.
+    # A party that skipped a step has no operators to prove its result, so the dispute names an operator.
     assert verdict.operator is not None and verdict.operator.line is not None
     assert settle(local(folder / "cheat"), local(folder / "honest")).wrong == ("A",)
 
@@ -66,7 +66,7 @@ def test_a_rate_that_was_not_agreed_on(folder: Path) -> None:
 def test_what_was_published_counts(folder: Path) -> None:
     receipt = Receipt(folder / "cheat")
     published = Published(receipt.header.first_link(), receipt.log.records, receipt.log[receipt.log.records].chain)
-    # The cheat repents, too late.
+    # The second party answers honestly, but its published link commits it to the cheating run.
     verdict = settle(local(folder / "honest"), local(folder / "honest"), published=(None, published))
     assert verdict.wrong == ("B",) and "published" in verdict.reasons["B"]
 
@@ -97,7 +97,7 @@ def test_sockets_and_files_give_the_same_verdict(tmp_path: Path) -> None:
     prover.start()
     there = settle(first, FileChannel(tmp_path), timeout=30)
     assert without_traffic(there) == without_traffic(here) and here.wrong == ("B",)
-    # The same questions and answers, whatever carries them.
+    # All channels carry the same questions and answers.
     assert there.traffic == here.traffic
     thread.join(10)
     prover.join(10)
@@ -106,7 +106,7 @@ def test_sockets_and_files_give_the_same_verdict(tmp_path: Path) -> None:
 
 
 def acting(act: Callable[[socket.socket], None]) -> SocketChannel:
-    """A party that shows who it is and then does something else than answering."""
+    """Returns a channel to a party that completes the handshake and then runs `act` instead of answering."""
     ours, theirs = socket.socketpair()
 
     def converse() -> None:
@@ -127,7 +127,7 @@ def test_silence_takes_no_longer_than_the_timeout(tmp_path: Path) -> None:
 
 
 def test_all_answers_of_a_party_have_a_limit_of_their_own() -> None:
-    """A party that takes its time for each answer loses, and the other one does not pay for it."""
+    """A party that delays every answer loses, and its delays do not use up the other party's time."""
 
     class Slow(LocalChannel):
         def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
@@ -185,7 +185,7 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_status_of_a_fault_of_ours(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is no answer: not 1, which says that a party is wrong."""
+    """A failure of the referee does not exit with 1, which would mean that a party is wrong."""
 
     def fail(*arguments: object) -> None:
         raise StopIteration
@@ -198,7 +198,7 @@ def test_status_of_a_fault_of_ours(
 
 
 def test_names_beyond_ascii() -> None:
-    """The header is told in UTF-8; honest parties agree about it, and a cheat is found."""
+    """Headers are sent in UTF-8: honest parties agree about such names, and a cheat is found."""
     names = ["größe", "重み", "λ 学習率"]
     state = tuple(dataclasses.replace(kind, name=names[i % 3] + str(i)) for i, kind in enumerate(graph().program.state))
     named = OperatorGraph(dataclasses.replace(graph().program, state=state))
@@ -213,7 +213,7 @@ def test_names_beyond_ascii() -> None:
 
 
 def test_names_in_another_normalization_form() -> None:
-    """They have one form, so that two honest parties cannot differ in it."""
+    """Names have one normalization form, so that two honest parties cannot differ in a name's bytes."""
     state = tuple(dataclasses.replace(kind, name=f"gro\u0308{i}") for i, kind in enumerate(graph().program.state))
     named = OperatorGraph(dataclasses.replace(graph().program, state=state))
     with pytest.raises(ValueError, match="normalization form C"):
@@ -260,7 +260,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @contextmanager
 def serving(receipt: Path, address: str, *options: str) -> Iterator[None]:
-    """The command serves a receipt; its referee must have come and gone at the end of the context."""
+    """Serves a receipt with the command; at the end of the context, its referee must have connected and finished."""
     command = [sys.executable, "-m", "repro_mlir", "dispute", "--serve", str(receipt), "--listen", address]
     command += ["--target", "reference", "--json", *options]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as server:
@@ -289,7 +289,7 @@ def test_served_with_a_token(
     address = f"tcp:127.0.0.1:{port}"
     with serving(folder / "cheat", address, "--token", str(token)):
         arguments = ["dispute", str(folder / "honest"), address, "--target", "reference", "--json"]
-        # One who does not know the token is no referee; the prover waits on.
+        # The prover rejects a referee that does not know the token, and waits for the next one.
         assert cli.main(arguments) == 2
         assert "does not share our token" in capsys.readouterr().err
         monkeypatch.setenv("REPRO_DISPUTE_TOKEN_B", token.read_text())
@@ -301,7 +301,7 @@ def test_evidence_runs_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     cheat = faulty(graph(), honest().inputs, 9, 29, 4)
     verdict = settle(LocalChannel(Prover(honest())), LocalChannel(Prover(cheat)))
     assert verdict.evidence is not None and verdict.operator is not None
-    # Names that a party chose so that they are in the way.
+    # A party could choose names that clash with names of the evidence file.
     program = verdict.evidence.extraction.program
     inputs = tuple(dataclasses.replace(kind, name="file") for kind in program.inputs)
     extraction = dataclasses.replace(verdict.evidence.extraction, program=dataclasses.replace(program, inputs=inputs))

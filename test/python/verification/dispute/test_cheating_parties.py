@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A party that changes its answers in hundreds of ways: it loses, and the honest party never does.
+"""A party that changes its answers in hundreds of ways loses, and the honest party never does.
 
-ADVERSARY_DISPUTES=N in the environment asks for N disputes in place of a few hundred.
+ADVERSARY_DISPUTES=N in the environment runs N disputes instead of a few hundred.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from adversary import CHANGES, attempt, cheats, honest
 
 DISPUTES = int(os.environ.get("ADVERSARY_DISPUTES", "540"))
 SECONDS = 20.0
-"""For one dispute; it takes a few hundredths."""
+"""The limit for one dispute, which takes some hundredths of a second."""
 
 
 def test_an_honest_party_never_loses() -> None:
@@ -32,10 +32,10 @@ def test_an_honest_party_never_loses() -> None:
         if verdict.wrong == (tried.name,):
             continue
         if tried.lies:
-            # Where nothing was agreed on, it may tell of another run than the one that it is accused of.
+            # Without terms, the adversary may describe a run other than the one that it is accused of.
             assert not tried.agreed and tried.changed and verdict.outcome in ("header", "length"), (seed, verdict)
         else:
-            # An honest run: what was changed was never asked for, or is a header about which nothing was agreed.
+            # The run is honest: the changed answer was never requested, or is a header that no terms fix.
             said = ("agreement",) if tried.agreed or not tried.changed else ("agreement", "header", "length")
             assert verdict.outcome in said, (seed, verdict)
     assert outcomes["conduct"] > DISPUTES // 3 and outcomes["operator"] > DISPUTES // 20, outcomes

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Provers that do not play fair lose, whatever they do; the honest one never does."""
+"""Provers that violate the protocol lose in every case; the honest prover never loses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cheat() -> RecordedRun:
 
 
 class Liar(CachedProver):
-    """Changes answers to one kind of question."""
+    """Changes answers to one type of question."""
 
     def __init__(self, run: RecordedRun, ask: str, change: Callable[[Message, Message], Message]) -> None:
         super().__init__(run)
@@ -60,11 +60,11 @@ def loses(verdict: Verdict, name: str = "B") -> Verdict:
 # --- Answers that are none ---
 
 QUESTIONS = ("opening", "link", "record", "operators", "nodes", "operator", "tensor")
-"""What both are asked in a dispute about an operator; the cheat is asked for its output."""
+"""Questions to both parties of a dispute about an operator; only the cheat must also send the operator's output."""
 
 
 class Broken(LocalChannel):
-    """Answers one kind of question with given bytes, or not at all."""
+    """Answers one type of question with given bytes, or not at all."""
 
     def __init__(self, prover: Prover, ask: str, data: bytes | None) -> None:
         super().__init__(prover)
@@ -106,7 +106,7 @@ def test_questions_to_the_first_party_alone() -> None:
         for data in NONSENSE:
             verdict = settle(Broken(CachedProver(cheat()), ask, data), LocalChannel(CachedProver(honest())))
             loses(verdict, "A")
-        # Against a cheat in the other place, an honest first party answers all of them.
+        # An honest first party answers all questions of a dispute with a cheating second party.
         loses(settle(LocalChannel(CachedProver(honest())), LocalChannel(CachedProver(cheat()))))
 
 
@@ -132,7 +132,7 @@ class Noisy(LocalChannel):
 
 
 def test_random_answers() -> None:
-    """Any answer with a bit changed: an honest opponent never loses, and the changed answer never goes unseen."""
+    """After a flip of one bit of any answer, the honest opponent never loses and the flip is always noticed."""
     generator = random.Random(1)
     for _ in range(150):
         noisy = Noisy(CachedProver(cheat()), generator.randrange(14), generator.random(), generator.randrange(7))
@@ -145,7 +145,7 @@ def test_random_answers() -> None:
 
 
 def test_links_that_no_commitment_holds() -> None:
-    """Says at some steps that it agrees, to have the dispute end elsewhere."""
+    """The cheat agrees with the honest links at some steps, so that the dispute ends at another step."""
     for agreed in (range(0, 50), range(37, 64), range(0, 64, 2)):
 
         def change(question: Message, answer: Message, agreed: range = agreed) -> Message:
@@ -167,8 +167,7 @@ def test_a_commitment_that_the_chain_does_not_hold() -> None:
 
 
 class OtherPast(RecordedRun):
-    """From one step on, the links follow from a link before it that is not the one that it gives for that step; the
-    commitments are the honest ones."""
+    """From `STEP` on, each link is computed from a link that differs from the one given; the commitments are honest."""
 
     def __init__(self) -> None:
         self.__dict__.update(copy.copy(honest()).__dict__)
@@ -230,7 +229,7 @@ def test_V4_a_tensor_with_another_nan() -> None:
 
 
 def test_elements_in_another_form() -> None:
-    """Truth values above 1 and NaNs with a payload are no tensors, whatever they hash to."""
+    """Booleans above 1 and NaNs with a payload are not valid elements, even if their digest matches."""
     for element, raw in (("i1", b"\2"), ("f32", b"\1\0\xc0\x7f"), ("f64", b"\1" + bytes(5) + b"\xf8\x7f")):
         value = Value(None, 0, TensorType("value", element, (1,)), element, False, False)
         array = np.frombuffer(raw, value.kind.dtype)
@@ -253,7 +252,7 @@ def test_elements_in_another_form() -> None:
 
 
 class Inventor(CachedProver):
-    """Claims operators of its own invention for one step."""
+    """Claims invented operators for one step."""
 
     def __init__(self, run: RecordedRun, change: Callable[[list[OperatorClaim]], None]) -> None:
         super().__init__(run)
@@ -266,7 +265,7 @@ class Inventor(CachedProver):
 
 
 def lazy(step: int) -> RecordedRun:
-    """Skips a step: its state stays as it was, and its outputs are those of the step before."""
+    """Returns a run that skips a step: its state stays unchanged, and its outputs are those of the step before."""
     right = run(graph(), honest().inputs[: step - 1])
     previous = right.commitments[step - 1]
     commitment = Commitment(step, previous.state, honest().commitment(step).inputs, previous.outputs)
@@ -285,7 +284,7 @@ def test_a_skipped_step() -> None:
 
 
 def test_claims_that_fit_a_skipped_step() -> None:
-    """The last operator is claimed to have given what the commitment says."""
+    """The cheat claims that the last operator returned the state of the commitment."""
     skipped = lazy(STEP)
     value = graph().results[0]
     assert value.producer is not None
@@ -303,7 +302,8 @@ def test_claims_that_fit_a_skipped_step() -> None:
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.sampled(4)
 def test_wiring(part: int) -> None:
-    """An operator that takes something else than what was given it, correctly computed; of all, every fourth."""
+    """Each operator computes correctly, but from an input that no operator returned; one part runs every fourth
+    operator."""
     users = [o for o in graph().operators if o.inputs and o.outputs]
     assert len(users) > 8
     for operator in users[part::4]:
@@ -315,7 +315,7 @@ def test_wiring(part: int) -> None:
                 claims[at] = OperatorClaim(tuple(inputs), claims[at].outputs)
 
             verdict = loses(dispute(honest(), Inventor(cheat(), change)))
-            # The first of the two lies is the one that is found.
+            # The cheat lies about two operators; the dispute finds the first.
             assert verdict.operator is not None and verdict.operator.index == min(operator.index, CONTRACTION)
             if operator.index <= CONTRACTION:
                 assert "that nobody gave" in verdict.reasons["B"]
@@ -323,7 +323,7 @@ def test_wiring(part: int) -> None:
 
 
 def test_constants_and_empty_tensors_of_its_own() -> None:
-    """What is part of the program's text has one claim, too."""
+    """Constants and empty tensors are part of the program's text, so only one claim about each of them is right."""
     inline = [operator for operator in graph().operators if operator.inline]
     for operator in inline[:: len(inline) // 5]:
 
@@ -347,7 +347,7 @@ def test_a_tree_of_another_size() -> None:
 
 
 def terms() -> Terms:
-    """The run that was agreed on."""
+    """Returns the terms of the honest run."""
 
     def due(record: int, claim: Commitment) -> Due:
         given = zip(graph().program.inputs, honest().inputs[claim.cursor - 1], strict=True)
@@ -374,7 +374,7 @@ def test_other_data(position: int, change: Callable[[np.ndarray], np.ndarray]) -
     assert (verdict.outcome, verdict.step, verdict.subject) == ("data", STEP, name)
     loses(dispute(other, honest(), terms()), "A")
     assert dispute(other, other_input(position, np.zeros_like), terms()).wrong == ("A", "B")
-    # Without terms nothing shows who is right, and nobody loses.
+    # Without terms, nothing shows which party is right, and neither loses.
     verdict = dispute(honest(), other)
     assert (verdict.outcome, verdict.wrong, verdict.subject) == ("data", (), name)
 
@@ -391,7 +391,7 @@ def test_another_initial_state() -> None:
 
 
 def with_header(**fields: Any) -> RecordedRun:
-    """Two honest steps with other fields in the header."""
+    """Returns a run of two honest steps with other fields in the header."""
     tracer = honest().tracer(1)
     return RecordedRun(
         graph().program, honest().inputs[:2], lambda _, a: tracer.results(a), graph=graph(), header=fields
@@ -399,7 +399,7 @@ def with_header(**fields: Any) -> RecordedRun:
 
 
 def test_batches_that_nobody_can_count() -> None:
-    """A count of batches that would keep the referee busy for ever, or that does not grow, breaks the terms."""
+    """A batch number so large that counting would never end, or that does not grow, violates the terms."""
 
     def counted(cursor: int) -> RecordedRun:
         other = copy.copy(honest())
@@ -425,13 +425,13 @@ def test_other_headers() -> None:
     for fields, path in (({"numerics": 2}, "header.numerics"), ({"program": "ab" * 32}, "header.program")):
         verdict = loses(dispute(two, with_header(**fields), terms()))
         assert (verdict.outcome, verdict.subject) == ("header", path)
-        # Without terms nothing shows what was to be run.
+        # Without terms, nothing shows which run was agreed on.
         verdict = dispute(two, with_header(**fields))
         assert (verdict.outcome, verdict.wrong, verdict.subject) == ("header", (), path)
 
 
 def test_headers_that_are_none() -> None:
-    """One field more or less is no way out of a dispute."""
+    """A header with an additional, missing or malformed field does not end a dispute without a loser."""
     two = run(graph(), honest().inputs[:2])
     changes: list[dict[str, Any]] = [{"program": 7}, {"initial": "short"}, {"initial": None}]
     changes += [{"data": {"seed": 4}}, {"more": None}, {"signature": {}}, {"numerics": True}, {"numerics": 0}]
@@ -453,7 +453,7 @@ def test_a_signature_that_the_program_does_not_have() -> None:
     for name in ("\u202e", "\x1b[2J", "a" * 5000):
         other["state"][0]["name"] = name
         assert loses(dispute(two, with_header(signature=other))).outcome == "conduct"
-    # A name is no part of the program: only terms say which one it was to be.
+    # Names are not part of the program's identity: only terms fix them.
     other = copy.deepcopy(signature)
     other["state"][0]["name"] = "other"
     assert dispute(two, with_header(signature=other)).wrong == ()
@@ -477,7 +477,7 @@ def faulty_header(numerics: int) -> RecordedRun:
 
 
 def test_how_many_steps_were_agreed_on() -> None:
-    """A run that stops before its lie, or claims no step at all, is wrong where the number of steps was agreed on."""
+    """Where the terms fix the number of steps, a run loses if it ends before its lie or claims no step at all."""
     agreed = Terms({}, steps=STEPS)
     for short in (run(graph(), []), run(graph(), honest().inputs[:40])):
         verdict = loses(dispute(honest(), short, agreed))
@@ -501,7 +501,7 @@ def test_a_program_of_another_identity() -> None:
 
 
 def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever fails in the referee is an error that names the party where it failed in reading that party's answer."""
+    """Any failure of the referee raises an error; the error names the party whose answer was being read."""
 
     def fail(*arguments: Any) -> None:
         raise ZeroDivisionError("ours")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One wrong bit in one operator of one step: the dispute names the operator and who was wrong."""
+"""A dispute about one wrong bit in one operator of one step names the operator and the party that was wrong."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHECK = next(operator.index for operator in graph().operators if operator.name =
 
 
 def named(verdict: Verdict, runs: tuple[RecordedRun, RecordedRun], step: int, index: int, wrong: str) -> None:
-    """The verdict is the right one, and was reached within the bounds of docs/disputes.md."""
+    """Checks the verdict, and that the dispute stayed within the bounds of docs/disputes.md."""
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("operator", (wrong,), step), verdict
     assert verdict.operator is not None and verdict.operator.index == index, verdict
     assert verdict.values[wrong].count == 1
@@ -44,7 +44,7 @@ def test_each_operator(index: int) -> None:
     step, wrong = int(generator.integers(1, STEPS + 1)), "AB"[COMPUTING.index(index) % 2]
     cheat = effective_fault(step, index, generator)
     if cheat is None:
-        # Any other value fails the check.
+        # Every other value of this operator fails the step's check.
         assert graph().users[graph().operators[index].results[0]] == (CHECK,)
         return
     pair = (cheat, honest()) if wrong == "A" else (honest(), cheat)
@@ -52,7 +52,7 @@ def test_each_operator(index: int) -> None:
 
 
 def test_a_fault_without_effect() -> None:
-    """What a bit decides may make no difference to a step: then nobody is wrong about that step."""
+    """A wrong bit may have no effect on the results of a step; then neither party is wrong about the step."""
     remainder = next(o for o in graph().operators if o.name == "arith.remui" and o.results[0].element == "index")
     position = remainder.operands[0].producer
     assert position is not None
@@ -62,7 +62,7 @@ def test_a_fault_without_effect() -> None:
 
 
 def test_every_operation_of_a_step_is_among_them() -> None:
-    """What the compiler lets stand in `main` is what these tests have a fault in."""
+    """These tests plant a fault in every operation that the compiler allows in `main`."""
     source = Path(__file__).parents[4] / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp"
     entries = re.findall(r"add\(Place::(?:anywhere|program),.*?\);", source.read_text(), re.DOTALL)
     allowed = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}
@@ -85,7 +85,7 @@ def test_bounds_of_other_sizes(operators: int, steps: int, version: int) -> None
 
 
 def test_two_cheats() -> None:
-    """Of two wrong runs that differ in one place, the earlier fault is found; in the same place both are."""
+    """The earlier fault of two wrong runs is found; if both first differ at the same step, both are wrong."""
     first, second = (faulty(graph(), honest().inputs, 20, COMPUTING[15], bit) for bit in (1, 2))
     verdict = dispute(first, second)
     assert verdict.wrong == ("A", "B") and set(verdict.values) == {"A", "B"} and verdict.step == 20
@@ -112,7 +112,7 @@ def test_a_shorter_run() -> None:
 
 
 def test_a_program_without_operators() -> None:
-    """A state that stays as it is: a commitment that says otherwise is found without operators."""
+    """The state of this program never changes; a commitment to another state is found without operators."""
     text = (
         "func.func @main(%w: tensor<2xf32>, %x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) "
         "attributes {repro.num_state = 1 : i64} {\n  return %w, %x : tensor<2xf32>, tensor<2xf32>\n}\n"
@@ -126,10 +126,10 @@ def test_a_program_without_operators() -> None:
 
 
 def random_run(case: catalogue.Case) -> tuple[OperatorGraph, RecordedRun]:
-    """A few steps of a random program of the differential tests."""
+    """Returns a few steps of a random program of the differential tests."""
     program = read_signature(to_bytes(case.program))
     count = len(program.state)
-    # The case may have the bits of an f16.
+    # The case may store f16 values as their bits.
     kinds = (*program.state, *program.inputs)
     arrays = tuple(array.view(kind.dtype) for array, kind in zip(case.inputs, kinds, strict=True))
     program = Program(program.data, program.state, program.inputs, program.outputs, 0, arrays[:count])
@@ -150,7 +150,7 @@ def test_random_programs(case: catalogue.Case, data: st.DataObject) -> None:
     try:
         wrong = faulty(graph, right.inputs, step, operator.index, data.draw(st.integers(0, 2**12)))
     except StepFailed:
-        return  # (E1) an index that is wrong now
+        return  # (E1) The flipped bit made an index invalid.
     verdict = dispute(right, wrong)
     assert "A" not in verdict.wrong
     if right.links[step] != wrong.links[step]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hostile programs in the messages of a dispute: neither referee nor prover ends, and no honest party loses."""
+"""Hostile programs in messages of a dispute end neither referee nor prover, and no honest party loses."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from support.dispute_runs import CachedProver
 pytestmark = pytest.mark.timeout(120)
 
 DATA = {name: data for name, (data, _) in (hostile.NOT_STORED | hostile.TOO_LARGE).items()}
-# No message can hold what is no UTF-8.
+# JSON messages contain only UTF-8, so other bytes cannot occur.
 TEXTS = [text.decode() for text, _ in (hostile.BEFORE_PARSING | hostile.IN_THE_CHILD).values() if text.isascii()]
 CHEAT = cheats()[0]
 LIMITS = "text_bytes=20000"
 
 
 class Telling(CachedProver):
-    """A party that tells other bytes as its program."""
+    """A party that sends other bytes as its program."""
 
     def __init__(self, run: RecordedRun, data: bytes) -> None:
         super().__init__(run)
@@ -60,12 +60,12 @@ def local(run: RecordedRun, data: bytes | None = None) -> LocalChannel:
 
 @pytest.mark.parametrize("name", DATA)
 def test_hostile_data_at_the_referee(name: str) -> None:
-    """A program of more than the limits decides nothing as long as the other party has one; what is none does."""
+    """A program beyond the limits decides nothing if the other party has a small one; bytes without a program lose."""
     verdict = dispute(local(CHEAT, DATA[name]), local(honest()))
     is_none = name in hostile.NOT_STORED
     assert (verdict.outcome, verdict.wrong) == ("conduct" if is_none else "operator", ("A",)), verdict
     assert not is_none or verdict.reasons == {"A": "a program that is none"}
-    # B is asked only where A's program cannot be read.
+    # The referee requests B's program only if A's cannot be read.
     assert dispute(local(honest()), local(CHEAT, DATA[name])).outcome == "operator"
     if is_none:
         return
@@ -84,14 +84,14 @@ def test_a_program_that_is_no_base64() -> None:
 
 
 def _longer() -> bytes:
-    """The program of the graph with an origin of 50,000 characters."""
+    """Returns the program of the graph with a source location of 50,000 characters."""
     text, count = re.subn(r"#loc1 = loc\(.*\)", f'#loc1 = loc("{"x" * 50_000}")', graph().program.text)
     assert count == 1
     return to_bytes(text)
 
 
 def test_a_program_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A longer form of the same program: whoever tells it has not lost, and gains nothing."""
+    """A party that sends a longer text of the same program neither loses nor gains by it."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", LIMITS)
     assert len(graph().program.data) < 20_000
     long = _longer()
@@ -106,7 +106,7 @@ def test_a_program_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def served(prover: CachedProver) -> SocketChannel:
-    """A prover at the other end of a connection."""
+    """Returns a channel to a prover at the other end of a connection."""
     ours, theirs = socket.socketpair()
 
     def answer() -> None:

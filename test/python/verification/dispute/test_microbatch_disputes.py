@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Disputes about steps in microbatches: who lies about a microbatch, a sum or the end of a step loses (O1), (B4)."""
+"""Disputes about steps in microbatches: a lie about a microbatch, a sum or the end of a step loses (O1), (B4)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_wrong_operator_of_each_phase_is_named(phase: str) -> None:
 
 
 def test_a_referee_that_has_no_program() -> None:
-    """It takes the step from a party, and lets none pass another one off as that."""
+    """The referee reads the step's program from a party, and rejects any other program."""
 
     class Other(LocalChannel):
         def __init__(self, data: bytes) -> None:
@@ -98,7 +98,7 @@ def test_a_step_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two trainers of one script, one of which has a wrong bit in its state: `repro dispute` and `repro diff` agree."""
+    """Two trainers run one script, one with a wrong bit in its state: `repro dispute` and `repro diff` agree."""
     from repro_mlir.cli.main import main
 
     paths = [tmp_path / "first.receipt", tmp_path / "second.receipt"]
@@ -111,7 +111,7 @@ def test_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with repro_mlir.Trainer(model, loss, optimizer, microbatches=4, receipt=path) as trainer:
             trainer.fit([(x, y)], 3)
     assert main(["dispute", str(paths[0]), str(paths[0])]) == 0
-    # The learning rates differ from the first step on: nothing shows whose is right.
+    # The learning rates differ from the first step on, and nothing shows which one is right.
     assert main(["dispute", str(paths[0]), str(paths[1])]) == 3
     assert main(["dispute", str(paths[0]), str(paths[1]), "--terms", str(paths[0])]) == 1
     assert "wrong    B" in capsys.readouterr().out

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prover and what a referee may cause it to do."""
+"""The work that a referee can cause a prover to do is limited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.dispute_runs import CachedProver
 
 
 class Counting:
-    """A run that counts what it is asked for."""
+    """A run that counts the requests to it."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run
@@ -72,7 +72,7 @@ def test_no_more_questions_than_a_dispute_has() -> None:
         assert "top" in ask(prover, ask="operators", record=STEP)
     assert ask(prover, ask="opening")["error"] == f"expected at most {limit} questions in a dispute"
     assert run.traced == 1
-    # As many as the longest dispute takes are allowed.
+    # The longest dispute does not exceed the number of requests that a prover allows.
     for cheat in cheats():
         for pair in ((honest(), cheat), (cheat, honest())):
             verdict = settle(*(LocalChannel(CachedProver(each)) for each in pair))
@@ -130,7 +130,7 @@ def test_nonsense_is_refused(question: bytes) -> None:
 
 
 def test_changed_questions() -> None:
-    """Whatever arrives gets an answer of few bytes."""
+    """The prover answers every question, however damaged, with few bytes."""
     draw = random.Random(1)
     party = Adversary(honest(), 0, CHANGES[0], draw)
     questions = [

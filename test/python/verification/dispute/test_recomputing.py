@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The one operator that a referee runs: in a child process, so that a large one ends without a verdict."""
+"""The referee runs one operator in a child process, so that a large operator ends without a verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 class Flipping(Tracer):
-    """A cheat's: one bit of the last result of a step is wrong."""
+    """The tracer of a cheat: one bit of the last result of a step is wrong."""
 
     def run(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...]]]:
         for operator, values in super().run(arrays):
@@ -38,7 +38,7 @@ class Flipping(Tracer):
 
 
 def runs(text: str, *initial: np.ndarray) -> tuple[RecordedRun, RecordedRun]:
-    """An honest run of one step of a program with a state alone, and a wrong one; both run compiled code."""
+    """Returns an honest and a wrong run of one step of a program that has only state; compiled code runs both."""
     program = dataclasses.replace(read_signature(to_bytes(text)), initial=initial)
     graph = OperatorGraph(program)
     tracers = Tracer(graph, "cpu", 1), Flipping(graph, "cpu", 1)
@@ -50,7 +50,7 @@ def runs(text: str, *initial: np.ndarray) -> tuple[RecordedRun, RecordedRun]:
 
 
 def fold(terms: int) -> tuple[RecordedRun, RecordedRun]:
-    """A fold of so many terms, one after the other: nothing for compiled code, much for the interpreter."""
+    """Returns runs of a sequential fold of `terms` terms: fast in compiled code, slow in the interpreter."""
     b = Builder()
     state = b.argument((), "f32")
     ones = b.constant("dense<1.0>", (terms,), "f32")
@@ -71,7 +71,7 @@ def test_an_operator_in_bounds() -> None:
 
 
 def test_an_operator_that_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """No party loses by it, and the command has no answer."""
+    """Neither party loses because of an operator that takes too long, and the command reports no verdict."""
     pair = fold(4_000_000)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "operator_seconds=1")
     for each in (pair, pair[::-1]):
@@ -88,7 +88,7 @@ def test_an_operator_that_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def sum_of(elements: int) -> tuple[RecordedRun, RecordedRun]:
-    """One operator on so many elements."""
+    """Returns runs of one operator on `elements` elements."""
     b = Builder()
     state = b.argument((elements,), "f32")
     text = b.program(b.elementwise("%r0 = arith.addf %x0, %x0 : f32", state, element="f32"), states=1)
@@ -96,7 +96,7 @@ def sum_of(elements: int) -> tuple[RecordedRun, RecordedRun]:
 
 
 def test_an_operator_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it takes and gives is known before anything of it is asked for."""
+    """The referee knows the bytes of an operator's operands and results before it requests any of them."""
     pair = sum_of(1 << 18)
     assert dispute(pair).wrong == ("B",)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=8388604")
@@ -106,7 +106,7 @@ def test_an_operator_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_operator_that_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child has less for it than its libraries take already."""
+    """The limit is lower than the memory that the child's libraries occupy."""
     pair = sum_of(1 << 22)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=200M")
     with pytest.raises(ReproError, match=r"no verdict: .* more than 0.19\S* GiB of memory|the child process ended"):
@@ -114,7 +114,7 @@ def test_an_operator_that_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_check_that_fails() -> None:
-    """(E1) It is told apart from whatever else keeps a child from its answer."""
+    """(E1) A failed check is distinguished from every other reason for which a child returns no answer."""
     b = Builder()
     index = b.argument((), "i64")
     table = b.constant("dense<[1.0, 2.0]>", (2,), "f32")

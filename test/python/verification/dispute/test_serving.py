@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prover among strangers: they get no work done, and do not keep its referee away."""
+"""A prover that strangers can reach does no work for them, and they do not block its referee."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELLO = 16 + 32
 
 
 class Serving:
-    """A prover that listens, and sockets to it that are closed in the end."""
+    """A prover that listens, and sockets to the prover, which are closed at the end."""
 
     def __init__(self, stack: contextlib.ExitStack, token: bytes) -> None:
         self._stack = stack
@@ -45,7 +45,7 @@ class Serving:
         return f"tcp:127.0.0.1:{self._listener.getsockname()[1]}"
 
     def stranger(self, data: bytes = b"") -> socket.socket:
-        """A connection that has said this much."""
+        """Returns a connection on which `data` was sent."""
         connected = self._stack.enter_context(socket.create_connection(self._listener.getsockname()))
         connected.settimeout(10)
         with contextlib.suppress(OSError):
@@ -56,7 +56,7 @@ class Serving:
         return connect(self.address, 10, token)
 
     def dispute(self, token: bytes = TOKEN) -> None:
-        """The referee comes and decides; the prover ends."""
+        """Settles a dispute with the prover, after which the prover ends."""
         verdict = settle(LocalChannel(Prover(honest())), self.referee(token), timeout=20)
         assert (verdict.outcome, verdict.wrong) == ("operator", ("B",))
         self.thread.join(10)
@@ -95,7 +95,7 @@ def test_strangers_first(serving: Serving, token: bytes) -> None:
 
 
 def test_strangers_meanwhile(serving: Serving, token: bytes) -> None:
-    """More of them than the prover has room for, while the referee asks."""
+    """More strangers connect than the prover has room for, while the referee asks questions."""
     busy = threading.Event()
 
     def crowd() -> None:
@@ -108,7 +108,7 @@ def test_strangers_meanwhile(serving: Serving, token: bytes) -> None:
     for thread in threads:
         thread.start()
     try:
-        # A referee whose handshake the crowd has pushed out comes again.
+        # A referee tries again if the crowd made the prover drop its handshake.
         for _ in range(50):
             with contextlib.suppress(ReproError):
                 channel = serving.referee(token)
@@ -122,7 +122,7 @@ def test_strangers_meanwhile(serving: Serving, token: bytes) -> None:
 
 
 def test_a_referee_that_has_not_asked_yet_stays(serving: Serving, token: bytes) -> None:
-    """Strangers disconnect each other, not a referee between its handshake and its first question."""
+    """Strangers displace each other, but not a referee between its handshake and its first question."""
     channel = serving.referee(token)
     strangers = [serving.stranger(bytes(40)) for _ in range(12)]
     for stranger in strangers[:-3]:
@@ -135,7 +135,7 @@ def test_a_referee_that_has_not_asked_yet_stays(serving: Serving, token: bytes) 
 
 @pytest.mark.parametrize("token", [NO_TOKEN], ids=["no-token"])
 def test_silent_peers_do_not_keep_a_referee_away(serving: Serving, token: bytes) -> None:
-    """Without a token whoever follows the protocol is admitted: of those, the ones that never ask are disconnected."""
+    """Without a token the prover admits every peer that follows the protocol, and disconnects those that never ask."""
     silent = [serving.referee(token) for _ in range(9)]
     serving.dispute(token)
     for channel in silent:
@@ -143,7 +143,7 @@ def test_silent_peers_do_not_keep_a_referee_away(serving: Serving, token: bytes)
 
 
 class NoWork:
-    """A run that nobody may ask."""
+    """A run that fails if any of its steps is requested."""
 
     def __init__(self, run: Any) -> None:
         self.graphs = run.graphs
@@ -153,7 +153,7 @@ class NoWork:
 
 
 def test_a_stranger_gets_no_work_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the prover says to one who does not know the token is its hello, and then nothing."""
+    """A peer that does not know the token receives the prover's hello and nothing more."""
     monkeypatch.setattr(quotas, "HANDSHAKE_SECONDS", 0.5)
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=serve_socket, args=(NoWork(honest()), listener, TOKEN, 30), daemon=True).start()
@@ -187,7 +187,7 @@ def test_slow_bytes_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_prover_shows_itself_too() -> None:
-    """Whoever listens in place of the prover does not become a party, and is no reason for a verdict."""
+    """An impostor that listens at the prover's address does not become a party, and causes no verdict."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answers = (b"", b"a", bytes(HELLO), b"repro-dispute-v3" + bytes(32) + bytes(32), b"[" * 60_000)
         for data in answers:
@@ -206,7 +206,7 @@ def test_the_prover_shows_itself_too() -> None:
 
 
 def test_what_a_referee_says_to_one_prover_is_nothing_to_another() -> None:
-    """A stranger between them passes the handshake on and gets no further: he cannot make up a message."""
+    """A stranger in the middle can relay the handshake, but cannot forge a message after it."""
     with contextlib.ExitStack() as stack:
         serving = Serving(stack, TOKEN)
         between = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -219,7 +219,7 @@ def test_what_a_referee_says_to_one_prover_is_nothing_to_another() -> None:
                 theirs.sendall(ours.recv(64, socket.MSG_WAITALL))
                 ours.sendall(theirs.recv(32, socket.MSG_WAITALL))
                 question = ours.recv(1 << 16)
-                # Another question under the same hash, and the answer to it.
+                # The relay sends another question with the authentication code of the original, and returns its answer.
                 theirs.sendall(question.replace(b"opening", b"program"))
                 with contextlib.suppress(OSError):
                     ours.sendall(theirs.recv(1 << 16) or b"\x02\0\0\0" + bytes(32) + b"{}")
@@ -239,5 +239,5 @@ def test_where_no_token_is_needed(tmp_path: Path) -> None:
     listen(f"tcp:0.0.0.0:{port}", TOKEN).close()
     listen(f"tcp:localhost:{port}").close()
     with listen(f"unix:{tmp_path / 'prover'}"):
-        # Nobody else can connect.
+        # Other users cannot connect.
         assert stat.S_IMODE(os.stat(tmp_path / "prover").st_mode) & 0o077 == 0

@@ -14,13 +14,13 @@ from repro_mlir.base.files import storage
 
 @pytest.fixture(autouse=True)
 def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has been written outlives the process; that it outlives the machine takes time and cannot be tested."""
+    """Skips fsync, which is slow: tests can check that writes survive the process, but not the machine."""
     monkeypatch.setattr(storage.os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The receipt of a finished run; not to be changed."""
+    """The receipt of a finished run; tests must not change it."""
     path = tmp_path_factory.mktemp("finished") / "run.receipt"
     from receipt_runs import EVERY, train
 
@@ -30,7 +30,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(finished: Path, tmp_path: Path) -> Callable[[], Path]:
-    """Makes copies of the receipt, to be changed."""
+    """Returns a function that copies the receipt for tests that change it."""
     count = 0
 
     def make() -> Path:

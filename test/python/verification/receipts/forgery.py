@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Changes of receipts: of bytes, and by a forger who makes all hashes agree again afterwards."""
+"""Changes of receipts: of single bytes, and by a forger who recomputes all hashes afterwards."""
 
 import json
 import os
@@ -29,22 +29,22 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
 
 
 def program_path(path: Path) -> Path:
-    """The file of the first program of a receipt."""
+    """Returns the file of the first program of a receipt."""
     return path / Receipt(path).header.program_file(0)
 
 
 def with_program(header: Header, **changes: Any) -> Header:
-    """A header with other fields of its first program."""
+    """Returns the header with other fields of its first program."""
     return replace(header, programs=(replace(header.programs[0], **changes), *header.programs[1:]))
 
 
 def cut(path: Path, size: int) -> None:
-    """Cuts a file to its first bytes; with a negative size, off its last ones."""
+    """Truncates a file to `size` bytes; a negative size removes that many bytes from the end."""
     path.write_bytes(path.read_bytes()[:size])
 
 
 def edit(path: Path, change: Callable[[Any], None], line: int | None = None) -> None:
-    """Changes the JSON value of a file, or of a line from 0, which stays canonical."""
+    """Changes the JSON value of a file, or of one line (from 0); the JSON stays canonical."""
     lines = path.read_bytes().splitlines(keepends=True)
     index = line or 0
     value = json.loads(lines[index])
@@ -59,8 +59,11 @@ def forge(
     header: Callable[[Header], Header] = lambda header: header,
     steps: Callable[[list[tuple[Commitment, list[np.ndarray], bytes | None]]], None] = lambda steps: None,
 ) -> None:
-    """Changes the header, or commitment, inputs and loss of the steps of a run of one program without changes, and
-    makes roots, chain, inputs and seal agree."""
+    """Changes the header, or the commitment, inputs and loss of the steps, and recomputes roots, chain, inputs and
+    seal.
+
+    The receipt is that of a run of one program without changes of its state.
+    """
     receipt = Receipt(path)
     log = receipt.log
     numbers = range(1, log.steps + 1)
@@ -83,7 +86,7 @@ def forge(
     (path / "steps.jsonl").write_bytes(b"".join(lines))
     (path / "inputs.bin").write_bytes(b"".join(inputs))
 
-    # The last state is kept.
+    # The last state is always kept.
     os.rename(path / checkpoints.name_of(log.steps), path / checkpoints.name_of(len(given)))
     edit(path / "seal.json", lambda value: value.update(steps=len(given), chain=link.hex()))
     if given:
@@ -92,7 +95,7 @@ def forge(
 
 
 def reseal(path: Path) -> None:
-    """Makes the seal list the files as they are; a signature stays and does not hold."""
+    """Updates the list of files in the seal; a signature stays, and no longer verifies."""
     files = describe_files(path)
 
     def seal(value: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs of a small model that has everything: dropout, batch norm, AdamW, clipping, a learning rate that changes."""
+"""Runs of a small model with dropout, batch norm, AdamW, gradient clipping and a changing learning rate."""
 
 import filecmp
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ EVERY = 3
 
 
 def training(steps: int = STEPS) -> tuple:
-    """As a script's `training()`."""
+    """Returns what the function `training()` of a script returns."""
     model = torch.nn.Sequential(
         torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(6, 3)
     )
@@ -35,7 +35,7 @@ def training(steps: int = STEPS) -> tuple:
 
 
 def train(receipt: repro_mlir.ReceiptOptions, steps: int = STEPS, target: str = "cpu") -> repro_mlir.Trainer:
-    """A run with a receipt."""
+    """Runs training with a receipt."""
     model, loss_fn, optimizer, batches, options = training()
     with repro_mlir.Trainer(model, loss_fn, optimizer, target=target, threads=2, receipt=receipt, **options) as trainer:
         trainer.fit(batches, steps)
@@ -43,7 +43,7 @@ def train(receipt: repro_mlir.ReceiptOptions, steps: int = STEPS, target: str = 
 
 
 def same_files(one: Path, other: Path) -> bool:
-    """Whether two directories have the same files with the same bytes."""
+    """Returns whether two directories contain the same files with the same bytes."""
     names = sorted(str(path.relative_to(one)) for path in one.rglob("*") if path.is_file())
     others = sorted(str(path.relative_to(other)) for path in other.rglob("*") if path.is_file())
     return names == others and filecmp.cmpfiles(one, other, names, shallow=False)[0] == names

@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A run without PyTorch: program and batches come from a finished receipt.
+"""Records runs without PyTorch: the program and the batches come from a finished receipt.
 
     python recorded_run.py SOURCE STEPS
 
-Reads lines of JSON: the name of a receipt, and after how many seconds to kill its writer (null: never). Each is written
-by a process of its own, which begins with everything loaded; how it ended is printed.
+Reads lines of JSON: the name of a receipt, and the seconds after which to kill its writer (null: never). A forked
+process, which has all modules loaded, writes each receipt; prints whether the process ended or was cut off.
 """
 
 import json
@@ -24,7 +24,7 @@ EVERY = 7
 
 
 def run(source: Receipt, executable: Executable, path: Path, steps: int) -> None:
-    """Begins or resumes a run of so many steps, over and over the batches of `source`, and seals its receipt."""
+    """Begins or resumes a run of `steps` steps, which repeats the batches of `source`, and seals its receipt."""
     options = ReceiptOptions(path, checkpoint_every=EVERY, resume=True)
     recorder = Recorder(options, source.program, "cpu", 1)
     try:
@@ -51,6 +51,6 @@ if __name__ == "__main__":
                 os._exit(1)
         if seconds is not None:
             time.sleep(seconds)
-            # Nobody has waited for it: the number is still its own.
+            # The child has not been waited for, so its process ID cannot belong to another process.
             os.kill(child, signal.SIGKILL)
         print("ended" if os.waitpid(child, 0)[1] == 0 else "cut off", flush=True)

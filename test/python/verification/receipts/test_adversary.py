@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An adversary who makes all hashes of a false receipt agree: which option of `repro verify` sees which cheat.
+"""An adversary makes all hashes of a false receipt agree: the test lists which option of `repro verify` detects it.
 
-Every cheat is refused by a verifier who has the script and the link of the honest run. What needs less says so:
+A verifier who has the script and the last link of the honest run refuses every cheat. Some cheats need less:
 
-  plain   the receipt alone contradicts itself, or a step does not give what it says
-  script  an honest receipt of another run: only who knows what was to be run sees it
-  chain   an honest receipt of a part of the run, or of more than it: only who knows its last link sees it
+  plain   the receipt contradicts itself, or a step does not return the recorded result
+  script  an honest receipt of another run: a verifier needs the script to detect it
+  chain   an honest receipt of a part of the run, or of a longer run: a verifier needs the run's last link
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STEPS, EVERY, BAD = 8, 3, 3
 
 
 class Agreed:
-    """What was to be run: stands for `ScriptBatches` without a capture."""
+    """The run that was agreed on; replaces `ScriptBatches` without a capture."""
 
     def __init__(self, first: repro_mlir.Program, run: dict[str, Any], batches: Sequence[Batch]) -> None:
         self.script, self.first, self.program, self._run, self.taken = "script.py", first, first, run, 0
@@ -60,7 +60,7 @@ class Agreed:
         return self.program
 
     def go_on_from(self, state: dict[str, Any]) -> None:
-        """No program of these depends on the state."""
+        """Does nothing: none of these programs depends on the state."""
 
     def take(self) -> Batch:
         if self.taken == len(self._batches):
@@ -71,7 +71,7 @@ class Agreed:
 
 @dataclass
 class Step:
-    """A step as the adversary tells it."""
+    """A step as the adversary reports it."""
 
     cursor: int
     state: list[bytes]
@@ -85,7 +85,7 @@ def types_of(signature: Signature) -> list[list[tuple[str, tuple[int, ...]]]]:
 
 
 class Forged:
-    """A receipt taken apart; `write` makes all digests, roots, links and the seal agree with what it has."""
+    """A receipt split into its parts; `write` computes matching digests, roots, links and the seal."""
 
     def __init__(self, path: Path) -> None:
         receipt = Receipt(path)
@@ -103,7 +103,7 @@ class Forged:
         self.kept = {step: [*receipt.state_after(step).values()] for step in (0, 3, 6, 8)}
 
     def rerun(self, keep: Callable[[int], bool] = lambda step: step % EVERY == 0) -> None:
-        """Really computes everything from the initial state and the inputs, as an honest run of another thing."""
+        """Recomputes all steps from the initial state and the inputs, as an honest run of the changed receipt."""
         program = replace(Receipt(self.path).program, data=to_bytes(self.text))
         executable = compile(program, "cpu", 1)
         signature = self.header.programs[0].signature
@@ -124,7 +124,7 @@ class Forged:
     def write(self) -> None:
         header, kinds = self.header, self.header.programs[0].signature
         if types_of(kinds) != types_of(self.signature):
-            # The lie is in the header alone.
+            # The lie is in the header alone, so the real signature is used.
             kinds = self.signature
         root = Commitment(0, digests_of(kinds.state, self.initial)).root.hex()
         data = to_bytes(self.text)
@@ -158,7 +158,7 @@ class Forged:
 
 @dataclass(frozen=True)
 class Cheat:
-    """A change of a receipt directory, and what the verifier needs to see it."""
+    """A change of a receipt's directory, and the least that a verifier needs to detect it."""
 
     name: str
     apply: Callable[[Path], None]
@@ -167,7 +167,7 @@ class Cheat:
 
 @pytest.fixture(scope="module")
 def honest(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[Batch]]:
-    """A receipt whose third batch failed (E1), what was to be run, and its batches."""
+    """Returns a receipt whose third batch failed (E1), the agreed run, and its batches."""
     source = Receipt(finished)
     number = source.header.programs[0].signature.num_hyper_parameters
     batches = [[array.copy() for array in source.inputs(step)] for step in range(1, STEPS + 1)]
@@ -202,7 +202,7 @@ def rebuilt(change: Callable[[Forged], object], *, rerun: bool = False) -> Calla
 
 
 def of_signature(change: Callable[[dict[str, Any]], object]) -> Callable[[Forged], None]:
-    """A change of the signature in receipt.json, which stays readable."""
+    """Returns a change of the signature in receipt.json, which stays readable."""
 
     def apply(forged: Forged) -> None:
         value = forged.header.programs[0].signature.as_json()
@@ -228,7 +228,7 @@ def swap_in_text(forged: Forged, one: str, other: str) -> None:
 
 
 def rename_loss(forged: Forged) -> None:
-    """A run that declares to stop at a loss that is not finite goes on if none of its outputs is called `loss`."""
+    """Renames the output `loss`, so that a run that should stop at a loss that is not finite goes on."""
     outputs = [*forged.header.programs[0].signature.outputs]
     (place,) = (i for i, kind in enumerate(outputs) if kind.name == "loss")
     of_signature(lambda value: value["outputs"][place].update(name="lost"))(forged)
@@ -239,7 +239,7 @@ def rename_loss(forged: Forged) -> None:
 
 
 def with_old_records(cheat: Callable[[Path], None]) -> Callable[[Path], None]:
-    """A cheat with the roots and links that were there before, and so with a link that somebody may know."""
+    """Returns the cheat with the old roots and links, so that its last link is the one that others may know."""
 
     def apply(path: Path) -> None:
         before = [json.loads(line) for line in (path / "steps.jsonl").read_bytes().splitlines()]
@@ -424,7 +424,7 @@ def states(receipt: Receipt) -> Iterator[Cheat]:
 
 
 def raw(name: str, change: Callable[[bytes], bytes], *, agree: bool = True) -> Callable[[Path], None]:
-    """A change of the bytes of a file; the seal names what came out."""
+    """Returns a change of a file's bytes; the seal lists the changed file."""
 
     def apply(path: Path) -> None:
         before = (path / name).read_bytes()
@@ -532,7 +532,7 @@ def test_no_cheat_is_right(honest: tuple[Path, dict[str, Any], list[Batch]], tmp
     for number, cheat in enumerate(cheats):
         forged = Path(shutil.copytree(path, tmp_path / str(number)))
         cheat.apply(forged)
-        # What a weaker verifier sees, a stronger one sees too; it must be the weakest that is named.
+        # A stronger verifier detects all that a weaker one does; a cheat must name the weakest that detects it.
         seen = {"plain": not is_right(forged, None)}
         seen["script"] = seen["plain"] or not is_right(forged, agreed)
         seen["chain"] = seen["script"] or not is_right(forged, agreed, link)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Merkle trees (C1), (C2) and commitments (C3) to (C5), (C7), against hashes written out here."""
+"""Merkle trees (C1), (C2) and commitments (C3) to (C5), (C7), compared with hashes computed by hand."""
 
 import struct
 from dataclasses import replace

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts whose program, or whose sizes, are meant to end the verifier: one clear answer, in bounded time."""
+"""Receipts with a program or sizes chosen to crash the verifier: one clear answer in bounded time."""
 
 import os
 import shutil
@@ -23,15 +23,15 @@ from support import hostile
 pytestmark = pytest.mark.timeout(120)
 
 FIRST = Path(__file__).resolve().parents[3] / "data" / "form-1" / "run.receipt"
-"""A receipt of version 1, which has its program as text."""
+"""A receipt of version 1, which stores its program as text."""
 
 TEXTS = hostile.BEFORE_PARSING | hostile.IN_THE_CHILD
 NO_PROGRAM = {"large splat", "no UTF-8", "no MLIR", "zero bytes", "not canonical"}
-"""What the child refuses: the text has not the identity that the header names, so that the receipt is wrong."""
+"""Texts that the child refuses: they have no identity that the header could name, so the receipt is wrong."""
 
 
 def write(path: Path, text: bytes, initial: float = 1) -> Path:
-    """The finished receipt of two steps of a program of one state tensor."""
+    """Writes the finished receipt of two steps of a program with one state tensor."""
     state = np.full(4, initial, np.float32)
     program = Program(to_bytes(text.decode()), (TensorType("a", "f32", (4,)),), (), (), 0, (state,))
     recorder = Recorder(ReceiptOptions(path), program, "reference", 1)
@@ -52,7 +52,7 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_program(right: Path, path: Path, data: bytes) -> Path:
-    """A copy with another program, whose hashes agree with it but for the identity."""
+    """Copies a receipt with another program; all its hashes match except for the identity."""
     shutil.copytree(right, path)
     program_path(path).write_bytes(data)
     edit(path / "receipt.json", lambda value: value["programs"][0].update(blake3=blake3.blake3(data).hexdigest()))
@@ -68,7 +68,7 @@ def test_hostile_data(right: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def with_text(path: Path, text: bytes) -> Path:
-    """A receipt of version 1 with another program.mlir, whose hashes agree with it but for the identity."""
+    """Copies the receipt of version 1 with another program.mlir; all hashes match except for the identity."""
     shutil.copytree(FIRST, path)
     (path / "program.mlir").write_bytes(text)
     edit(path / "receipt.json", lambda value: value.update(program=blake3.blake3(text).hexdigest()))
@@ -77,7 +77,7 @@ def with_text(path: Path, text: bytes) -> Path:
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
-    """Status and message of a command that has one line to say, within a minute."""
+    """Runs a command that must print one line within a minute; returns its status and the line."""
     capsys.readouterr()
     start = time.monotonic()
     status = main([str(argument) for argument in arguments])
@@ -105,7 +105,7 @@ def test_every_command(
     right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
 ) -> None:
     path = with_text(tmp_path / "hostile", TEXTS[name][0])
-    # They differ, so that diff reads the program.
+    # The receipts must differ, so that `repro diff` reads the program.
     edit(path / "receipt.json", lambda value: value["run"].update(initial="0" * 64))
     arguments = {
         "dispute": ["dispute", path, right, "--target", "reference"],
@@ -141,7 +141,7 @@ def test_text_of_more_than_the_limit(
 def test_tensors_of_more_than_the_memory(
     right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], role: str
 ) -> None:
-    """A file with holes has any size: what the header asks for is compared with the memory first."""
+    """A sparse file can have any size, so the size in the header is first compared with the memory limit."""
     path = Path(shutil.copytree(right, tmp_path / "large"))
     large = {"name": "a", "element": "f64", "shape": [1 << 40]}
     edit(
@@ -154,7 +154,7 @@ def test_tensors_of_more_than_the_memory(
 
 
 def test_lines_that_are_no_records(right: Path, tmp_path: Path) -> None:
-    """Of a file of line ends, no more is read than records could have."""
+    """The reader limits the number of lines that it reads by the size that records have."""
     path = Path(shutil.copytree(right, tmp_path / "lines"))
     with open(path / "steps.jsonl", "ab") as file:
         file.write(b"\n" * (1 << 25))

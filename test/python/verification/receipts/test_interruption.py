@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs cut off at any moment: resumed, they end with the same receipt as a run that was not."""
+"""Runs that are cut off at any moment and resumed end with the same receipt as an uninterrupted run."""
 
 import json
 import os
@@ -24,24 +24,24 @@ STEPS, LONG = 16, 150
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 class Fuse:
-    """Ends the process, as far as files can tell, at one of the moments at which it changes them."""
+    """Raises `Killed` at one of the moments at which the recorder changes files."""
 
     def __init__(self, moments: int) -> None:
         self._left = moments
 
     def burn(self) -> None:
-        """One moment more."""
+        """Counts one moment, and raises `Killed` at the last."""
         self._left -= 1
         if self._left < 0:
             raise Killed
 
 
 def install(monkeypatch: pytest.MonkeyPatch, fuse: Fuse) -> None:
-    """Each write can end before, in the middle and after; each renaming before and after."""
+    """Lets a run end before, in the middle of and after each write, and before and after each renaming."""
     append, replace, rename = storage.AppendOnly.append, os.replace, os.rename
 
     def burning_append(self: storage.AppendOnly, record: bytes) -> None:
@@ -101,7 +101,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
         assert writer.stdin is not None and writer.stdout is not None
 
         def ends(path: Path, after: float | None = None) -> bool:
-            """Whether a run comes to its end; it is killed after so many seconds."""
+            """Returns whether a run ended by itself; the writer is killed `after` seconds."""
             writer.stdin.write(json.dumps([str(path), after]) + "\n")
             writer.stdin.flush()
             return writer.stdout.readline() == "ended\n"
@@ -112,7 +112,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
         draw = random.Random(3)
         number = kills = 0
         while kills < KILLS:
-            # A run is killed again and again until it is through.
+            # The run is killed and resumed until it ends.
             if ends(tmp_path / str(number), draw.uniform(0, 0.6 * seconds)):
                 assert same_files(tmp_path / "whole", tmp_path / str(number))
                 number += 1
@@ -126,7 +126,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
 def test_records_are_stored_before_the_state_that_follows_them(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a power failure, which no test can cause: what has its name has its bytes, and all that it needs."""
+    """The order of writes survives a power failure: a file is stored with all that it needs before it gets its name."""
     source = Receipt(finished)
     events: list[str] = []
     path = tmp_path / "run"
@@ -155,7 +155,7 @@ def test_records_are_stored_before_the_state_that_follows_them(
 
 @contextmanager
 def torn(finished: Path, folder: Path) -> Iterator[Path]:
-    """A run that was cut off; resumed at the end of the context, it must give the receipt of one that was not."""
+    """Yields a run that was cut off; at the end, the resumed run must have the receipt of an uninterrupted one."""
     source = Receipt(finished)
     executable = compile(source.program, "cpu", 1)
     recorded_run.run(source, executable, folder / "whole", STEPS)
@@ -176,7 +176,7 @@ def test_garbage_after_the_last_kept_state(finished: Path, tmp_path: Path, garba
 
 
 def test_inputs_that_were_not_stored(finished: Path, tmp_path: Path) -> None:
-    """After a power failure a file may have its size and zeros in place of its last blocks."""
+    """After a power failure a file may have its full size and zeros instead of its last blocks."""
     with torn(finished, tmp_path) as path:
         inputs = path / "inputs.bin"
         size = inputs.stat().st_size

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Public keys with which anybody could sign are refused, wherever a signature is checked."""
+"""Every check of a signature refuses weak public keys, with which anyone could sign."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def times(factor: int, point: Point) -> Point:
 
 
 def point_with(y: int) -> Point | None:
-    """A point of the curve with this y, if there is one."""
+    """Returns a point of the curve with this y, or None if there is none."""
     square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
     x = pow(square, (P + 3) // 8, P)
     if x * x % P != square:
@@ -45,7 +45,7 @@ def point_with(y: int) -> Point | None:
 
 
 def small_order_points() -> set[Point]:
-    """The eight points whose order divides 8, by the group law alone."""
+    """Computes the eight points whose order divides 8 from the group law."""
     for y in range(2, 100):
         point = point_with(y)
         if point is None:
@@ -58,7 +58,7 @@ def small_order_points() -> set[Point]:
 
 
 def encodings() -> list[bytes]:
-    """Every encoding of a point of small order: both signs, and y + p where it fits 255 bits."""
+    """Returns every encoding of a point of small order: both signs, and y + p where it fits into 255 bits."""
     found = set()
     for _, y in small_order_points():
         for same in (y, y + P):
@@ -69,14 +69,14 @@ def encodings() -> list[bytes]:
 
 def test_there_are_eight() -> None:
     assert len(small_order_points()) == 8
-    # y: 0, 1, -1 and two more, with two signs each; 0 and 1 have a second encoding.
+    # The values of y are 0, 1, -1 and two more, each with two signs; 0 and 1 have a second encoding.
     assert len(encodings()) == 14
 
 
 @pytest.mark.parametrize("key", encodings(), ids=bytes.hex)
 def test_weak_keys_are_refused(key: bytes, tmp_path: Path) -> None:
     assert not is_strong(key)
-    # R = A and S = 0 hold for every message whose hash fits, one in eight: OpenSSL takes some.
+    # R = A and S = 0 verify for one message in eight, and OpenSSL accepts some of these.
     messages = [bytes([i]) for i in range(64)]
     assert not any(holds(key, bytes([1]) + bytes(63), message) for message in messages)
     seal = Seal(0, bytes(32), "0" * 64, {}, (key, bytes([1]) + bytes(63)))

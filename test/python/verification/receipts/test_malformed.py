@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Damaged receipts: one clear error each, whatever was damaged, and never a traceback."""
+"""Damaged receipts: each command reports one clear error, and never a traceback."""
 
 import json
 import os
@@ -20,12 +20,12 @@ from repro_mlir.cli.main import main
 
 FILES = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "checkpoints/0.safetensors"]
 VALUES = [None, True, False, 0, -1, 3, 2**53 - 1, "", "x", "0" * 64, "f" * 63, [], {}, [[]], ["a"], {"a": 1}]
-# Per kind; twice as many of the first kind.
+# The number of tries for each type of damage; twice as many for the first.
 COUNT = 250
 
 
 def damage_bytes(path: Path, draw: random.Random) -> None:
-    """Changes, drops, doubles or inserts a few bytes of a file."""
+    """Changes, removes, doubles or inserts a few bytes of a file."""
     file = draw.choice([*(path / name for name in FILES), program_path(path)])
     data = bytearray(file.read_bytes())
     at, size = draw.randrange(len(data)), draw.choice([1, 1, 2, 9, 100])
@@ -42,7 +42,7 @@ def damage_bytes(path: Path, draw: random.Random) -> None:
 
 
 def damage_value(path: Path, draw: random.Random) -> None:
-    """Replaces, drops or adds a value in the JSON of a file, in canonical form."""
+    """Replaces, removes or adds a value in the canonical JSON of a file."""
     file = path / draw.choice(FILES[:3])
     lines = file.read_bytes().splitlines()
     index = draw.randrange(len(lines))
@@ -66,7 +66,7 @@ def damage_value(path: Path, draw: random.Random) -> None:
 
 
 def damage_deeply(path: Path, draw: random.Random) -> None:
-    """As `damage_value` for receipt.json, and the seal names what came out: later checks see it."""
+    """Damages receipt.json like `damage_value` and updates the seal, so that the later checks run."""
     before = (path / "receipt.json").read_bytes()
     while (path / "receipt.json").read_bytes() == before:
         others = {name: (path / name).read_bytes() for name in FILES[1:3]}
@@ -89,7 +89,7 @@ def test_damaged_receipts(
         status = main(["verify", str(path), "--steps", "8", "--threads", "1"])
         captured = capsys.readouterr()
         if status == 0 and damage is damage_deeply:
-            # What is for information only may say anything.
+            # Fields for information alone may have any value.
             changed, honest = (json.loads((each / "receipt.json").read_bytes()) for each in (path, finished))
             assert changed["run"] == honest["run"] and changed["programs"] == honest["programs"]
             shutil.rmtree(path)
@@ -154,7 +154,7 @@ def test_a_linked_directory_of_states(finished: Path, tmp_path: Path, capsys) ->
     (path / "checkpoints").symlink_to(tmp_path / "elsewhere")
     assert main(["verify", str(path)]) == 2
     assert "checkpoints: expected a directory" in capsys.readouterr().err
-    # The receipt itself has the name that the user gives.
+    # The path to the receipt itself may be a link, because the user chose it.
     (tmp_path / "link").symlink_to(finished)
     assert main(["verify", str(tmp_path / "link"), "--steps", "8", "--threads", "1"]) == 0
 
@@ -200,6 +200,6 @@ def test_canonical_json_there_and_back() -> None:
     text = canonical_json.dump(value)
     assert text == b'{"a":{},"b":[null,true,-5,"\xc3\xa9\\n\\""]}'
     assert canonical_json.load(text, "here") == value
-    # Brackets in strings nest nothing.
+    # Brackets in strings do not nest.
     for text in (b"[" * 32 + b"]" * 32, b'["' + b"[{" * 40 + b'"]', b'["\\\\","\\"' + b"[" * 40 + b'"]'):
         assert canonical_json.dump(canonical_json.load(text, "here")) == text

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of steps in microbatches (B4): anybody runs them again, and what is planted in them is refused."""
+"""Receipts of steps in microbatches (B4): any verifier can run the steps again, and planted programs are refused."""
 
 import shutil
 import struct
@@ -41,7 +41,7 @@ def trainer_of(path: Path, resume: bool = False, **options: Any) -> repro_mlir.T
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of three steps, a change of the state and two sizes of batches."""
+    """The receipt of three steps, a change of the state and two batch sizes."""
     path = tmp_path_factory.mktemp("microbatches") / "run.receipt"
     with trainer_of(path) as trainer:
         trainer.step(X, Y)
@@ -88,7 +88,7 @@ def test_another_division_is_another_run(recorded: Path, tmp_path: Path) -> None
 
 
 def planted(recorded: Path, path: Path, change: Any) -> Path:
-    """A copy of a receipt whose first program has other bytes, which the header names."""
+    """Copies a receipt with other bytes of its first program; the header contains their hash."""
     shutil.copytree(recorded, path)
     header = canonical_json.load((path / "receipt.json").read_bytes(), "receipt.json")
     assert isinstance(header, dict)
@@ -152,7 +152,7 @@ def training():
 
 
 def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `training()` says of microbatches is run, and a receipt is held to it."""
+    """`repro train` uses the microbatches that `training()` returns, and `repro verify --script` requires them."""
     from repro_mlir.cli.main import main
 
     script, other = tmp_path / "script.py", tmp_path / "other.py"

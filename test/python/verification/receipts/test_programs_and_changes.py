@@ -40,19 +40,22 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 
 STEPS, EVERY = 10, 4
-# The records of the two changes: before step 7, and after the last step.
+# The numbers of the records of the two changes: before step 7, and after the last step.
 BETWEEN, AT_THE_END = 7, 12
 
 
 class _Cut(Exception):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def _train(
     path: Path, *, cut: int | None = None, resume: bool = False, cheat: int | None = None, factor: float = 0.5
 ) -> str:
-    """A run that goes to evaluation and back, changes a constant, and has its weights changed before step 7 and after
-    the last step; it is cut off after `cut` steps, and cheats before step `cheat`. Gives the hash of its last state."""
+    """Records a run, and returns the hash of its last state.
+
+    The run switches to evaluation mode and back, changes a constant, and changes weights before step 7 and after the
+    last step. It is cut off after `cut` steps, and cheats before step `cheat`.
+    """
     layers = torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), torch.nn.Linear(6, 3)
     model = repro_mlir.initialize(torch.nn.Sequential(*layers), 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -72,7 +75,7 @@ def _train(
             model.train(step != 7)
             if step + 1 == cheat:
                 with pytest.MonkeyPatch.context() as patch:
-                    # A cheat does not run our recorder as it is, which would say so.
+                    # The cheat suppresses the record of its change of the state.
                     patch.setattr(Recorder, "_note_change", lambda recorder: None)
                     model[0].bias.data[1] += 1
                     trainer.step(data[step : step + 5], torch.arange(5) % 3)
@@ -106,7 +109,7 @@ def test_what_is_recorded(whole: Path) -> None:
     assert verified.executed == tuple(range(1, STEPS + 1)) and verified.state_hash == receipt.seal.state_hash
     told = "the state that the user gave after step 6, 10 is the one wanted: it is data, like a batch"
     assert f"whether {told}" in verified.not_checked
-    # From a kept state, over the change.
+    # Verification runs from a kept state and applies the change.
     assert repro_mlir.verify(whole, "7", target="reference").executed == (5, 6, 7)
 
 
@@ -126,7 +129,7 @@ def test_a_run_that_is_resumed_otherwise_is_noticed(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_write_that_was_cut_off(whole: Path, tmp_path: Path) -> None:
-    """A program, a change and a header without their records, as a process leaves them that ends between two writes."""
+    """A process that ends between two writes leaves a program, a change or a header without their records."""
     path = tmp_path / "run"
     with pytest.raises(_Cut):
         _train(path, cut=6)
@@ -138,7 +141,7 @@ def test_leftovers_of_a_write_that_was_cut_off(whole: Path, tmp_path: Path) -> N
     for name in ("receipt.json.partial", f"programs/{identity}.repro.partial", "changes/7.safetensors.partial"):
         (path / name).write_bytes(b"half")
     assert repro_mlir.verify(path, target="reference", unfinished=True).steps == 6
-    # The header that lists the program was written, and its step was not.
+    # The header that lists the program was written, but the record of its step was not.
     (path / "receipt.json").write_bytes((whole / "receipt.json").read_bytes())
     assert repro_mlir.verify(path, target="reference", unfinished=True).steps == 6
     assert len(receipt.header.programs) == 2
@@ -153,7 +156,7 @@ def _lines(path: Path, change: Callable[[list[bytes]], object]) -> None:
 
 
 def _chained(path: Path) -> None:
-    """Makes roots and links of all records agree again, and the seal with the files."""
+    """Recomputes the roots and links of all records, and the seal."""
     receipt = Receipt(path)
     link, lines = receipt.header.first_link(), []
     for number in range(1, receipt.log.records + 1):
@@ -182,7 +185,7 @@ def _swap_programs(path: Path) -> None:
 
 
 def _other_program(path: Path) -> None:
-    """Step 8 ran in evaluation mode, and says that it ran the first program."""
+    """The record of step 8, which ran in evaluation mode, names the program of training mode."""
     edit(path / "steps.jsonl", lambda value: value.update(program=0), 8)
     _chained(path)
 
@@ -208,7 +211,7 @@ def _swapped(path: Path) -> None:
 
 
 def _no_change(path: Path) -> None:
-    """A change that changes nothing."""
+    """Replaces a change by one that has no effect."""
 
     def same(lines: list[bytes]) -> None:
         before, change = json.loads(lines[BETWEEN - 2]), json.loads(lines[BETWEEN - 1])
@@ -255,7 +258,7 @@ def _link(path: Path, name: str) -> None:
 
 
 def test_a_file_removed(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It makes the receipt wrong; only without the header there is no receipt, and without the seal no end."""
+    """A missing file makes the receipt wrong; without its header or its seal, the receipt cannot be read."""
     for number, name in enumerate([*Receipt(whole).seal.files, "seal.json"]):
         path = Path(shutil.copytree(whole, tmp_path / str(number)))
         (path / name).unlink()
@@ -291,7 +294,7 @@ def test_every_byte_of_what_is_new_counts(copied: Path) -> None:
 
 
 def test_a_nan_of_the_users_is_recorded_as_the_canonical_one(tmp_path: Path) -> None:
-    """(V4) 0 / 0 has the sign bit on x86: the hashes are those of the canonical NaN, and so are the bytes."""
+    """(V4) 0 / 0 has the sign bit on x86; the receipt contains the hashes and bytes of the canonical NaN."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
@@ -339,7 +342,7 @@ def test_no_changes(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many programs share it."""
+    """The state is read once, even if several programs share it."""
     names: list[str] = []
     read = form.tensors_from_json
     monkeypatch.setattr(form, "tensors_from_json", lambda value: names.extend(t["name"] for t in value) or read(value))
@@ -389,7 +392,7 @@ def training():
 
 
 def _train_script(script: Path, path: Path, left_out: int | None = None) -> None:
-    """A run of the script's batches that goes on after one that fails, and says that batch `left_out` failed."""
+    """Records a run of the script's batches that skips failing batches, and reports `left_out` as failed."""
     given = load_training(str(script))
     parts = given.model, given.loss_fn, given.optimizer
     with repro_mlir.Trainer(*parts, target="reference", receipt=path) as trainer:
@@ -404,7 +407,7 @@ def _train_script(script: Path, path: Path, left_out: int | None = None) -> None
 
 
 def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
-    """It fails in evaluation mode alone, in which no step has run."""
+    """Batch 2 fails in evaluation mode alone, in which no step has run."""
     script, path = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT.format(evaluated=(2,), other=4))
     _train_script(script, path)
@@ -416,7 +419,7 @@ def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_fails_in_another_program_than_its_own(tmp_path: Path) -> None:
-    """Batch 4 is left out: it would fail in evaluation mode, and was due in training mode."""
+    """Batch 4 was due in training mode, but was skipped because it would fail in evaluation mode."""
     script, path = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT.format(evaluated=(1,), other="2 + 2 * (word == 3)"))
     _train_script(script, path, left_out=4)
@@ -446,7 +449,7 @@ def test_a_program_without_a_step_is_not_sealed(whole: Path, tmp_path: Path, mon
         with pytest.raises(ReproError, match=r"with the program of this step receipt.json would have"):
             writer.check_program(other)
     writer.check_program(other)
-    # The record of its step could not be written.
+    # A header lists the program, but the record of its step was never written.
     assert writer.list_program(other) == 2 and len(Receipt(path).header.programs) == 3
     writer.seal(4, receipt.log[4].commitment.state, None)
     writer.close()
@@ -463,7 +466,7 @@ def test_programs_are_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_time_to_read_programs_is_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock on which each program takes 25 s."""
+    """The clock advances by 25 s for each program."""
     left: list[float] = []
 
     def read(*arguments: Any, seconds: float, **options: Any) -> bytes:
@@ -483,7 +486,7 @@ def test_the_time_to_read_programs_is_bounded_together(whole: Path, monkeypatch:
 
 def test_a_prover_leaves_no_threads(whole: Path) -> None:
     run = ReceiptRun(whole, "reference")
-    # The state before is not kept: two steps are run.
+    # The state before record 3 is not kept, so two steps run.
     run.arrays(3)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("repro-hash")]
 
@@ -491,7 +494,7 @@ def test_a_prover_leaves_no_threads(whole: Path) -> None:
 def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "MOST_EXECUTABLES", 2)
     with closing(verification.Replay(Receipt(whole), "reference")) as replay:
-        # Steps of programs 0, 1, 0, 2.
+        # The steps run programs 0, 1, 0, 2.
         for record in range(1, 10):
             replay.check(record)
             assert len(replay._executables) <= 2
@@ -501,7 +504,7 @@ def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Which inputs are hyper-parameters is no part of a program's identity."""
+    """A program's identity does not cover which of its inputs are hyper-parameters."""
     link = Receipt(whole).log[STEPS].chain
     edit(copied / "receipt.json", lambda value: value["programs"][0].update(num_hyper_parameters=0))
     _chained(copied)
@@ -516,7 +519,7 @@ def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.Capture
 
 
 class _Miscounting(Prover):
-    """Says that it ran a step less."""
+    """Reports one step less than it ran."""
 
     def _opening(self) -> dict:
         return super()._opening() | {"steps": STEPS - 1}
@@ -535,7 +538,7 @@ def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.Ca
     assert _settled(capsys, "dispute", whole, whole)[0] == 0
     status, verdict = _settled(capsys, "dispute", whole, tmp_path / "cheat")
     assert (status, verdict["wrong"], verdict["step"], verdict["outcome"]) == (1, ["B"], 9, "commitment"), verdict
-    # Who of the two changed the state as agreed is for the terms to say.
+    # Only terms decide which party changed the state as agreed.
     status, verdict = _settled(capsys, "dispute", whole, tmp_path / "other")
     assert (status, verdict["step"], verdict["outcome"]) == (3, 7, "data"), verdict
     assert "the user changes the state before step 7: state 3.weight is another" in verdict["reasons"]["A"]

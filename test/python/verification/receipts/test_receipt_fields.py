@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every leaf of a receipt's JSON is changed by a forger who makes all hashes agree again: verification refuses the
-receipt, or lists the field under `open`. No field is believed in silence."""
+"""A forger changes each leaf of a receipt's JSON and recomputes all hashes: verification refuses the receipt or
+lists the field as not checked. No field is trusted silently."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OPEN = {
     "receipt.json programs[].num_hyper_parameters": SCRIPT,
     "steps.jsonl cursor": "batches without a step",
 }
-"""The fields whose change a verification without a script does not refuse, with what it lists instead."""
+"""Fields whose change a verification without a script accepts, with the point that the verification lists instead."""
 
 REFUSED = {
     "receipt.json format",
@@ -61,7 +61,7 @@ REFUSED = {
     *(f"steps.jsonl {field}[]" for field in ("state", "inputs", "outputs", "microbatches")),
     *(f"seal.json {field}" for field in ("steps", "chain", "state_hash", "files.*.bytes", "files.*.blake3")),
 }
-"""All others."""
+"""All other fields; verification refuses their change."""
 
 ADDED: dict[str, Any] = {
     "run.microbatches_every": 5,
@@ -69,11 +69,11 @@ ADDED: dict[str, Any] = {
     "programs.0.inputs.0.unsigned": True,
     "programs.0.outputs.0.unsigned": True,
 }
-"""Fields that the receipts of this test lack, as the forger writes them."""
+"""Fields that the receipts of this test lack, and the values that the forger adds."""
 
 
 def record(path: Path, **options: Any) -> Path:
-    """A run of two steps, and a change of the state between them."""
+    """Records a run of two steps, with a change of the state between them."""
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 2)
     script = path.with_suffix(".py")
@@ -92,7 +92,7 @@ def record(path: Path, **options: Any) -> Path:
 
 
 def leaves(value: Any, at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    """The places and values of everything but objects and lists."""
+    """Yields the path and the value of each leaf."""
     if isinstance(value, (dict, list)):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, each in items:
@@ -102,7 +102,7 @@ def leaves(value: Any, at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
 
 
 def pattern(file: str, at: Path_) -> str:
-    """The field of a leaf, whichever entry of a list or mapping it is in."""
+    """Returns the name of a leaf's field, without indices of lists and keys of mappings."""
     text = "".join("[]" if isinstance(key, int) else f".{key}" for key in at).removeprefix(".")
     return f"{file} " + re.sub(r"^(environment)\..*|^(files)\..*(\.\w+)$", lambda m: _mapped(m), text)
 
@@ -112,7 +112,7 @@ def _mapped(match: re.Match[str]) -> str:
 
 
 def changed(value: Any) -> Any:
-    """Another value of the same form."""
+    """Returns another value of the same format."""
     if isinstance(value, int):
         return value + 1
     if value in OTHERS:
@@ -126,7 +126,7 @@ OTHERS = {"stored": "external", "warn": "ignore", "step": "change", "change": "s
 
 
 def put(value: Any, at: Path_, leaf: Any) -> Any:
-    """A copy with another leaf."""
+    """Returns a copy with another leaf."""
     value = copy.deepcopy(value)
     inner = value
     for key in at[:-1]:
@@ -136,7 +136,7 @@ def put(value: Any, at: Path_, leaf: Any) -> Any:
 
 
 def forge(path: Path, header: dict[str, Any], lines: list[dict[str, Any]], kept: str | None) -> None:
-    """Writes header and records with all hashes made again but the field `kept` of the records."""
+    """Writes header and records, and recomputes all hashes except for the field `kept` of the records."""
     names = [each["identity"] for each in json.loads((path / "receipt.json").read_bytes())["programs"]]
     data = canonical_json.dump(header)
     (path / "receipt.json").write_bytes(data)
@@ -159,7 +159,7 @@ def forge(path: Path, header: dict[str, Any], lines: list[dict[str, Any]], kept:
 
 
 def told(path: Path) -> str | None:
-    """The points that a verification leaves open; None where it refuses the receipt."""
+    """Returns the points that a verification leaves open, or None if it refuses the receipt."""
     try:
         return "\n".join(repro_mlir.verify(path, target="reference", threads=1).not_checked)
     except ReproError:
@@ -216,7 +216,7 @@ def test_every_leaf(tmp_path: Path, options: dict[str, Any]) -> None:
 
 
 def test_swapped_names(tmp_path: Path) -> None:
-    """Names that are exchanged between inputs of one type."""
+    """Exchanges the names of two inputs of one type."""
     for options in ({}, {"microbatches": 2}):
         path = record(tmp_path / f"run{len(options)}", **options)
         header = json.loads((path / "receipt.json").read_bytes())

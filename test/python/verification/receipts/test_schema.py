@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/receipt.schema.json describes receipts, and refuses what reading them refuses."""
+"""docs/receipt.schema.json accepts receipts, and refuses values that the reader refuses."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ def validator(part: str) -> Any:
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Container and key of each value within."""
+    """Returns each container in the value with each of its keys."""
     keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     return [place for key in keys for place in ((value, key), *places(value[key]))]
 
@@ -40,7 +40,7 @@ def readable(part: str, value: Any, header: Header) -> bool:
         else:
             Seal.load(data, "here")
     except ReproError as error:
-        # What a schema cannot say.
+        # A JSON schema cannot express these rules.
         return any(text in str(error) for text in ("name occurs twice", "hyper-parameters, got", "digests of"))
     return True
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A receipt says nothing of the folders of the machine on which it was made."""
+"""A receipt does not reveal the folders of the machine that recorded it."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro inspect of receipts: honest ones, of runs that have not ended, and what strangers send."""
+"""`repro inspect` of receipts: honest ones, those of unfinished runs, and hostile ones."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ from repro_mlir.verification.receipts.summary import summarize
 
 @pytest.fixture
 def receipt(folder: Path, tmp_path: Path) -> Path:
-    """A copy of an honest one."""
+    """Returns a copy of an honest receipt."""
     shutil.copytree(folder / "honest", tmp_path / "r")
     return tmp_path / "r"
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every single change of a finished receipt is detected, with its place."""
+"""Verification detects every single change of a finished receipt and names its location."""
 
 import os
 import random
@@ -30,7 +30,7 @@ STEP_RANGE = range(1, STEPS + 1)
 
 @dataclass(frozen=True)
 class Change:
-    """A change, the step that must be named (None: none) and what must be in the message."""
+    """A change, the step that the error must name (None: none) and text that it must contain."""
 
     name: str
     apply: Callable[[Path], None]
@@ -39,7 +39,7 @@ class Change:
 
 
 def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
-    """A bit of each tensor of each kept state, and of each input of each step."""
+    """Flips a bit of each tensor of each kept state, and of each input of each step."""
     kinds = receipt.header.programs[0].signature.state
     for step in (0, 3, 6, 8):
         offset = len(tensor_header(kinds))
@@ -74,7 +74,7 @@ def other(digits: str) -> str:
 
 
 def records(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
-    """A digit of each kind of hash and number in each record; records swapped, dropped and doubled."""
+    """Changes a digit of each type of hash and number in each record; swaps, removes and doubles records."""
     signature = receipt.header.programs[0].signature
     for step in STEP_RANGE:
         for role, kinds in (("state", signature.state), ("outputs", signature.outputs)):
@@ -131,7 +131,7 @@ def lines(path: Path, change: Callable[[list[bytes]], object]) -> None:
 
 
 def headers(receipt: Receipt) -> Iterator[Change]:
-    """Each value of receipt.json and seal.json."""
+    """Changes each value of receipt.json and seal.json."""
 
     def change(file: str, name: str, edited: Callable[[Any], None], place: str) -> Change:
         return Change(f"{file}: {name}", lambda path: edit(path / file, edited), None, place)
@@ -204,7 +204,7 @@ def headers(receipt: Receipt) -> Iterator[Change]:
 
 
 def truncations(receipt: Receipt) -> Iterator[Change]:
-    """Each file cut at several places, or absent."""
+    """Truncates each file at several offsets, and removes it."""
     files = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", receipt.header.program_file(0)]
     files += [f"checkpoints/{step}.safetensors" for step in (0, 3, 6, 8)]
     for file in files:
@@ -222,9 +222,9 @@ def truncations(receipt: Receipt) -> Iterator[Change]:
 
 
 def programs(receipt: Receipt) -> Iterator[Change]:
-    """The program edited, and edited with all hashes made to agree."""
+    """Edits the program, with and without recomputing all hashes."""
     text = receipt.program.text
-    # The last number is the first step that comes out otherwise: the moments of the optimizer begin as 0.
+    # The number is the first step with another result: an optimizer's moments begin as 0, so that it may be step 2.
     edits = [
         ("arith.mulf", "arith.addf", 1),
         ("arith.subf", "arith.addf", 1),
@@ -256,7 +256,7 @@ def programs(receipt: Receipt) -> Iterator[Change]:
 
 
 def forgeries(receipt: Receipt) -> Iterator[Change]:
-    """A lie at one step, with roots, chain, inputs and seal made to agree: only running the step shows it."""
+    """Forges one step and recomputes roots, chain, inputs and seal: only running the step detects the lie."""
     signature = receipt.header.programs[0].signature
 
     def at(step: int, change: Callable[[list[Any]], None]) -> Callable[[Path], None]:
@@ -282,7 +282,7 @@ def forgeries(receipt: Receipt) -> Iterator[Change]:
         yield Change(f"forged rate of step {step}", at(step, rate), step, "state ")
         yield Change(f"forged batch of step {step}", at(step, batch), step, "output ")
         yield Change(f"forged class of step {step}", at(step, label), step, "output loss")
-        # A kept state would have to be forged too.
+        # At these steps the forger would have to change the kept state as well.
         if step not in (3, 6, 8):
             i = step % len(signature.state)
 
@@ -396,7 +396,7 @@ def test_a_signature(finished: Path, tmp_path: Path, capsys) -> None:
     assert "expected an ed25519 public key as PEM" in capsys.readouterr().err
     with pytest.raises(ReproError, match="expected an ed25519 private key as PEM without password"):
         train(ReceiptOptions(path, resume=True, sign=tmp_path / "public0.pem"))
-    # Whoever makes all hashes agree cannot sign them.
+    # A forger who recomputes all hashes still cannot sign them.
     forge(path, steps=lambda given: given.pop())
     with pytest.raises(ReceiptWrong, match=f"seal.json: the signature is not one by {raw.hex()}"):
         repro_mlir.verify(path)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A run whose state is a tensor in blocks: its receipt, verified, disputed and compared; and its program as a file."""
+"""A run whose state is a tensor in blocks: its receipt is verified, disputed and compared; its program is stored."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ SHAPE = (4, 32)
 
 
 def step_program(element: str = "f4E2M1FN", is_packed: bool = False) -> Program:
-    """A step of descent on weights in blocks, rounded stochastically; the output is their values. Codes may be two in a
-    byte (Q7)."""
+    """Returns a step of gradient descent on weights in blocks, with stochastic rounding; the output is the weights'
+    values.
+
+    With `is_packed`, two codes share a byte (Q7).
+    """
     form = Form(element, 1, 16, "power_scale<rule = rceil>", "direction = sr, bits = 8")
     b = Builder()
     held = b.argument((4, 16), "i8") if is_packed else b.argument(SHAPE, element)
@@ -102,7 +105,7 @@ def run(program: Program, graph: OperatorGraph, wrong: Tracer | None = None) -> 
 
 @pytest.mark.parametrize(("name", "bit"), [("repro.quantize", 2), ("repro.dequantize", 30)])
 def test_disputed(program: Program, name: str, bit: int) -> None:
-    """A dispute ends at the operator, which a referee runs alone."""
+    """A dispute ends at the operator, which the referee runs alone."""
     dispute(program, name, bit)
 
 
@@ -126,7 +129,7 @@ def test_compared(program: Program) -> None:
     operator = next(each for each in graph.operators if each.name == "repro.quantize")
 
     class Faulty(TargetSide):
-        """Has one bit of a code wrong in each step."""
+        """Flips one bit of a code in each step."""
 
         def results(self, arrays):
             return faulty_tracer(graph, operator.index, 8).results(arrays)
@@ -145,7 +148,7 @@ def test_compared(program: Program) -> None:
 
 @pytest.mark.parametrize("element", ["f4E2M1FN", "f6E3M2FN", "f6E2M3FN", "f8E4M3FN"])
 def test_program_files(element: str, tmp_path: Path) -> None:
-    """A state that is packed in the file is a byte for each element again."""
+    """A state that is packed in the file is unpacked to one byte for each element."""
     program = step_program(element)
     program.save(tmp_path / "step.repro")
     read = Program.load(tmp_path / "step.repro")
@@ -156,14 +159,14 @@ def test_program_files(element: str, tmp_path: Path) -> None:
     state, outputs = compile(read, "reference")(read.initial_state(), *gradients()[0])
     again, same = compile(program, "reference")(program.initial_state(), *gradients()[0])
     assert all((state[name] == again[name]).all() for name in state)
-    # Among the codes of f8 is a NaN.
+    # One of the codes of f8 is a NaN.
     assert all(outputs[name].tobytes() == same[name].tobytes() for name in outputs)
     for kind in program.state:
         check_canonical(state[kind.name], kind, "state")
 
 
 def test_V4_states_with_other_bits_above_the_code() -> None:
-    """What a user gives is made canonical in place before a step."""
+    """The user's codes are made canonical in place before a step."""
     program = step_program()
     state = program.initial_state()
     state["codes"] |= 0x30
