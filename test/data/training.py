@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The training whose program the stored files hold: small, with a check, random numbers, contractions and functions."""
+"""The training run whose program the stored files contain: small, with a check, random numbers and contractions."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ WORDS = 11
 
 
 class Model(nn.Module):
-    """Lines of its own, so that operations have them as their origins."""
+    """The forward method spans several lines, so that operations have different locations."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes a program file and a bundle of its form into a new folder beside this file.
+"""Writes a program file and a bundle of the current format into a new folder next to this file.
 
     python test/data/write.py form-2
 
-What is written once stays as it is: later versions read it (test/python/program/test_stored_files.py).
+Stored files never change: later versions must read them (test/python/program/test_stored_files.py).
 """
 
 import json
@@ -22,7 +22,7 @@ STEPS = 2
 
 
 def write(folder: Path) -> None:
-    # Locations name the script as it is given.
+    # Locations contain the path of the script as given here.
     os.chdir(HERE)
     program, steps = capture_steps(load_training("training.py"), STEPS)
     expected = expect(program, steps)

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes programs, the inputs of a step of each and what it gives into a new folder beside this file.
+"""Writes programs with the inputs and results of steps into a new folder next to this file.
 
     python test/data/write_programs.py programs-2
 
-What is written once stays as it is: later versions read it (test/python/program/test_stored_corpus.py).
+Stored files never change: later versions must read them (test/python/program/test_stored_corpus.py).
 """
 
 import json
@@ -84,7 +84,7 @@ func.func @main(%x: tensor<6xf32> {repro.name = "x"}) -> (tensor<6xf32>, tensor<
 
 
 class Attention(torch.nn.Module):
-    """Without parameters, so that the program has no state."""
+    """Has no parameters, so that the program has no state."""
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         weights = torch.softmax(query @ key.transpose(-2, -1) / 2, dim=-1)
@@ -96,7 +96,7 @@ def eighths(shape: tuple[int, ...]) -> np.ndarray:
 
 
 Written = Iterator[tuple[str, Program, list[list[np.ndarray]]]]
-"""Name, program, and the inputs of each of several steps that begin in the same state."""
+"""The name, the program, and the inputs of several steps that all begin in the initial state."""
 
 
 def programs() -> Written:
@@ -158,13 +158,14 @@ FOLDERS = {
 
 
 def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]:
-    """What the reference interpreter gives."""
+    """Returns the results of the reference interpreter."""
     executable, results = repro_mlir.compile(program, "reference"), []
     for inputs in steps:
         try:
             state, outputs = executable(program.initial_state(), *inputs)
         except StepFailed as error:
-            # What all targets say: the message of an assertion; of an index the place, without its column.
+            # Messages that are equal on all targets: that of an assertion, and the location of a wrong index without
+            # its column.
             place, _, reason = str(error).partition(": ")
             results.append(reason if f'"{reason}"' in CHECKS else place.rpartition(":")[0])
             continue
@@ -176,7 +177,7 @@ def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]
 
 
 def write(folder: Path) -> None:
-    # Locations name the script as it is given.
+    # Locations contain the path of the script as given here.
     os.chdir(HERE)
     folder.mkdir()
     expected = {}

@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes receipts into a folder beside this file: of a run with two programs and a change of the state by the user.
+"""Writes receipts of a run with two programs and a change of the state into a folder next to this file.
 
     python test/data/write_receipt.py form-2         run.receipt
     python test/data/write_receipt.py receipts-2     signed.receipt with its key, and stopped.receipt
 
-What is written once stays as it is: later versions read it (test/python/program/test_stored_files.py).
+Stored files never change: later versions must read them (test/python/program/test_stored_files.py).
 """
 
 import sys
@@ -22,16 +22,16 @@ STEPS = 5
 
 
 class Stopped(Exception):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def write(path: Path, *, stop: int | None = None, sign: Path | None = None, resume: bool = False) -> None:
-    """Trains into a receipt.
+    """Trains with a receipt.
 
     Args:
-      stop: after how many steps the process ends.
+      stop: the number of steps after which the process ends.
       sign: the file with the private key.
-      resume: whether to go on with the receipt of a process that ended.
+      resume: whether to resume the receipt of a process that ended.
     """
     model = repro_mlir.initialize(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout(0.2)), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -44,7 +44,7 @@ def write(path: Path, *, stop: int | None = None, sign: Path | None = None, resu
         for step, rows in chosen[trainer.steps :]:
             if step == stop:
                 raise Stopped
-            # Without its momentum the optimizer would have another state.
+            # Without momentum, the optimizer would have no momentum buffers in its state.
             optimizer.param_groups[0]["weight_decay"] = 0.01 if step == 3 else 0.0
             if step == 3:
                 with torch.no_grad():
@@ -53,7 +53,7 @@ def write(path: Path, *, stop: int | None = None, sign: Path | None = None, resu
 
 
 def write_signed_and_stopped(folder: Path) -> None:
-    """One run twice: to its end, signed by a key that nobody keeps; and to the change before its fourth step."""
+    """Writes one run twice: complete and signed with a key that is not kept, and up to the change before step 4."""
     folder.mkdir()
     key = Ed25519PrivateKey.generate()
     public, encoding = key.public_key(), serialization.Encoding.PEM

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Directories with small random models and tokenizers, made without a hub."""
+"""Creates directories with small random models and tokenizers, without access to the Hub."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ CHAT = (
 
 
 def byte_tokenizer(vocabulary: int = 320) -> transformers.PreTrainedTokenizerFast:
-    """Of bytes, as that of GPT-2."""
+    """Returns a byte-level tokenizer like that of GPT-2."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
@@ -36,7 +36,7 @@ def byte_tokenizer(vocabulary: int = 320) -> transformers.PreTrainedTokenizerFas
 
 
 def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFast:
-    """Of pieces with bytes for what they lack, as that of Llama."""
+    """Returns a tokenizer of pieces like that of Llama, which splits unknown text into bytes."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     made.normalizer = tokenizers.normalizers.Sequence(
         [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
@@ -54,7 +54,7 @@ def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFa
         vocab_size=len(special) + vocabulary, special_tokens=special, show_progress=False, limit_alphabet=40
     )
     made.train_from_iterator(TEXT, trainer)
-    # Those of bytes are tokens of the text.
+    # Tokens of single bytes must be ordinary tokens, not added ones.
     described = json.loads(made.to_str())
     described["added_tokens"] = [each for each in described["added_tokens"] if not each["content"].startswith("<0x")]
     made = tokenizers.Tokenizer.from_str(json.dumps(described))
@@ -65,7 +65,7 @@ def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFa
 
 
 def gpt2_folder(path: Path, seed: int = 0) -> Path:
-    """GPT-2 with a tokenizer of bytes and a chat template."""
+    """Writes GPT-2 with a byte-level tokenizer and a chat template."""
     tokenizer = byte_tokenizer()
     torch.manual_seed(seed)
     config = transformers.GPT2Config(
@@ -78,7 +78,7 @@ def gpt2_folder(path: Path, seed: int = 0) -> Path:
 
 
 def llama_folder(path: Path, head_size: int = 8) -> Path:
-    """Llama with a tokenizer of pieces and no chat template."""
+    """Writes Llama with a tokenizer of pieces and no chat template."""
     tokenizer = piece_tokenizer()
     torch.manual_seed(1)
     config = transformers.LlamaConfig(

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6), (K7) Decoders of transformers generate with a cache: the bits of their whole pass, the tokens of `generate`."""
+"""(K6), (K7) Decoders of transformers generate with a cache: bits as without it, tokens as those of `generate`."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def gpt2() -> transformers.PreTrainedModel:
 
 
 def llama() -> transformers.PreTrainedModel:
-    """With two queries for each key."""
+    """Returns a Llama with two queries for each key."""
     config = transformers.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **SIZES)
     return transformers.LlamaForCausalLM(config)
 
@@ -44,7 +44,7 @@ def qwen3_moe() -> transformers.PreTrainedModel:
 
 
 def deepseek_v3() -> transformers.PreTrainedModel:
-    """Experts in groups, and attention with fewer numbers in a value than in a key."""
+    """Returns a DeepSeek V3 with groups of experts, and with smaller values than keys in attention."""
     config = transformers.DeepseekV3Config(
         num_attention_heads=4, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
         topk_group=1, moe_intermediate_size=16, first_k_dense_replace=1, kv_lora_rank=16, q_lora_rank=16,
@@ -102,7 +102,7 @@ def mistral(window: int) -> transformers.PreTrainedModel:
 
 
 def qwen2_moe(window: int) -> transformers.PreTrainedModel:
-    """Its window is in the mask alone."""
+    """Returns a Qwen2-MoE whose sliding window appears only in the attention mask."""
     config = transformers.Qwen2MoeConfig(
         num_attention_heads=4,
         num_key_value_heads=2,

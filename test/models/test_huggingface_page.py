@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Python of docs/huggingface.md runs as it is pasted."""
+"""The Python snippets of docs/huggingface.md run unchanged."""
 
 import re
 import subprocess
@@ -12,10 +12,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "huggingface.md"
 
 
 def test_snippets_run(tmp_path: Path) -> None:
-    """One after the other."""
+    """Runs all snippets in order in one process."""
     snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), flags=re.M | re.S)
     assert len(snippets) == 5
-    # Without a way to CUDA's libraries torchvision must come first, see vision.py.
+    # Without CUDA's libraries, torchvision must be imported first (see vision.py).
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import vision\n" + "".join(snippets)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

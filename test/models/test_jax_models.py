@@ -23,7 +23,7 @@ X, Y = jax.random.normal(jax.random.key(1), (4, 8, 8, 1)), jnp.arange(4) % 3
 OPTIMIZER = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-2))
 
 Made = tuple[Callable[..., Any], Any]
-"""A step `(state, x, y) -> (new state, loss)` and its first state."""
+"""A step `(state, x, y) -> (new state, loss)` and the initial state."""
 
 
 def _loss(logits: jax.Array, y: jax.Array) -> jax.Array:
@@ -34,7 +34,8 @@ def _linen() -> Made:
     class Model(flax.linen.Module):
         @flax.linen.compact
         def __call__(self, x: jax.Array) -> jax.Array:
-            # A bias before a BatchNorm has a gradient of rounding alone, which AdamW divides by itself.
+            # The gradient of a bias before a BatchNorm is only rounding error, which AdamW would scale up to a full
+            # step.
             x = flax.linen.relu(
                 flax.linen.BatchNorm(use_running_average=False)(flax.linen.Conv(4, (3, 3), use_bias=False)(x))
             )

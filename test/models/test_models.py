@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models of other packages: a step of training and inference as in eager mode, with the same bits on all targets."""
+"""Models of other packages train and infer as in eager mode, with the same bits on all targets."""
 
 import copy
 import operator
@@ -26,12 +26,12 @@ def loss_of(model: Any, batch: Any) -> Any:
 
 
 def floats_of(model: Any) -> torch.Tensor:
-    """The parameters as one vector."""
+    """Returns the parameters as one vector."""
     return torch.cat([each.detach().double().flatten() for each in model.parameters()])
 
 
 def mapped(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """The batch with the function's results in place of its floats."""
+    """Returns the batch with its floats replaced by the function's results."""
 
     def apply(each: torch.Tensor) -> torch.Tensor:
         return function(each) if each.is_floating_point() else each
@@ -40,7 +40,7 @@ def mapped(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
 
 
 def eager_step(model: Any, batch: Any, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
-    """The loss, and the parameters after the step."""
+    """Returns the loss, and the parameters after the step."""
     trained = copy.deepcopy(model).to(dtype)
     batch = mapped(lambda each: each.to(dtype), batch)
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
@@ -68,9 +68,9 @@ def test_training(name: str) -> None:
         found[target] = [first, trainer.step(*arguments)], trainer.state_hash()
     loss, exact = eager_step(model, batch, torch.float64)
     assert found["cpu"][0][0] == pytest.approx(loss, rel=1e-4)
-    # Not the second loss: batch norms of 16 numbers raise errors so much that PyTorch's own, with one thread and with
-    # two, is 7 % apart for regnet_y_400mf. A step is as near to the one in double precision as PyTorch's, with inputs
-    # an ulp away too: one value on the other side of a relu multiplies the error of ghostnet_050 by a hundred.
+    # Batch norms of 16 numbers amplify errors, so the second loss is not compared: PyTorch's own differs by 7 % between
+    # one thread and two. Errors are compared with PyTorch's for inputs that differ by an ulp, because one value on the
+    # other side of a relu can multiply an error by a hundred.
     update = (exact - floats_of(model)).norm()
 
     def error_of(parameters: torch.Tensor) -> float:

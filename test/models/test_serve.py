@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro serve` with directories of transformers, and `repro verify --model` of what it answers, on other targets."""
+"""`repro serve` runs directories of transformers; `repro verify --model` checks its answers on other targets."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ from repro_mlir.serving.text import GrowingText
 from safetensors.torch import load_file, save_file
 from support.http_client import ask, get
 
-# Without a way to CUDA's libraries torchvision must come first, see vision.py.
+# Without CUDA's libraries, torchvision must be imported first (see vision.py).
 COMMAND = [
     *(sys.executable, "-c"),
     f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import vision\n"
@@ -109,7 +109,7 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
         answer = ask(port, "/v1/completions", {"prompt": "The fox", "max_tokens": 20, "seed": 1, "stop": ["e"]}).json()
         assert ask(port, "/v1/chat/completions", {"messages": []}).status == 404
     assert answer["receipt"]["cache"] == server["cache"] and '"f4E2M1FN"' in server["cache"]
-    # Two parts of each layer, four slots, half a byte for each code, and a byte for the scale of a block.
+    # Keys and values of each layer, for four slots: half a byte per code, and one byte for the scale of a block.
     config = json.loads((folder / "config.json").read_text())
     heads, size = config["num_key_value_heads"], config["hidden_size"] // config["num_attention_heads"]
     assert server["cache_bytes"] == 2 * config["num_hidden_layers"] * 4 * heads * 49 * (size // 2 + 1)
@@ -119,7 +119,7 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
 
 
 def test_weights_follow_from_the_page_and_the_file(tmp_path: Path) -> None:
-    """docs/serving.md, "Weights and programs", without this package."""
+    """Recomputes docs/serving.md, "Weights and programs", without this package."""
     folder = llama_folder(tmp_path / "llama", head_size=96)
     known = programs_of(ModelFolder(folder).model, 16)
     stored = load_file(folder / "model.safetensors")
@@ -165,7 +165,7 @@ def test_tensors_that_no_rule_defines(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(rope, "compute_default_rope_parameters", staticmethod(drawn))
     with pytest.raises(ReproError, match=f"{message}inv_freq"):
         _ = ModelFolder(folder).model
-    # As old files have it, which transformers does not load.
+    # Old files contain this tensor, which transformers ignores.
     stored = load_file(folder / "model.safetensors")
     save_file({**stored, "model.rotary_emb.inv_freq": torch.rand(4)}, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(ReproError, match=f"{message}inv_freq"):
@@ -311,7 +311,7 @@ def test_configurations_beyond_the_weights_are_refused_at_once(
 
 
 def test_models_of_more_modules_than_tensors(monkeypatch: Any, tmp_path: Path) -> None:
-    """No field may say this, as in a configuration with a list of layers."""
+    """The number of modules is limited even if no known field of the configuration states it."""
     folder = gpt2_folder(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "n_layer": 1_000_000}))
@@ -337,7 +337,7 @@ def test_configurations_that_are_nested_deeply(tmp_path: Path) -> None:
 
 
 def test_weights_are_no_longer_those_of_the_file(tmp_path: Path) -> None:
-    """Its f32 are mapped into memory: what is written there meanwhile would be in the answers and not in the hash."""
+    """The file's f32 tensors are copied, because a later write to the file would change answers but not the hash."""
     folder = gpt2_folder(tmp_path / "model")
     model = ModelFolder(folder).model
     before = [parameter.clone() for parameter in model.parameters()]
@@ -379,7 +379,7 @@ def test_hostile_chat_templates(template: str, message: str) -> None:
 
 
 def test_templates_give_the_text_of_transformers(tmp_path: Path, monkeypatch: Any) -> None:
-    # No code of the current folder is run, which may be that of the model.
+    # Loading a tokenizer runs no code of the current folder, which may be the model's.
     (tmp_path / "json.py").write_text("raise SystemExit")
     monkeypatch.chdir(tmp_path)
     tokenizer = byte_tokenizer()
@@ -392,7 +392,7 @@ def test_templates_give_the_text_of_transformers(tmp_path: Path, monkeypatch: An
 
 
 def test_texts_on_which_a_tokenizer_fails() -> None:
-    """A panic of Rust is no Exception."""
+    """A panic in Rust code does not derive from Exception, and must become a ReproError."""
     tokenizer = byte_tokenizer()
     tokenizer.backend_tokenizer.normalizer = tokenizers.normalizers.Replace("", "x")
     used = FolderTokenizer(tokenizer, set())
@@ -413,7 +413,7 @@ def test_commands_that_cannot_be(tmp_path: Path) -> None:
 def test_tokens_that_the_model_never_gives_end_no_answer(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     folder = gpt2_folder(tmp_path / "model")
     (folder / "generation_config.json").write_text('{"eos_token_id": 50256}')
-    # Whose capture would take most of the time.
+    # Capturing the model would take most of the test's time.
     known = identity.ModelIdentity("0" * 64, "1" * 64, "2" * 64, 128, 320)
     monkeypatch.setattr(identity, "identity_of", lambda *_: known)
     assert main(["serve", str(folder), "--port", "0"]) == 2

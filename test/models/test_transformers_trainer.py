@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Trainer of transformers with compiled steps: the bits of our Trainer, the numbers of theirs, its refusals."""
+"""The Trainer of transformers with compiled steps has the bits of our Trainer and the numbers of the original."""
 
 import copy
 import json
@@ -23,7 +23,7 @@ STEPS = 4
 
 
 def examples(name: str) -> list[dict[str, torch.Tensor]]:
-    """The rows of five batches; each a batch of two."""
+    """Returns the rows of five batches of two rows each."""
     batch = CASES[name].batch()
     rows = [{key: value[row] for key, value in batch.items()} for row in range(2)]
     return [{key: torch.roll(value, shift) for key, value in row.items()} for shift in range(5) for row in rows]
@@ -48,7 +48,7 @@ def logged(trainer: transformers.Trainer, key: str) -> list[float]:
 
 @pytest.mark.parametrize("name", ["transformers/gpt2", "transformers/bert"])
 def test_a_run_is_that_of_both_trainers(name: str, tmp_path: Path) -> None:
-    """With schedule and clipping, and an evaluation at the end."""
+    """Runs with a schedule, clipping and an evaluation at the end."""
     data = examples(name)
     model = CASES[name].model()
     eager, by_hand = copy.deepcopy(model), copy.deepcopy(model)
@@ -82,7 +82,7 @@ def dropout_model() -> torch.nn.Module:
 
 
 def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
-    """With dropout and shuffled data, in a new trainer with another model."""
+    """Runs with dropout and shuffled data, and resumes in a new trainer with another model."""
     data = examples("transformers/gpt2")
     options = {"save_strategy": "steps", "save_steps": 3, "train_sampling_strategy": "random", "max_steps": 7}
     model = dropout_model()
@@ -100,12 +100,12 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
     positions = [json.loads((tmp_path / f"checkpoint-{at}" / "repro_state.json").read_text()) for at in (3, 6, 7)]
     for key in ("steps", "cursor", "random_step"):
         assert [each[key] for each in positions] == [3, 6, 7]
-    # The receipt is one of four steps, the first of which draws the random numbers of step 3.
+    # The receipt contains four steps; the first draws the random numbers of step 3.
     verified = repro_mlir.verify(tmp_path / "receipt")
     assert (verified.steps, verified.state_hash) == (4, whole.compiled.state_hash())
     assert Receipt(tmp_path / "receipt").state_after(0)["step"] == 3
     assert state_of(transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "checkpoint-7")) == state_of(model)
-    # Without the position of the random numbers the masks of dropout are others.
+    # Without the stored position of the random numbers, the dropout masks differ.
     (tmp_path / "checkpoint-3" / "repro_state.json").unlink()
     other = ReproTrainer(model=dropout_model(), args=arguments(tmp_path, **options), train_dataset=data)
     other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
@@ -128,13 +128,13 @@ def test_a_run_with_scales_of_former_steps_is_resumed(tmp_path: Path) -> None:
 
 
 class Classifier(torch.nn.Module):
-    """A model that is none of transformers'."""
+    """A model that is not from transformers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(4, 3)
         with torch.no_grad():
-            # Without ties among the logits of POINTS, the elements of each of which add up to 0.
+            # The logits of POINTS must have no ties; the elements of each point add up to 0.
             self.layer.weight.copy_(torch.linspace(-3, 4, 12).sin().reshape(3, 4))
             self.layer.bias.zero_()
 
@@ -146,7 +146,7 @@ class Classifier(torch.nn.Module):
 
 
 class Decaying(torch.optim.SGD):
-    """Halves its rate at each step, also at one without gradients."""
+    """Halves its learning rate in each call of `step`, even without gradients."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -164,7 +164,7 @@ def accuracy(prediction: Any) -> dict[str, float]:
 
 
 def test_a_receipt_is_written(tmp_path: Path) -> None:
-    """Of two epochs with a smaller last batch; the optimizer takes one step for each, the best model comes back."""
+    """Records two epochs with a smaller last batch: one optimizer step per batch, and the best model at the end."""
 
     def make(kind: Callable[..., Any], folder: str, **options: Any) -> Any:
         args = arguments(
@@ -189,7 +189,7 @@ def test_a_receipt_is_written(tmp_path: Path) -> None:
     theirs.train()
     accuracies = logged(trainer, "eval_accuracy")
     assert accuracies == logged(theirs, "eval_accuracy") and len(accuracies) == 3 and accuracies[0] < max(accuracies)
-    # The one that transformers loads at the end, which the receipt has as a change after the last step.
+    # transformers loads the best model at the end; the receipt records it as a change after the last step.
     best = safetensors.torch.load_file(Path(trainer.state.best_model_checkpoint) / "model.safetensors")
     assert {name: tensor.numpy().tobytes() for name, tensor in best.items()} == state_of(model)
     with pytest.raises(ReproError, match="the receipt is finished"):
@@ -215,7 +215,7 @@ class LooksAtGradients(transformers.TrainerCallback):
 
 
 def test_activation_checkpointing_keeps_less_and_changes_no_bit(tmp_path: Path) -> None:
-    """With dropout, of which the masks are drawn again."""
+    """Runs with dropout, whose masks are drawn again in the backward pass."""
     found = []
     for is_on in (False, True):
         model = dropout_model().train()

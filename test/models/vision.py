@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torchvision, and timm, which imports it, also where torchvision's compiled operators do not load."""
+"""Imports torchvision and timm, even if torchvision's compiled operators cannot be loaded."""
 
 import importlib
 import re
@@ -13,8 +13,8 @@ _library = torch.library.Library("torchvision", "FRAGMENT")
 
 
 def _import(name: str) -> Any:
-    # The registry's build of torchvision wants CUDA's libraries. Without, its import misses some operators, such as
-    # those of detection, which no model of classification calls.
+    # The registry's build of torchvision needs CUDA's libraries. Without them, its import misses operators, such as
+    # those for detection, which classification models do not call.
     while True:
         try:
             return importlib.import_module(name)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models of transformers, torchvision and timm with parameters drawn here, and a batch for each."""
+"""Models of transformers, torchvision and timm with random parameters, and a batch for each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,13 @@ _WORDS, _CLASSES = 97, 10
 
 @dataclass(frozen=True)
 class Case:
-    """A model as its users have it.
+    """A model and a batch as users create them.
 
     Attributes:
-      make: gives the model.
-      batch: its arguments by name; with the labels it gives the loss itself. Or `(images, classes)`.
-      interpreted: whether the reference interpreter runs a step within seconds.
+      make: creates the model.
+      batch: creates the arguments by name, which include labels, so that the model computes the loss; or `(images,
+        classes)`.
+      interpreted: whether the reference interpreter can run a step within seconds.
     """
 
     make: Callable[[], torch.nn.Module]
@@ -29,7 +30,7 @@ class Case:
     interpreted: bool = False
 
     def model(self) -> torch.nn.Module:
-        """The model with the same parameters each time, and without random numbers."""
+        """Creates the model with the same parameters each time, and without dropout."""
         torch.manual_seed(0)
         model = self.make()
         for module in model.modules():

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Code with tensor cores runs on devices alone that have a certificate for it."""
+"""A device runs code with tensor cores only if it has a certificate for the code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def instruction(opcode: str, *images: str) -> known.Instruction:
 
 
 def certificate(device: Device, **change: object) -> known.Certificate:
-    """Of the stand-in, for the instructions of PRODUCT."""
+    """Returns a certificate of the simulated device for the instructions of PRODUCT."""
     instructions = tuple(instruction(f"mma.sync.aligned.m16n8k{depth}.row.col.f32.bf16.bf16.f32") for depth in (8, 16))
     made = known.Certificate(device.name, device.driver.identity(), known.UNITS["sm_90"], instructions)
     return dataclasses.replace(made, **change)  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def certified(device: Device) -> Device:
 
 
 def test_the_compiler_the_reference_and_the_runner_know_the_same_classes_M3() -> None:
-    """Each has a table of its own; the emulator's is compared by bits."""
+    """Each of them has its own table; the emulator's table is tested by comparing bits."""
     assert list(known.UNITS) == gpu.architectures()
     for name, unit in known.UNITS.items():
         assert unit.name == CLASSES[name]
@@ -105,7 +105,7 @@ def fewer(made: known.Certificate) -> known.Certificate:
 
 
 def as_cubin(made: known.Certificate, count: int) -> known.Certificate:
-    """With so many instructions that ran as machine code alone."""
+    """Marks the first `count` instructions as certified for machine code alone."""
     first = tuple(dataclasses.replace(each, images=("cubin",)) for each in made.instructions[:count])
     return dataclasses.replace(made, instructions=first + made.instructions[count:])
 
@@ -179,14 +179,14 @@ def test_another_format(certified: Device) -> None:
 
 
 def test_code_for_another_class(certified: Device) -> None:
-    """PTX for an earlier architecture would run, with other bits."""
+    """The device could run PTX for an earlier architecture, but with other bits."""
     by = repro_mlir.Accumulator.named("ampere", "bf16")
     text = dataclasses.replace(PRODUCT, by=by).program()
     other = dataclasses.replace(program(), data=to_bytes(text))
     with pytest.raises(ReproError, match=r"adds in the class hopper, the code for sm_80\+tensor-cores in ampere"):
         repro_mlir.compile(other, "cuda:sm_80+tensor-cores")
     repro_mlir.compile(other, "cuda:sm_80")
-    # What has no matrix instruction needs none: hopper's rule is in integers there.
+    # Code without matrix instructions needs no certificate: for sm_80, hopper's rule is computed with integers.
     (code,) = compile_for(program(), ["sm_80+tensor-cores"])
     with Execution(certified, code):
         pass
@@ -239,7 +239,7 @@ def test_an_opcode_with_blanks_inside_is_refused(certified: Device, blank: str, 
     ],
 )
 def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: str, opcode: str) -> None:
-    """That the device has bf16 as its class does tells nothing of these."""
+    """A certificate for bf16 does not cover these instructions."""
     unit = "hopper_mma" if element == "f8E5M2" else "hopper"
     product = Product(
         repro_mlir.Accumulator.named(unit, element, sums), {"m": 40, "n": 24, "k": 64}, (element, element, "f32")
@@ -254,7 +254,7 @@ def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: s
 
 
 def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
-    """A class with the sums of `hopper` in f16, and none or others of f8."""
+    """The device adds f16 like `hopper`, but has another rule for f8, or none."""
     opcodes = [
         f"mma.sync.aligned.m16n8k{rest}" for rest in ("16.row.col.f32.f16.f16.f32", "32.row.col.f32.e4m3.e4m3.f32")
     ]
@@ -267,7 +267,7 @@ def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
 
 
 def test_bundles(device: Device, tmp_path: Path) -> None:
-    """With code of both kinds, a device without a certificate takes that without tensor cores."""
+    """If a bundle has both, a device without a certificate runs the code without tensor cores."""
     given, recorded = program(), [inputs()]
     both = tmp_path / "both.rmb"
     codes = compile_for(given, architectures_of("cuda:sm_80,sm_90,sm_90+tensor-cores"))
@@ -290,7 +290,7 @@ def test_bundles(device: Device, tmp_path: Path) -> None:
 
 
 def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_path: Path) -> None:
-    """Both are told: what the GPU does not run, and why not the rest."""
+    """The error names both the code that the GPU cannot run and the code that needs a certificate."""
     given, path = program(), tmp_path / "newer.rmb"
     write_bundle(path, given, compile_for(given, ["sm_100", "sm_90+tensor-cores"]), steps=[inputs()])
     both = r"need a certificate of PTX emulator.*; .*has code for sm_100, which this GPU \(sm_90\) does not run"
@@ -301,7 +301,7 @@ def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_pat
 
 
 def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a driver of NVIDIA."""
+    """Hides the simulated driver's build, as a driver of NVIDIA reports none."""
     monkeypatch.setattr(driver, "has", lambda function: False)
 
 
@@ -309,7 +309,7 @@ def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_drivers_are_told_apart_by_their_build(
     device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None
 ) -> None:
-    """A certificate of CUDA 13.0 alone would be one of all its drivers."""
+    """A certificate for CUDA 13.0 without a build would hold for all drivers of that version."""
     assert device.driver.identity() == "13.0 stand-in"
     without_own_build(device.driver, monkeypatch)
     monkeypatch.setattr(driver_module, "_MODULE_VERSION", tmp_path / "version")
@@ -330,7 +330,7 @@ def test_drivers_are_told_apart_by_their_build(
 def test_the_library_of_a_driver_counts_before_the_kernel_module(
     device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A newer library on an older module makes other code."""
+    """A newer library on an older kernel module compiles to other code."""
     (tmp_path / "version").write_text("575.57.08\n")
     monkeypatch.setattr(driver_module, "_MODULE_VERSION", tmp_path / "version")
     link = tmp_path / "libcuda.so.1"

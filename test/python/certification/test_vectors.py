@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The operands of a certificate: the same on every machine, and they tell every parameter of a rule."""
+"""The operands of a certificate are the same on every machine, and distinguish every parameter of a rule."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def vectors_of(form: Form) -> Vectors:
 
 
 def test_what_is_compared_M3() -> None:
-    """On ada all that there is; on others of f8 one type at a time, and on sm_120 none."""
+    """All instructions are compared on ada; elsewhere f8 only with equal operand types, and not at all on sm_120."""
     assert len(FORMS) == 16 and len(LATE) == 4
     assert all(x == y for x, y, _, _ in LATE)
     for architecture in ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"):
@@ -67,7 +67,7 @@ def test_the_same_on_every_machine(key: tuple[str, str, str, int]) -> None:
 
 
 def some(vectors: Vectors) -> Vectors:
-    """One in ten products."""
+    """Selects one in ten products."""
     chosen = list(range(0, PRODUCTS, 10))
     kinds = [vectors.kinds[i] for i in chosen]
     assert set(kinds) == set(KINDS)
@@ -81,7 +81,10 @@ def changed(by: Fdpa | LateFdpa, change: dict[str, int]) -> Fdpa | LateFdpa:
 
 
 def tells(form: Form, change: str) -> bool:
-    """Products of f16 and f8 are far above the floor, and sums in f16 hide what is cut of products of e4m3."""
+    """Returns whether the operands distinguish a change of the rule for this format.
+
+    Products of f16 and f8 are far above the floor, and sums in f16 hide what is truncated of e4m3 products.
+    """
     if change == "floor":
         return form.x in ("bf16", "tf32")
     return change == "terms" or (form.x, form.result, form.by.terms) != ("e4m3", "f16", 32)
@@ -121,7 +124,7 @@ def magnitude(codes: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("key", FORMS, ids=str)
 def test_they_tell_what_becomes_of_c_M1(key: tuple[str, str, str, int]) -> None:
-    """Where the products are 0: subnormals are kept, and zeros of one sign give +0."""
+    """If all products are 0, the result is c: subnormals are kept, and zeros of equal sign become +0."""
     form, to = FORMS[key], RESULTS[key[2]]
     vectors = of_kind(some(vectors_of(form)), "zeros")
     sign = 1 << (to.exponent_bits + to.fraction_bits)
@@ -144,13 +147,13 @@ def as_values(codes: np.ndarray, result: str) -> np.ndarray:
 def test_edges_are_not_hidden_by_infinities(key: tuple[str, str, str, int]) -> None:
     form = FORMS[key]
     want = expected_results(of_kind(some(vectors_of(form)), "edges"), form)
-    # Of f16 the largest number is in most sums of 32 products of numbers up to 57344.
+    # For f16, the largest number is a term of most sums of 32 products of numbers up to 57344.
     assert np.isfinite(as_values(want, form.result)).mean() > (0.5 if form.result == "f32" else 0.01)
 
 
 @pytest.mark.parametrize("key", FORMS, ids=str)
 def test_what_occurs(key: tuple[str, str, str, int]) -> None:
-    """Zeros and subnormals of both signs, infinities, NaNs and overflow, and results that are none of these."""
+    """Operands and results contain zeros and subnormals of both signs, infinities, NaNs, overflow and other numbers."""
     form = FORMS[key]
     vectors = vectors_of(form)
     for codes, of in ((vectors.x, ELEMENTS[form.x]), (vectors.y, ELEMENTS[form.y])):

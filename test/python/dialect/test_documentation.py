@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def split_types(types: str) -> list[str]:
-    """`types` split at the commas outside of brackets."""
+    """Splits `types` at the commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for at, character in enumerate(types):
         depth += (character in "<([") - (character in ">)]")
@@ -25,8 +25,8 @@ def split_types(types: str) -> list[str]:
 
 
 def free_values(example: str) -> dict[str, str]:
-    """The values that `example` uses without defining them, with the types that it states at their use."""
-    # A site is no definition.
+    """Returns the values that `example` uses without a definition, with the types that it states at their use."""
+    # `site = ` does not define a value.
     text = example.replace(" site = ", " ")
     defined = set(re.findall(r"(%\w+)[^\n=]*=", text)) | set(re.findall(r"(%\w+): ", text))
     for line in re.findall(r"^\s*(%[\w, %]+?)\s*=", text, flags=re.M):
@@ -34,7 +34,7 @@ def free_values(example: str) -> dict[str, str]:
     values = {}
     uses = re.findall(r"\(([%\w, ]+) : ([^)]*)\)", example)
     uses += re.findall(r"^(?:%[\w, %]+ = )?[\w.]+ ((?:%\w+(?:, )?)+) : ([^\n]+)$", example, flags=re.M)
-    # Operands that stand on a line behind a long attribute.
+    # Operands may be on the line after a long attribute.
     uses += re.findall(r"^\s+((?:%\w+(?:, )?)+)(?: ?[\w =]*\([^)]*\))?\s+: ([^\n]+?) ->", example, flags=re.M)
     for names, types in uses:
         listed = split_types(types)
@@ -45,7 +45,7 @@ def free_values(example: str) -> dict[str, str]:
 
 
 def wrap(example: str) -> str:
-    """A module of `example`: attributes, a function or module as it stands, or operations in a function."""
+    """Returns a module that contains `example`: attributes, a function or module, or operations."""
     if example.startswith("#"):
         attributes = re.split(r"^(?=#)", example, flags=re.M)[1:]
         return f"func.func private @example() attributes {{example = [{', '.join(attributes)}]}}"
@@ -56,7 +56,7 @@ def wrap(example: str) -> str:
 
 
 def examples() -> list[tuple[str, str]]:
-    """(name, text) of every example of the reference; the name is that of its section."""
+    """Returns (name, text) of every example of the reference; the name is that of its section."""
     found = []
     for file in sorted((ROOT / "docs" / "reference").glob("*.md")):
         section = ""
@@ -93,7 +93,7 @@ def test_every_operation_has_an_example(dialect: str) -> None:
 
 
 def test_every_pass_has_a_lit_test() -> None:
-    """A RUN line names it: a pass alone, or the pipeline that is made for the test."""
+    """A RUN line of a test names the pass, alone or in a pipeline."""
     passes = set(re.findall(r"^### `-([\w-]+)`", (ROOT / "docs" / "reference" / "passes.md").read_text(), flags=re.M))
     assert passes
     runs = [
@@ -110,7 +110,7 @@ def test_rules_are_where_the_numerics_say() -> None:
     defined = re.findall(r"^- \*\*\((\w\d)\)\*\*", numerics, flags=re.M)
     assert len(defined) == len(set(defined)) > 30
     rows = dict(re.findall(r"^\| (\w\d) \| (.*) \|$", numerics, flags=re.M))
-    # (S6) says what is no rule of the compiler's.
+    # (S6) lists properties that the compiler does not guarantee.
     assert set(rows) == set(defined) - {"S6"}
     for rule, row in rows.items():
         for name in re.split(r", | \| ", row):

@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[3]
 TOOL = Path(repro_mlir.__path__[0]) / "_mlir_libs" / "repro-opt"
 MUTATIONS = int(os.environ.get("REPRO_MUTATIONS", "6000"))
 
-# Crashes in upstream MLIR, by frames of the stack, with the reason. A crash whose stack has all frames of an entry is
-# upstream's affair; every other one is ours.
+# Crashes in upstream MLIR, identified by frames of the stack, with the reason. A crash whose stack contains all frames
+# of an entry is ignored; every other crash is a bug of this project.
 UPSTREAM = {
     (
         "OperationParser::resolveSSAUse",
@@ -32,7 +32,7 @@ UPSTREAM = {
 
 
 def read_corpus() -> list[list[str]]:
-    """The functions of the dialect's tests, each in custom and generic form, and the pieces that are invalid."""
+    """Returns the functions of the dialect's tests in custom and generic syntax, and the invalid ones."""
     functions, invalid = [], []
     context = ir.Context()
     context.attach_diagnostic_handler(lambda _: True)
@@ -58,12 +58,12 @@ def corpus() -> list[list[str]]:
 
 
 def limit_memory() -> None:
-    """Called in the child process: a size that a mutation made huge must not exhaust the machine."""
+    """Limits the memory of the child process, because a mutation can make a size huge."""
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 
 
 def run_tool(text: str) -> subprocess.CompletedProcess[str]:
-    """`text` through repro-opt in a process of its own."""
+    """Runs repro-opt on `text` in its own process."""
     return subprocess.run(
         [TOOL, "-canonicalize"], input=text, capture_output=True, text=True, timeout=60, preexec_fn=limit_memory
     )
@@ -98,7 +98,7 @@ def test_no_mutation_crashes(corpus: list[list[str]], tmp_path: Path) -> None:
         assert len(crashes) < 20, "\n\n".join(crashes)
         first = number + 1
     assert not crashes, "\n\n".join(crashes)
-    # Mutations that are all refused by the parser would show nothing about the verifiers.
+    # If the parser refused all mutations, the test would not reach the verifiers.
     assert valid + upstream > MUTATIONS // 50
 
 

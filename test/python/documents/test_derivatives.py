@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(J2) docs/derivatives.md has the formulas of the sources, and those of all of them."""
+"""(J2) docs/derivatives.md contains all formulas of the sources, unchanged."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Python of README.md runs as it is pasted."""
+"""The Python snippets of README.md run unchanged."""
 
 import re
 import subprocess
@@ -15,17 +15,17 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_snippets_run(tmp_path: Path) -> None:
-    """One after the other."""
+    """Runs all snippets in order in one process."""
     pytest.importorskip("torch_mlir")
     pytest.importorskip("onnx")
     pytest.importorskip("jax")
     pytest.importorskip("keras")
     found = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
-    # TensorFlow has an environment of its own: test/tensorflow_frontend/test_tensorflow_readme.py.
+    # TensorFlow has its own environment: test/tensorflow_frontend/test_tensorflow_readme.py.
     snippets = [each for each in found if "import tensorflow" not in each]
     assert (len(found), len(snippets)) == (11, 10)
     done = subprocess.run([sys.executable, "-c", "".join(snippets)], cwd=tmp_path, capture_output=True, text=True)
-    # torch.compile logs that it leaves out the profiler's name of an optimizer's step.
+    # torch.compile logs that it omits the profiler's name of an optimizer's step.
     said = [line for line in done.stderr.splitlines() if "Profiler record function" not in line]
     assert done.returncode == 0 and not said, done.stderr
     assert re.match("[0-9a-f]{64}\n", done.stdout)

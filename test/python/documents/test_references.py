@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What the documents name is there: files, folders, links, tests, passes, operations, options and identifiers."""
+"""The names in documents exist: files, folders, links, tests, passes, operations, options and identifiers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FUNCTIONS = {name for file in TESTS if file.suffix == ".py" for name in re.finda
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page: Path) -> None:
-    # Lambdas of C++ look like links.
+    # A C++ lambda looks like a link.
     for link in re.findall(r"\]\(([^)#\s]+)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
         assert "://" in link or (page.parent / link).exists(), link
 
@@ -33,9 +33,9 @@ def test_links(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths(page: Path) -> None:
     for path in re.findall(PATH, page.read_text()):
-        # What a page writes in capitals stands for names.
+        # Words in capitals are placeholders.
         file = ROOT / re.sub(r"/[A-Z]+(\.\w+)?$", "", path)
-        # `Name` may stand for Name.h and Name.cpp.
+        # `Name` may abbreviate Name.h and Name.cpp.
         assert file.exists() or list(file.parent.glob(f"{file.name}.*")), path
 
 
@@ -48,7 +48,7 @@ def test_names_of_tests(page: Path) -> None:
 
 
 def test_make_targets() -> None:
-    """Documents, hooks and CI call what the Makefile has."""
+    """Documents, hooks and CI call targets that the Makefile has."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     callers = [*PAGES, ROOT / ".ci" / "run", ROOT / ".pre-commit-config.yaml", *(ROOT / ".github").rglob("*.*")]
     called = {
@@ -67,7 +67,7 @@ EXAMPLES = {
     *("model.py:12", "train.py", "state.npz", "run.receipt", "model.rmb"),  # files of a user
     *("answer-N.json", "question-N.json"),  # N is a number
 }
-"""Names that stand for others."""
+"""Names of examples, which do not exist."""
 
 
 @functools.cache
@@ -78,7 +78,7 @@ def _tracked() -> list[Path]:
 
 @functools.cache
 def _sources() -> dict[Path, str]:
-    """Our code: what a document says of it does not count."""
+    """Returns the text of all sources; documents do not count."""
     return {
         file: file.read_text(errors="replace")
         for file in _tracked()
@@ -95,7 +95,7 @@ def _words() -> set[str]:
 
 @functools.cache
 def _options() -> set[str]:
-    """Options of repro-opt, among them passes and pipelines."""
+    """Returns the options of repro-opt, which include its passes and pipelines."""
     tool = Path(_repro.__file__).with_name("repro-opt")
     shown = subprocess.run([tool, "--help-hidden"], capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"^ +--([\w-]+)", shown, flags=re.M))
@@ -117,13 +117,13 @@ def _is_imported(name: str) -> bool:
 
 
 def _is_member(kind: str, member: str) -> bool:
-    """Whether a class or struct and its member are in one file."""
+    """Returns whether one file contains both the class or struct and its member."""
     declared, used = re.compile(rf"\b(class|struct|def) {kind}\b"), re.compile(rf"\b{member}\b")
     return any(declared.search(text) and used.search(text) for text in _sources().values())
 
 
 def _is_file(name: str) -> bool:
-    """Whether it is a file or folder of the tree, the name of a file in our code, or a header of MLIR's."""
+    """Returns whether `name` is a file or folder of the tree, a file name in the sources, or a header of MLIR."""
     name = name.removesuffix("/READER").rstrip("/")
     return (
         (ROOT / name).exists()
@@ -140,7 +140,7 @@ def _is_operation(name: str) -> bool:
 
 
 def _exists(name: str) -> bool:
-    """Whether a name in backticks is a file, a pass, an operation, a word of the code, or a digest."""
+    """Returns whether a name in backticks is a file, a pass, an operation, a word of the sources, or a digest."""
     plain = name.removesuffix("()").lstrip("#@%")
     if plain in EXAMPLES or re.fullmatch("[0-9a-f]{64}", plain):
         return True
@@ -157,7 +157,7 @@ def _exists(name: str) -> bool:
         return _is_member(*member.groups())
     if plain.startswith("repro."):
         return _is_operation(plain) or any(plain in text for text in _sources().values())
-    # A letter alone stands for a number.
+    # A single letter represents a number.
     words = [word for word in re.findall(r"[A-Za-z_]\w*", plain) if len(word) > 1]
     return _is_operation(plain) or _is_operation(f"builtin.{plain}") or all(word in _words() for word in words)
 
@@ -169,7 +169,7 @@ def _names(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_names_in_backticks(page: Path) -> None:
-    # The reference, generated from TableGen, names traits of upstream as well.
+    # The reference is generated from TableGen, and also names traits of MLIR.
     ours = "repro" if "reference" in page.parts else ""
     assert not [name for name in sorted(_names(page)) if name.startswith(ours) and not _exists(name)]
 

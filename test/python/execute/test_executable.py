@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arrays in and out of an executable: shared memory, and mistakes of callers."""
+"""Arrays that are passed to and returned by an executable: shared memory, and errors of callers."""
 
 import copy
 import pickle

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps whose gradients are their inputs, so that all that they compute is their compression."""
+"""Steps whose gradients are their inputs, so that they compute only the compression."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEED = 7
 
 
 def imported(shapes: dict[str, tuple[int, ...]], element: str = "f32", random: bool = True) -> ImportedProgram[None]:
-    """A step that puts into each state tensor the mean of its gradients, which are an input of each microbatch."""
+    """Returns a step that sets each state tensor to the mean of its gradients, an input of each microbatch."""
     state, gradients = [], []
     for name, shape in shapes.items():
         state.append(TensorType(name, element, shape))
@@ -53,7 +53,7 @@ def imported(shapes: dict[str, tuple[int, ...]], element: str = "f32", random: b
 def compressed(
     method: Any, shapes: dict[str, tuple[int, ...]], count: int, accumulate: int = 1, random: bool = True
 ) -> MicrobatchProgram:
-    """Such a step, compressed, in `count` microbatches."""
+    """Returns the step in `count` microbatches, compressed by `method`."""
     given: ImportedProgram[Any] = imported(shapes, random=random)
     found = given if method is None else compress_gradients(given, method)
     return microbatch_program_of(found, Microbatches(count, accumulate), range(len(shapes)))

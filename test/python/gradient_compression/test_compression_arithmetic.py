@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(L1) to (L6): the bits of every target, and those of the rules written once more with NumPy."""
+"""(L1) to (L6): every target returns the bits of an independent implementation with NumPy."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHAPES: list[tuple[int, ...]] = [(), (7,), (2, 3, 4), (70, 11)]
 
 
 def targets(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """All for a tensor of a few elements."""
+    """Returns the targets to test; a tensor with few elements runs on all of them."""
     return ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator") if 1 < math.prod(shape) < 100 else ("reference", "cpu")
 
 
 def gradients(shape: tuple[int, ...], kind: str = "normal") -> list[np.ndarray]:
-    """Of each step those of all microbatches."""
+    """Returns the gradients of all microbatches for each step."""
     draw = np.random.default_rng(math.prod(shape))
     found = []
     for _ in range(STEPS):
@@ -45,7 +45,7 @@ def gradients(shape: tuple[int, ...], kind: str = "normal") -> list[np.ndarray]:
 
 
 def states(program: MicrobatchProgram, given: list[np.ndarray], target: str) -> list[dict[str, np.ndarray]]:
-    """After each step."""
+    """Returns the state after each step."""
     state, found = program.initial_state(), []
     kept = compile_step(program, target, 1).keep(state)
     for values in given:
@@ -56,12 +56,12 @@ def states(program: MicrobatchProgram, given: list[np.ndarray], target: str) -> 
 
 
 def mean(parts: list[np.ndarray]) -> np.ndarray:
-    """(B2), (B3) Of four leaves."""
+    """(B2), (B3) Returns the mean of four microbatches."""
     return (((parts[0] + parts[1]) + (parts[2] + parts[3])) / F32(COUNT)).astype(F32)
 
 
 def require(found: np.ndarray, want: np.ndarray, where: Any) -> None:
-    """Equal bits; NaNs are canonical in programs, and of any bits in NumPy."""
+    """Requires equal bits; NaNs are canonical in programs, but may have any bits in NumPy."""
     canonical = np.where(np.isnan(want), F32(np.nan), want)
     assert found.tobytes() == np.ascontiguousarray(canonical, F32).tobytes(), (where, found, want)
 
@@ -94,7 +94,7 @@ def test_L2_top_k(shape: tuple[int, ...], kind: str, fraction: str) -> None:
 
 
 def test_L2_the_fraction_is_the_decimal_number() -> None:
-    """0.07 is above 7 / 100 as an f64."""
+    """As an f64, 0.07 is larger than 7 / 100."""
     found = [TopK(fraction).count(size) for fraction, size in ((0.07, 100), (0.07, 101), (1, 5), (1e-9, 3))]
     assert found == [7, 8, 5, 1]
 
@@ -131,7 +131,7 @@ def test_L4_qsgd(shape: tuple[int, ...], levels: int, bucket: int, kind: str) ->
 
 
 def test_L4_the_expectation_is_the_gradient() -> None:
-    """Of 2^14 draws: a sum of so many errors of at most one level has a deviation of 64 levels."""
+    """Averages 2^14 draws; as each error is at most one level, their sum deviates by 64 levels (one sigma) at most."""
     gradient = np.random.default_rng(3).standard_normal(64).astype(F32)
     given, program = np.tile(gradient, (1024, 1)), compressed(QSGD(2, 64), {"w": (64,)}, 1024)
     found = states(program, [given] * 16, "cpu")
@@ -141,7 +141,7 @@ def test_L4_the_expectation_is_the_gradient() -> None:
 
 
 def test_a_level_is_at_most_the_norm() -> None:
-    """Where a square is subnormal, its root may be less than the element."""
+    """If the square of an element is subnormal, the root of the square may be less than the element."""
     value = F32(4.5e-23)
     norm = np.sqrt(value * value)
     assert value / norm > 1.15
@@ -171,7 +171,7 @@ def test_L5_power_sgd(shape: tuple[int, ...], rank: int, kind: str) -> None:
 
 
 def test_L5_columns_are_orthonormal_and_the_matrix_is_found() -> None:
-    """A matrix of rank 2 is found by two columns within two steps, of which the first one gives the subspace."""
+    """Two columns represent a matrix of rank 2 within two steps; the first step finds the subspace."""
     draw = np.random.default_rng(5)
     matrix = (draw.standard_normal((20, 2)) @ draw.standard_normal((2, 30))).astype(F32)
     program = compressed(PowerSGD(2), {"w": (20, 30)}, COUNT)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/gradient-compression.md: its example runs, and its table of methods has their names and defaults."""
+"""The example of docs/gradient-compression.md runs, and its table has the names and defaults of the methods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trainers with compressed gradients: checkpoints, receipts, and what is refused."""
+"""Trainers with compressed gradients: checkpoints, receipts and refusals."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_states_that_do_not_fit() -> None:
         make(None).load_state_dict(state)
     with pytest.raises(ReproError, match=r"residual.0.*: expected shape \[2, 8, .*\], got \[4, 8"):
         make(TopK(0.5), microbatches=2).load_state_dict(state)
-    # Both have tensors of the same names and shapes.
+    # Both states have tensors of the same names and shapes.
     for other in (TopK(0.25), Blocks.named("mxfp8")):
         with pytest.raises(ReproError, match="the state is of another one than the trainer's"):
             make(other).load_state_dict(state)
@@ -91,7 +91,7 @@ def test_states_that_do_not_fit() -> None:
     partial = {name: value for name, value in own.items() if not name.startswith("mean_residual.0")}
     with pytest.raises(ReproError, match=r"no mean_residual\.0"):
         one_bit.load_state_dict(one_bit.state_dict() | {"gradient_compression": partial})
-    # Nothing was left over yet.
+    # The residuals are still zero.
     top_k.load_state_dict(make(None).state_dict())
 
 
@@ -116,7 +116,7 @@ def test_what_is_left_over_begins_anew() -> None:
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.sampled(2, each=lambda name, first: name)
 def test_a_layer_that_is_frozen_for_some_steps(name: str, first: bool, tmp_path: Path) -> None:
-    """A run goes on from each of its checkpoints, with the layer frozen or not."""
+    """A run can resume from each of its checkpoints, with the layer frozen or not."""
     frozen = (first, not first, first)
     model = network()
     whole = make(METHODS[name], model)
@@ -171,7 +171,7 @@ def test_a_step_that_fails_leaves_what_was_left_over() -> None:
 
 
 def test_with_a_precision_recipe() -> None:
-    """Contractions have the roles that they have without compression, and random numbers sites of their own."""
+    """Compression keeps the roles of contractions, and its random numbers have their own sites."""
     gradient = {"element": "f8E5M2", "tile": [1, 32], "scale": "rceil", "rounding": "sr8"}
     recipe = {"name": "stochastic", "dgrad": {"gradient": gradient}, "wgrad": {"gradient": gradient}}
     hashes = []
@@ -181,7 +181,7 @@ def test_with_a_precision_recipe() -> None:
         hashes.append(trainer.state_hash())
     assert hashes[0] == hashes[1]
     sites = re.findall(r"site = (\d+)", trainer.program.part.text)
-    # Of four gradients of parameters, and of the operands of three contractions.
+    # The sites of four gradients of parameters, and of the operands of three contractions.
     assert len(sites) == len({*sites}) >= 6
     roles = [
         [each.role for each in repro_mlir.precision_summary(make(method).prepare(X, Y), recipe).contractions]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Methods as users give them: parameters, JSON, and the bytes of what is compressed."""
+"""Compression methods as users pass them: parameters, JSON, and the number of compressed bytes."""
 
 from __future__ import annotations
 
@@ -94,23 +94,23 @@ def test_blocks_have_no_transform() -> None:
 
 
 BYTES: list[tuple[GradientCompression, tuple[int, ...], int]] = [
-    # Values and indices of 4 bytes each, of 13 elements.
+    # Values and indices of 4 bytes each for 13 elements.
     (TopK(0.1), (5, 25), 13 * 8),
     (TopK(0.1), (), 8),
     # 125 signs in 16 bytes, and the mean.
     (OneBit(), (5, 25), 16 + 4),
-    # -4 to 4 in 4 bits, norms of 64 and of 61 elements.
+    # -4 to 4 in 4 bits, and the norms of 64 and 61 elements.
     (QSGD(4, 64), (5, 25), 63 + 8),
     # -1 to 1 in 2 bits.
     (QSGD(1, 512), (3,), 1 + 4),
     (PowerSGD(2), (5, 25), 4 * 2 * 30),
     (PowerSGD(2), (2, 3, 25), 4 * 2 * 77 if PowerSGD(2).compresses((2, 3, 25)) else 600),
-    # As they are: vectors, and where the factors have no fewer numbers.
+    # Not compressed: vectors, and matrices whose factors have no fewer numbers.
     (PowerSGD(1), (25,), 100),
     (PowerSGD(1), (2, 2), 16),
     (Blocks.named("mxfp8"), (5, 25), 125 + 4),
     (Blocks.named("mxfp4"), (5, 25), 63 + 4),
-    # Codes, 8 scales and the amax of the tensor.
+    # Codes, 8 scales and the tensor's maximum.
     (Blocks.named("nvfp4"), (5, 25), 63 + 8 + 4),
     (Blocks.named("fp8_tensorwise"), (5, 25), 125 + 4),
     (TopK(0.1), (0, 3), 0),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps with compressed gradients: their programs, identities, and what is refused."""
+"""Steps with compressed gradients: their programs, identities and refusals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_state_is_of_each_microbatch_or_of_the_step() -> None:
 
 
 def test_what_is_not_compressed_goes_as_it_is() -> None:
-    """Power_sgd leaves vectors alone, and all leave a tensor without elements alone."""
+    """PowerSGD does not compress vectors, and no method compresses a tensor without elements."""
     program = compressed(PowerSGD(1), {"a": (6, 5), "b": (30,)}, COUNT)
     plain = compressed(None, {"a": (6, 5), "b": (30,)}, COUNT)
     draw = np.random.default_rng(1)
@@ -68,7 +68,7 @@ def test_B4_identity_and_bytes() -> None:
 
 @pytest.mark.parametrize("place", range(22, 22 + 8 * 12))
 def test_damaged_bytes(place: int) -> None:
-    """Each byte of the numbers before the programs: an error, or a step that says so itself."""
+    """A flipped bit in the numbers before the programs causes an error or is visible in the step's data."""
     data = bytearray(compressed(TopK(0.5), {"a": (6, 5)}, COUNT, random=False).data)
     data[place] ^= 1
     try:
@@ -91,7 +91,7 @@ def test_positions_that_do_not_fit(own: tuple[int, ...], message: str) -> None:
 @pytest.mark.parametrize("method", [TopK(0.3), OneBit(), QSGD(4, 7), PowerSGD(1)], ids=str)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_the_step_as_one_program(method: Any, accumulate: int) -> None:
-    """For disputes: its operators give the bits of the step, and say which gradient they are about."""
+    """One program for the whole step, which disputes use, has the step's bits; its operators name their gradient."""
     program, given = compressed(method, SHAPES, COUNT, accumulate), gradients()
     state = program.initial_state()
     compile_step(program, "cpu", 1)(state, *given)
@@ -105,7 +105,7 @@ def test_the_step_as_one_program(method: Any, accumulate: int) -> None:
 
 @pytest.mark.parametrize("accumulate", [1, 2, 4])
 def test_L1_each_microbatch_is_compressed_alone(accumulate: int) -> None:
-    """Leaves of several microbatches have the residuals of those of one."""
+    """A step with several microbatches per leaf has the residuals of a step with one."""
     found = []
     for each in (1, accumulate):
         program = compressed(TopK(0.3), SHAPES, COUNT, each)
@@ -116,7 +116,7 @@ def test_L1_each_microbatch_is_compressed_alone(accumulate: int) -> None:
 
 
 def test_R1_sites_are_behind_those_of_the_step() -> None:
-    """Those of operations in others, such as branches, too."""
+    """The step's sites include those of nested operations, such as branches."""
     step = imported({"w": (4,), "v": (3,)})
     lines = [
         "%k = tensor.extract %n0[] : tensor<i64>",
@@ -157,7 +157,7 @@ def test_what_cannot_be_compressed_is_refused() -> None:
 
 
 def split(body: str, options: str = "own=1") -> MicrobatchProgram:
-    """A step with the state `w` and, of each microbatch, `e`."""
+    """Returns a step with the state `w` and, for each microbatch, `e`."""
     kind = "tensor<4xf32>"
     text = (
         f"func.func @main(%w: {kind}, %e: {kind}, %g: tensor<1x4xf32>) -> ({kind}, {kind}) attributes "

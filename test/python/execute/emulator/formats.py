@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Binary floating-point formats, as exact numbers of gmpy2 and back: what the emulator is compared with."""
+"""Binary floating-point formats, converted exactly to and from numbers of gmpy2, to compare the emulator with."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import gmpy2
 
 @dataclass(frozen=True)
 class Format:
-    """A format of IEEE 754 with that many bits of exponent and of fraction.
+    """A format of IEEE 754 with the given numbers of exponent and fraction bits.
 
-    `canonical_nan` is the pattern that every operation of the machine gives for a NaN.
+    `canonical_nan` is the bit pattern that every operation of the machine returns for a NaN.
     """
 
     exponent_bits: int
@@ -31,7 +31,7 @@ class Format:
 
     @property
     def context(self) -> gmpy2.context:
-        """Arithmetic that rounds to the format, subnormals included (MPFR's exponents are one above)."""
+        """A context that rounds to the format, including subnormals (MPFR's exponents are larger by one)."""
         return gmpy2.context(
             precision=self.fraction_bits + 1,
             emax=self.bias + 1,
@@ -41,7 +41,7 @@ class Format:
         )
 
     def decode(self, pattern: int) -> gmpy2.mpfr:
-        """The exact value of a bit pattern."""
+        """Returns the exact value of a bit pattern."""
         sign = -1 if pattern >> (self.bits - 1) else 1
         exponent = pattern >> self.fraction_bits & ((1 << self.exponent_bits) - 1)
         fraction = pattern & ((1 << self.fraction_bits) - 1)
@@ -60,7 +60,7 @@ class Format:
             )
 
     def encode(self, value: gmpy2.mpfr) -> int:
-        """The bit pattern of a value that the format has."""
+        """Returns the bit pattern of a value that the format can represent."""
         top = 1 << (self.bits - 1)
         if gmpy2.is_nan(value):
             return self.canonical_nan
@@ -80,12 +80,12 @@ class Format:
         return sign | (significand + ((max(place, 1 - self.bias) + self.bias - 1) << self.fraction_bits))
 
     def round(self, value: gmpy2.mpfr) -> int:
-        """The bit pattern of the value rounded to the format: once, to nearest even."""
+        """Returns the bit pattern of the value, rounded once to nearest even."""
         with self.context:
             return self.encode(+value)
 
     def round_float(self, value: float) -> int:
-        """The same of a Python number."""
+        """Returns the bit pattern of a Python number, rounded once to nearest even."""
         return self.round(gmpy2.mpfr(value))
 
 

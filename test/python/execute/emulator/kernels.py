@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Small PTX kernels: one instruction on arrays of operands, and text written by hand."""
+"""Builds and runs small PTX kernels: one instruction on arrays of operands, or given text."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from repro_mlir.execute import emulator
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 BITS = {"pred": 8, "f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32x2": 64}
-"""Bits in memory of types whose name does not end in them; a predicate is a byte."""
+"""The bits in memory of types whose name does not end in that number; a predicate takes a byte."""
 
 
 def bits_of(type_name: str) -> int:
-    """Bits of a value in memory."""
+    """Returns the bits of a value in memory."""
     return BITS.get(type_name) or int(type_name[1:])
 
 
 def dtype_of(type_name: str) -> np.dtype:
-    """The NumPy type of the bit patterns."""
+    """Returns the NumPy type of the bit patterns."""
     return np.dtype(f"u{bits_of(type_name) // 8}")
 
 
 def register(type_name: str) -> str:
-    """The register type that holds a value."""
+    """Returns the type of a register for a value."""
     return "pred" if type_name == "pred" else f"b{max(bits_of(type_name), 16)}"
 
 
 def entry(body: str, parameters: int, registers: str = "", name: str = "kernel") -> str:
-    """A module of one kernel with pointer parameters p0, p1, ... and the usual registers."""
+    """Returns a module of one kernel with pointer parameters p0, p1, ... and the registers that the tests use."""
     declared = ", ".join(f".param .u64 p{i}" for i in range(parameters))
     return f"""{HEADER}
 .visible .entry {name}({declared})
@@ -49,7 +49,7 @@ def entry(body: str, parameters: int, registers: str = "", name: str = "kernel")
 
 
 def load_addresses(count: int, sizes: Sequence[int]) -> str:
-    """Global thread number in %r0, and in %rd0, ... the address of its element of each parameter."""
+    """Returns text that sets %r0 to the global thread number and %rd0, ... to the addresses of its elements."""
     lines = [
         "  mov.u32 %r1, %ctaid.x;",
         "  mov.u32 %r2, %ntid.x;",
@@ -65,9 +65,9 @@ def load_addresses(count: int, sizes: Sequence[int]) -> str:
 
 
 def instruction_kernel(lines: str, results: Sequence[str], sources: Sequence[str]) -> str:
-    """A kernel that loads one element of each source into %s0, ..., runs `lines` and stores %d0, ...
+    """Returns a kernel that loads one element of each source into %s0, ..., runs `lines` and stores %d0, ...
 
-    The first parameters are the results, then come the sources.
+    The parameters are the results, followed by the sources.
     """
     types = [*results, *sources]
     body = [load_addresses(len(types), [bits_of(name) // 8 for name in types])]
@@ -91,9 +91,9 @@ def instruction_kernel(lines: str, results: Sequence[str], sources: Sequence[str
 def run_instruction(
     lines: str, results: Sequence[str], arrays: Sequence[np.ndarray], sources: Sequence[str], level: str = ""
 ) -> list[np.ndarray]:
-    """The bit patterns that `lines` give for arrays of bit patterns."""
+    """Returns the bit patterns that `lines` compute from arrays of bit patterns."""
     size = len(arrays[0])
-    padded = -(-size // 32) * 32  # elements behind the end are not compared
+    padded = -(-size // 32) * 32  # the elements after `size` are not compared
     module = emulator.load(instruction_kernel(lines, results, sources), level=level)
     given = [np.resize(array, padded).astype(dtype_of(kind)) for array, kind in zip(arrays, sources, strict=True)]
     outputs = [np.zeros(padded, dtype_of(kind)) for kind in results]
@@ -110,7 +110,7 @@ def launch(
     shared_bytes: int = 0,
     **options: object,
 ) -> None:
-    """Runs `kernel` on arrays as its pointer parameters, named a0, a1, ...; aligned as a GPU's buffers are."""
+    """Runs `kernel` on arrays as its pointer parameters, named a0, a1, ..., with the alignment of a GPU's buffers."""
     memory = emulator.Memory()
     buffers = [aligned(array) for array in arrays]
     addresses = [memory.add(buffer, f"a{i}") for i, buffer in enumerate(buffers)]
@@ -121,7 +121,7 @@ def launch(
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy at a multiple of 256 bytes."""
+    """Returns a copy at an address that is a multiple of 256."""
     storage = np.zeros(array.nbytes + 256, np.uint8)
     start = -storage.ctypes.data % 256
     copy = storage[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operands to test with: special bit patterns of each type, and random ones."""
+"""Test operands: special bit patterns of each type, and random ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernels import bits_of, dtype_of
 
 
 def special(type_name: str) -> list[int]:
-    """Bit patterns at the edges of a type."""
+    """Returns special bit patterns of a type, such as its largest and smallest values."""
     if type_name == "pred":
         return [0, 1]
     bits = bits_of(type_name)
@@ -39,7 +39,7 @@ def special(type_name: str) -> list[int]:
             infinity | 1 << (fraction - 1),
             top - 1,
         ]
-        # Integers near the ends of integer types, and halves.
+        # Values near the limits of integer types, and halves.
         for value in (7.5, 127.5, 255.5, 32767.5, 65535.5, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 2.0**31 - 128):
             positive.append(form.round_float(value))
         return [*positive, *(pattern | top for pattern in positive)]
@@ -51,7 +51,7 @@ def special(type_name: str) -> list[int]:
 
 
 def operands(sources: Sequence[str], count: int = 320, seed: int = 0) -> list[np.ndarray]:
-    """An array of bit patterns for each source: specials and random ones, in all combinations of kinds."""
+    """Returns an array of bit patterns for each source: all combinations of special and random patterns."""
     rng = np.random.default_rng(seed)
     arrays = []
     for kind in sources:
@@ -66,7 +66,7 @@ def operands(sources: Sequence[str], count: int = 320, seed: int = 0) -> list[np
             random &= np.uint64(1)
         small = rng.integers(0, 70, count).astype(np.uint64) % np.uint64(2**bits if bits < 64 else 2**63)
         if kind in FORMATS:
-            # Values of similar size: sums that cancel and products that round.
+            # Values of similar magnitude, for sums that cancel and products that round.
             form = FORMATS[kind]
             fraction = rng.integers(0, 1 << form.fraction_bits, count, np.uint64)
             exponent = rng.integers(form.bias - 3, form.bias + 4, count).astype(np.uint64) << np.uint64(

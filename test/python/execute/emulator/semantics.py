@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What each opcode without memory computes, after the PTX ISA (version 9), on Python integers and gmpy2 numbers.
+"""The semantics of each opcode without memory access, on Python integers and gmpy2 numbers.
 
-Written without a look at the emulator's own table: the two must agree. A value is its bit pattern.
+They follow the PTX ISA (version 9) and were written independently of the emulator's table, so that the two can be
+compared. A value is represented by its bit pattern.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kernels import bits_of
 
 @dataclass(frozen=True)
 class Meaning:
-    """An opcode's result and source types, and the result's pattern from those of the sources."""
+    """An opcode's result and source types, and the function from the sources' bit patterns to the result's."""
 
     result: str
     sources: tuple[str, ...]
@@ -26,17 +27,17 @@ class Meaning:
 
 
 def signed(value: int, bits: int) -> int:
-    """A bit pattern as a two's complement number."""
+    """Interprets a bit pattern as a two's complement number."""
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
 def number(value: int, kind: str) -> int:
-    """A bit pattern as the integer that it stands for."""
+    """Returns the integer that a bit pattern represents."""
     return signed(value, bits_of(kind)) if kind[0] == "s" else value
 
 
 def pattern(value: int, kind: str) -> int:
-    """An integer's lowest bits."""
+    """Returns the lowest bits of an integer."""
     return value % (1 << bits_of(kind))
 
 
@@ -53,7 +54,7 @@ UNSIGNED_COMPARISONS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
 def _quotient(a: int, b: int, kind: str) -> int:
-    """Toward zero; of division by zero, which PTX leaves open, all ones."""
+    """Divides and rounds toward zero; returns all ones for a division by zero, which PTX leaves undefined."""
     if b == 0:
         return -1
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
@@ -130,7 +131,7 @@ def integer_comparisons() -> Iterator[tuple[str, Meaning]]:
 
 
 def comparison(name: str, kind: str, holds: Callable[[int, int], bool]) -> Iterator[tuple[str, Meaning]]:
-    """setp, and set with integer results."""
+    """Yields setp, and set with integer results."""
     yield f"setp.{name}.{kind}", Meaning("pred", (kind, kind), lambda a, b: int(holds(a, b)))
     if kind in ("f16", "bf16"):
         return
@@ -210,7 +211,7 @@ def bit_operations() -> Iterator[tuple[str, Meaning]]:
 
 
 def _find(a: int, kind: str) -> int:
-    """The most significant bit that is no sign, or -1."""
+    """Returns the position of the most significant bit that is not a sign bit, or -1."""
     value = number(a, kind)
     return (~value if value < 0 else value).bit_length() - 1
 
@@ -400,7 +401,7 @@ def float_arithmetic() -> Iterator[tuple[str, Meaning]]:
 
 
 def _extremum(a: gmpy2.mpfr, b: gmpy2.mpfr, sign: int, nan_wins: bool) -> gmpy2.mpfr:
-    """The least (sign -1) or greatest; -0 is less than +0."""
+    """Returns the minimum (sign -1) or maximum; -0 is less than +0."""
     if gmpy2.is_nan(a) or gmpy2.is_nan(b):
         return gmpy2.nan() if nan_wins or (gmpy2.is_nan(a) and gmpy2.is_nan(b)) else b if gmpy2.is_nan(a) else a
     if a == 0 and b == 0:
@@ -426,7 +427,7 @@ def float_comparisons(name: str, form: Format) -> Iterator[tuple[str, Meaning]]:
 
 
 def meanings() -> dict[str, Meaning]:
-    """Every opcode without memory that has one form."""
+    """Returns the meaning of every opcode without memory access that has a single format."""
     return dict(
         entry
         for group in (

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Branches, loops, calls and the orders of threads."""
+"""Branches, loops, calls and orders of threads."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_module_variables() -> None:
 
 
 def test_orders_that_differ_are_reported() -> None:
-    """The last block that adds itself to a list decides."""
+    """The result is the number of the block that stores last."""
     module = emulator.load(
         entry("  ld.param.u64 %rd0, [p0];\n  mov.u32 %r1, %ctaid.x;\n  st.global.u32 [%rd0], %r1;", 1)
     )

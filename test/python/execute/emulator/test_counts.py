@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What blocks do, counted: instructions of warps, sectors, cycles of shared memory, bytes of buffers."""
+"""The emulator counts what blocks do: warp instructions, sectors, cycles of shared memory, bytes of buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def count(
     text: str, arrays: list[np.ndarray], block: int = 64, grid: int = 4, blocks: tuple[int, ...] = (1,),
     most: int = 1 << 20,
 ) -> tuple[emulator.Counts, dict[str, int]]:  # fmt: skip
-    """The counts, and the line of each opcode that occurs once."""
+    """Returns the counts, and the line of each opcode that occurs once."""
     memory = emulator.Memory()
     addresses = [memory.add(array, f"p{i}") for i, array in enumerate(arrays)]
     parameters = struct.pack(f"<{len(arrays)}Q", *addresses)
@@ -36,7 +36,7 @@ def aligned(elements: int, dtype: str = "u4") -> np.ndarray:
 
 
 def test_loops_and_guards() -> None:
-    """Warp 0 goes round the loop 5 times; a guard that holds for no thread counts as well."""
+    """Warp 0 iterates 5 times; an instruction whose guard holds for no thread is counted as well."""
     body = """
   mov.u32 %r1, %tid.x;
   shr.u32 %r2, %r1, 5;
@@ -61,7 +61,7 @@ end:
 
 @pytest.mark.parametrize(("stride", "sectors"), [(0, 1), (1, 4), (2, 8), (8, 32), (9, 32)])
 def test_sectors(stride: int, sectors: int) -> None:
-    """Of 32 threads that read 4 bytes so many elements apart, twice: the second time the block has asked before."""
+    """32 threads read 4 bytes each, `stride` elements apart, twice: the second read requests no new sectors."""
     body = f"""
   ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1];
   mov.u32 %r1, %tid.x;
@@ -83,7 +83,7 @@ def test_sectors(stride: int, sectors: int) -> None:
     ("width", "stride", "wavefronts"), [(1, 0, 1), (1, 1, 1), (1, 2, 2), (1, 32, 32), (1, 33, 1), (2, 2, 2), (4, 4, 4)]
 )
 def test_shared_memory(width: int, stride: int, wavefronts: int) -> None:
-    """Of 32 threads that read `width` words, so many words apart."""
+    """32 threads read `width` words each, `stride` words apart."""
     words = ", ".join(f"%r{5 + i}" for i in range(width))
     vector = f".v{width}.u32 {{{words}}}" if width > 1 else f".u32 {words}"
     body = f"""  .shared .align 16 .b8 buffer[8192];

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M3) mma.sync on floats gives the bits of the reference's accumulators, in the class of the target or another one."""
+"""(M3) mma.sync on floats returns the bits of the reference's accumulators, for the target's class and for others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rule(unit: str, of: Instruction) -> Accumulator | None:
 
 
 def changed(by: Accumulator, more: int) -> Accumulator:
-    """With so many bits of fraction more."""
+    """Returns the rule with `more` additional fraction bits."""
     if isinstance(by, LateFdpa):
         return dataclasses.replace(by, inner=changed(by.inner, more))
     assert isinstance(by, Fdpa) and by.fraction is not None
@@ -37,12 +37,12 @@ def changed(by: Accumulator, more: int) -> Accumulator:
 
 
 def type_of(element: str) -> str:
-    """Of the values in a program; of tf32 f32."""
+    """Returns the element type of the values in a program, which is f32 for tf32."""
     return {"tf32": "f32"}.get(element) or NAMES.get(element, element)
 
 
 def operands(of: Instruction, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bits of a, b and c; of tf32 those of f32 without the bits that it lacks."""
+    """Returns the bits of a, b and c; those of tf32 are f32 with the unused bits cleared."""
     rng = np.random.default_rng(seed)
     make = accumulated.OPERANDS[kind]
     shapes = (COUNT, 16, of.depth), (COUNT, of.depth, 8)
@@ -59,7 +59,7 @@ def values(bits: np.ndarray, element: str) -> np.ndarray:
 def expected(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, by: Accumulator) -> np.ndarray:
     x = values(a, of.elements[0])[:, :, np.newaxis, :]
     y = np.swapaxes(values(b, of.elements[1]), 1, 2)[:, np.newaxis]
-    # For late sums the hardware makes f16 of f8.
+    # The hardware converts f8 to f16 for late sums.
     formats = (F16, F16) if isinstance(by, LateFdpa) else (FORMATS[of.elements[0]], FORMATS[of.elements[1]])
     got = accumulate(x, y, values(c, of.result), by, formats)
     bits = accumulated.as_bits(got, of.result)
@@ -85,7 +85,7 @@ def test_products_M1(unit: str, of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize("target", CLASSES)
 def test_class_of_the_target_M3(target: str) -> None:
-    """By default; an architecture stands for its class. Another class gives other bits, unless it has the same rule."""
+    """An architecture has the rule of its class by default; other classes have other bits or an equal rule."""
     of = Instruction("f16", 16)
     a, b, c = operands(of, "normal", 2)
     results = {}
@@ -109,16 +109,16 @@ def test_fraction_is_told_apart_M1(unit: str, of: Instruction, more: int) -> Non
     assert by is not None
     a, b, c = operands(of, "normal" if of.element in ("bf16", "tf32") else "wide", 3)
     if of.result == "f16":
-        c &= 0x8000  # beside a large c sums in f16 hide the last bits
+        c &= 0x8000  # a large c in f16 would hide the last bits of a sum
     got = multiply(of, a, b, c, "sm_90", matrix_unit=unit)
     assert np.array_equal(got, expected(of, a, b, c, by))
-    # Sums in f16 have few bits: random ones tell nothing but the 13 bits of f8 on ada.
+    # Sums in f16 have few bits, so that random ones distinguish only the 13 bits of f8 on ada.
     is_hidden = of.result == "f16" and not (unit == "ada" and of.element in NAMES)
     assert is_hidden or not np.array_equal(got, expected(of, a, b, c, changed(by, more)))
 
 
 def test_blocks_in_ascending_order_M1() -> None:
-    """What a block gives is cut by the next one, not by that before; hopper has one block."""
+    """The sum of a block is truncated when the next block is added; hopper has one block."""
     of = Instruction("bf16", 16)
     a = np.zeros((1, 16, 16), np.uint16)
     b = np.full((1, 16, 8), 0x3F80, np.uint16)
@@ -131,7 +131,7 @@ def test_blocks_in_ascending_order_M1() -> None:
 
 
 def test_halves_of_f8_M3() -> None:
-    """Blocks of 16 in ascending order on ada; on hopper the first has k mod 4 < 2, and c comes last."""
+    """Ada adds blocks of 16 in ascending order; hopper's first block has k mod 4 < 2, and hopper adds c last."""
     of = Instruction("e5m2", 32)
     a = np.zeros((1, 16, 32), np.uint8)
     b = np.full((1, 32, 8), 0x3C, np.uint8)
@@ -139,7 +139,7 @@ def test_halves_of_f8_M3() -> None:
     a[0, :, 1], a[0, :, 17] = 0x78, 0xF8  # 2^15, -2^15
     assert np.all(multiply(of, a, b, c, "sm_89").view(np.float32) == 0)
     assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1)
-    a[0, :, 16] = 0x04  # 2^-14, which a block cuts beside 2^15
+    a[0, :, 16] = 0x04  # 2^-14, which a block truncates next to 2^15
     assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1)
     a[0, :, 16], a[0, :, 18] = 0, 0x04
     assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1 + 2.0**-14)
@@ -158,7 +158,7 @@ def test_halves_of_f8_M3() -> None:
     ],
 )
 def test_subnormals_of_e4m3_beside_e5m2_M3(products: dict[int, tuple[int, int]], c: int, want: int) -> None:
-    """What an H100 gave: a subnormal of e4m3 is aligned as an f16, so this is not the sum of two f8 by (M4)."""
+    """Results of an H100: a subnormal of e4m3 is aligned as an f16, so this is not the sum of two f8 by (M4)."""
     of = Instruction("e4m3", 32, "e5m2")
     a, b = np.zeros((1, 16, 32), np.uint8), np.zeros((1, 32, 8), np.uint8)
     for k, (x, y) in products.items():
@@ -176,7 +176,7 @@ def test_subnormals_of_e4m3_beside_e5m2_M3(products: dict[int, tuple[int, int]],
     "of", [of for of in INSTRUCTIONS if of.element in NAMES and len(set(of.elements)) == 1], ids=str
 )
 def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
-    """Of one type, whose sums have bits enough, the exponents of subnormals change nothing."""
+    """If both operands have one type, sums have enough bits that the exponents of subnormals make no difference."""
     by = rule("hopper", of)
     assert by is not None
     a, b, c = operands(of, kind, 8)
@@ -187,7 +187,7 @@ def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize(("target", "least"), [("sm_80", 0x1800), ("sm_90", 0x1400)])
 def test_fraction_of_sums_in_f16_M1(target: str, least: int) -> None:
-    """Beside 2^15 and -2^15 a number counts from the last bit that is kept on: 2^-9 or 2^-10."""
+    """Next to 2^15 and -2^15 a number is added from the last bit that is kept: 2^-9 or 2^-10."""
     of = Instruction("f16", 8, result="f16")
     a = np.zeros((1, 16, 8), np.uint16)
     b = np.full((1, 8, 8), 0x3C00, np.uint16)

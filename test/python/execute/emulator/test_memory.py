@@ -17,7 +17,7 @@ ORDERS: list[str | int] = ["lockstep", "ascending", "descending", 3]
 @pytest.mark.parametrize("space", ["global", "shared", "generic"])
 @pytest.mark.parametrize("kind", ["u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "f32", "u64", "s64", "f64"])
 def test_loads_and_stores(space: str, kind: str) -> None:
-    """Copies through registers of each width, in a permuted order of elements."""
+    """Copies through registers of each width, with the elements in permuted order."""
     bits = int(kind[1:])
     rng = np.random.default_rng(1)
     given = rng.integers(0, 256, 64 * bits // 8).astype(np.uint8)
@@ -65,7 +65,7 @@ def test_vectors(count: int, bits: int) -> None:
     kept = ["_", *names[1:]]
     rng = np.random.default_rng(2)
     given = rng.integers(0, 256, 32 * size).astype(np.uint8)
-    for stride in (1, 5):  # next to each other, and apart
+    for stride in (1, 5):  # adjacent words, and words with gaps
         body = f"""{load_addresses(2, [size, 0])}
   mul.lo.u32 %r4, %r0, {stride}; and.b32 %r4, %r4, 31; mad.wide.u32 %rd4, %r4, {size}, %rd1;
   mov.b{max(bits, 16)} {names[0]}, 7;
@@ -126,7 +126,7 @@ ATOMICS = {
 
 @pytest.mark.parametrize("name", ATOMICS)
 def test_reductions_in_memory(name: str) -> None:
-    """Many threads on one word, in several host threads: the result does not depend on the order."""
+    """Many threads reduce into one word, on several host threads: the result does not depend on their order."""
     bits = int(name[-2:])
     register = "%r5" if bits == 32 else "%rd5"
     dtype = np.dtype(f"{'i' if '.s' in name else 'u'}{bits // 8}")
@@ -207,7 +207,7 @@ COPY_BACK = """
 
 
 def copy_kernel(waits: str) -> emulator.Module:
-    """Copies 32 + 32 groups of 16 bytes through dynamic shared memory; %r5 bytes of the second half are read."""
+    """Copies two halves of 32 groups of 16 bytes through dynamic shared memory, the second with %r5 bytes per group."""
     text = entry(f"  mov.u32 %r5, 8;\n{COPY}{waits}{COPY_BACK}", 2)
     return emulator.load(text.replace(HEADER, DYNAMIC))
 
@@ -235,7 +235,7 @@ def test_asynchronous_copies_arrive_late() -> None:
 
 @pytest.mark.parametrize("through", ["", "mov.b32 %r2, %r1;"])
 def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
-    """ptxas stores the number as an integer where an instruction on floats gives a register that is wider."""
+    """ptxas stores a float as an integer if an instruction on floats writes a wider register."""
     store = f"st.global.b8 [%rd1], %r{2 if through else 1};"
     text = entry(f"  cvt.rn.f32.u32 %r1, %r0;\n  {through}\n  {store}", 0)
     if through:
@@ -258,6 +258,6 @@ def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
     ],
 )
 def test_whatever_gives_floats(given: str, stored: str) -> None:
-    """Each register that an instruction gives, alone or in a vector, packed or not."""
+    """Every register that an instruction writes is checked, alone or in a vector, packed or not."""
     with pytest.raises(ReproError, match=r"which is wider and given by .*: expected a mov of bits between them"):
         emulator.load(entry(f"  {given}\n  {stored}", 0))

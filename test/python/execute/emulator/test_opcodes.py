@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every opcode without memory, on special and random operands, against semantics.py, on all host levels."""
+"""Every opcode without memory access, on special and random operands, compared with semantics.py on all host levels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from semantics import Meaning, meanings
 
 MEANINGS = meanings()
 INTERNAL = ("extend.", "narrow.", "join", "part", "quarter", "carry", "borrow", "addc.", "subc.")
-"""Rows of the emulator's table that no statement names: see test_forms.py for the statements made of them."""
+"""Rows of the emulator's table that no statement names; test_forms.py tests the statements that use them."""
 
 
 def test_every_row_has_a_meaning() -> None:
@@ -26,13 +26,13 @@ def test_every_row_has_a_meaning() -> None:
 
 
 def expected(meaning: Meaning, arrays: list[np.ndarray]) -> np.ndarray:
-    """The results' bit patterns."""
+    """Returns the bit patterns of the results."""
     values = [meaning.compute(*row) for row in zip(*(array.tolist() for array in arrays), strict=True)]
     return np.array(values, dtype_of(meaning.result))
 
 
 def groups() -> list[tuple[str, list[str]]]:
-    """Opcodes by their first part: one test each."""
+    """Groups opcodes by their first part, for one test each."""
     names = sorted(MEANINGS)
     return [(key, list(group)) for key, group in itertools.groupby(names, lambda name: name.split(".")[0])]
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Instructions on which the threads of a warp meet, and barriers."""
+"""Instructions that exchange values between the threads of a warp, and barriers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(6)
 
 
 def run(lines: str, results: int, sources: list[np.ndarray], order: str | int = "lockstep") -> np.ndarray:
-    """32-bit results %r10, %r11, ... of one warp; the sources in %r20, %r21, ..."""
+    """Runs one warp with its sources in %r20, %r21, ...; returns the 32-bit results %r10, %r11, ..."""
     body = [load_addresses(1 + len(sources), [4 * results, *[4] * len(sources)])]
     body += [f"  ld.global.b32 %r{20 + i}, [%rd{1 + i}];" for i in range(len(sources))]
     body.append(lines)
@@ -29,7 +29,7 @@ def run(lines: str, results: int, sources: list[np.ndarray], order: str | int = 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
 def test_shuffle(mode: str, order: str | int) -> None:
-    """As the pseudo code of the PTX ISA has it."""
+    """Compares with the pseudocode of the PTX ISA."""
     for clamp, mask in [(31, 0), (0, 0), (31, 16), (7, 24), (0, 24), (15, 0)]:
         values = RNG.integers(0, 2**32, 32, np.uint32)
         distances = RNG.integers(0, 40, 32, np.uint32)
@@ -80,7 +80,7 @@ def test_votes(order: str | int) -> None:
 
 
 def test_votes_of_a_part() -> None:
-    """Two halves of a warp vote apart, each with its own member mask."""
+    """The two halves of a warp vote separately, each with its own member mask."""
     got = run(
         """  mov.u32 %r1, %laneid; setp.lt.u32 %p2, %r1, 16;
   selp.b32 %r2, 0x0000ffff, 0xffff0000, %p2;
@@ -168,7 +168,7 @@ SHAPES = {"m8n8k16": (8, 8, 16), "m16n8k16": (16, 8, 16), "m16n8k32": (16, 8, 32
 @pytest.mark.parametrize(("a_kind", "b_kind"), [("s8", "s8"), ("u8", "s8"), ("s8", "u8"), ("u8", "u8")])
 @pytest.mark.parametrize("order", ["lockstep", 8])
 def test_matrix_multiply(shape: str, a_kind: str, b_kind: str, order: str | int) -> None:
-    """The fragments as the figures of the PTX ISA show them: element (row, column) of each register and byte."""
+    """Fragments have the layout of the PTX ISA's figures: the element (row, column) of each register and byte."""
     m, n, k = SHAPES[shape]
     a = RNG.integers(-128, 128, (m, k)).astype(np.int8).view(np.int8 if a_kind == "s8" else np.uint8)
     b = RNG.integers(-128, 128, (k, n)).astype(np.int8).view(np.int8 if b_kind == "s8" else np.uint8)

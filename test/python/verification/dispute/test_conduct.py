@@ -302,8 +302,7 @@ def test_claims_that_fit_a_skipped_step() -> None:
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.sampled(4)
 def test_wiring(part: int) -> None:
-    """Each operator computes correctly, but from an input that no operator returned; one part runs every fourth
-    operator."""
+    """Each operator computes correctly, but from an input that no operator returned."""
     users = [o for o in graph().operators if o.inputs and o.outputs]
     assert len(users) > 8
     for operator in users[part::4]:

@@ -1,8 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A forger changes each leaf of a receipt's JSON and recomputes all hashes: verification refuses the receipt or
-lists the field as not checked. No field is trusted silently."""
+"""A forger changes each leaf of a receipt's JSON and recomputes all hashes.
+
+Verification refuses the receipt or lists the field as not checked; no field is trusted silently.
+"""
 
 from __future__ import annotations
 
