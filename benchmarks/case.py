@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Defines a benchmark: work that is timed for us and for the peers."""
+"""Defines benchmarks: functions to time, ours and those of peers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 OURS = "ours"
-PLAIN = "ours in float32"  # our float32 code, compared with our low precision
+PLAIN = "ours in float32"  # our float32 code, the baseline for our low precision
 
 # The timed functions by name: one call does the whole work.
 Contestants = dict[str, Callable[[], object]]

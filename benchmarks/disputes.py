@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What disputes take: one wrong bit in each kind of operator, and runs of more and more steps and operators.
+"""Measures disputes: about one wrong bit in each type of operator, and about runs of increasing size.
 
     python benchmarks/disputes.py [--disputes 4] [--seed 1]
 
-Prints the tables of docs/disputes.md. The exit status is 1 if a dispute did not name the wrong operator and party, or
-took more than its bound.
+Prints the tables of docs/disputes.md. The exit status is 1 if a dispute named a wrong operator or party, or exceeded
+its bound.
 """
 
 import argparse

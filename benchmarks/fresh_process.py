@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What can be measured in a fresh process only: peak memory, and the time of capture and compilation.
+"""Measures peak memory and the time of capture and compilation, which require a fresh process.
 
 Run by fresh_cases.py; prints one JSON object.
 """

@@ -1,12 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How fast `repro_mlir.Generator` generates with a GPT of 124 million parameters, beside PyTorch's eager mode.
+"""Compares the speed of `repro_mlir.Generator` for a GPT of 124 million parameters with PyTorch's eager mode.
 
     .venv/bin/python benchmarks/generation.py [--threads 1 2] [--lengths 64 256 512] [--no-decode]
 
-Decoding at batch 1 behind a prompt, and the reading of prompts in one chunk. Ours, PyTorch and our own products of the
-same shapes alone take turns in one process (timing.py). Prints the tables of docs/performance/generation.md.
+Measures decoding at batch 1 after a prompt, and reading prompts in one chunk. Our generator, PyTorch and our matrix
+products of the same shapes take turns in one process (timing.py). Prints the tables of
+docs/performance/generation.md.
 """
 
 import argparse

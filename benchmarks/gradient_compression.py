@@ -1,14 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One training with each method of gradient compression, on any number of ranks: bytes, loss and hash.
+"""Trains with each method of gradient compression on several numbers of ranks: bytes, loss and hash.
 
     python benchmarks/gradient_compression.py [--script examples/names_gpt.py] [--steps 300] [--ranks 1 2 4]
 
-The script is a script for `repro train`. torchrun starts the ranks as processes with gloo and one thread. Prints rows
-for docs/gradient-compression.md: the bytes of the compressed gradients per microbatch (for power_sgd, of the mean),
-also as a share of the f32 bytes, the mean loss of the last ten steps, and the beginning of the state's hash, printed
-once if it is equal for all numbers of ranks.
+The script is a script for `repro train`. torchrun starts the ranks as processes with gloo and one thread. Prints
+rows for docs/gradient-compression.md: the bytes of the compressed gradients per microbatch (for power_sgd, of the
+mean), the same as a share of the f32 bytes, the mean loss of the last ten steps, and the beginning of the state's
+hash, printed once if it is equal for all numbers of ranks.
 """
 
 import argparse

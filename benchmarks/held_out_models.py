@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models whose steps are predicted, and to which no prediction is fitted; the others are in training_models.py."""
+"""Models with predicted steps that no prediction was fitted to; training_models.py has the other models."""
 
 from typing import Any
 

@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps of a GPT in microbatches beside their sum, and beside gradient accumulation in PyTorch, in one process.
+"""Compares steps of a GPT in microbatches with the sum of their parts and with PyTorch, in one process.
 
     python benchmarks/microbatches.py [--model "small GPT" ...] [--counts 1 4 8] [--threads 2] [--clock processor]
 
-The sum is the time of the microbatch program, called once per microbatch, and of the end of the step, called alone
-with known addresses. Prints rows for docs/performance: milliseconds of a step, the median and in brackets the best,
-and ratios. Processor time is less noisy if the machine also does other work.
+The sum is the time of one call of the microbatch program per microbatch and one of the end of the step, both with
+fixed addresses. PyTorch accumulates gradients. Prints rows for docs/performance: milliseconds of a step (median,
+best in brackets), and ratios. Processor time is less noisy if the machine also does other work.
 """
 
 import argparse

@@ -1,13 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How long the models of test/models take: capture, compilation, and a training step and inference beside PyTorch.
+"""Measures the models of test/models: capture, compilation, and training steps and inference against PyTorch.
 
     build/environments/models/bin/python benchmarks/models.py [--filter TEXT ...] [--seconds N]
 
-One thread for both, which take turns in one process (timing.py). Times are of the processor, of all threads and child
-processes, which on a machine with other work tell more than the clock. Compiled code comes from no cache. Prints the
-rows of the table in docs/performance/models.md as they come. Needs the environment that `make models-test` makes.
+Both use one thread and take turns in one process (timing.py). Times are processor times of all threads and child
+processes, which are less noisy than wall-clock time if the machine also does other work. The compilation cache is
+empty. Prints the rows of the table in docs/performance/models.md as they are measured. Needs the environment that
+`make models-test` creates.
 """
 
 import argparse
@@ -110,7 +111,7 @@ def main() -> None:
         if not any(text in name for text in options.filter):
             continue
         for kind, measure in (("training step", _training), ("inference", _inference)):
-            # A separate cache, so that code that is compiled twice counts once.
+            # Uses a separate cache for each model and mode, so that code compiled for another one is not reused.
             with tempfile.TemporaryDirectory() as cache:
                 os.environ["REPRO_MLIR_CACHE"] = cache
                 print(_row(name, kind, *measure(CASES[name], options.seconds)), flush=True)

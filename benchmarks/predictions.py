@@ -1,15 +1,15 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How far predictions of steps are off, on this machine.
+"""Measures the error of predicted steps on this machine.
 
     python benchmarks/predictions.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...]
         [--rounds N] [--seconds S]
 
-The machine is calibrated for each level, by programs that are none of these, and each step is measured, in each of some
-rounds that are minutes apart: processors and memory are slow for a while where other machines share them. The
-calibration with the highest clock counts, and the least time of each launch. Each kernel is in the file, which is
-written at the end; see docs/roofline.md. The machine should do nothing else meanwhile.
+Calibrates the machine for each level, with other programs, and measures each step, in several rounds that are
+minutes apart: on shared machines, processors and memory are slow for some time. Uses the calibration with the
+highest clock, and the least time of each launch. The file contains each kernel and is written at the end; see
+docs/roofline.md. The machine should run nothing else.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiles PyTorch functions into programs that are called with no more overhead than torch's own operators."""
+"""Compiles PyTorch functions into programs whose calls have no more overhead than PyTorch's own operators."""
 
 from collections.abc import Callable, Sequence
 

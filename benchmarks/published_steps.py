@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predicts steps whose times others have published, and writes docs/roofline-published.md.
+"""Predicts steps with published times, and writes docs/roofline-published.md.
 
 python benchmarks/published_steps.py [-o FILE]
 """

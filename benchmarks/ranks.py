@@ -1,14 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps of a GPT on two ranks of one thread beside one process of two threads, and beside DDP of PyTorch on two ranks.
+"""Compares steps of a GPT on two ranks with one process of two threads and with PyTorch's DDP on two ranks.
 
     python benchmarks/ranks.py [--model GPT ...] [--counts 2 8] [--rounds 40]
 
-Starts the ranks by torchrun, with gloo; once more with a sharded optimizer. All take turns in the same two processes:
-while one process works with two threads, the other one waits. Prints rows for docs/performance: milliseconds of a step,
-the median and in brackets the best, by the clock, and the processor time of both processes together; then how many
-times as fast the ranks are.
+torchrun starts the ranks, with one thread and gloo; a second measurement uses a sharded optimizer. All contestants
+take turns in the same two processes: while one process works with two threads, the other one waits. Prints rows for
+docs/performance: milliseconds of a step (median, best in brackets) in wall-clock time, the processor time of both
+processes together, and the speedup by the ranks.
 """
 
 import argparse

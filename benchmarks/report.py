@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Results as text: lines for a terminal, and the tables of a page of docs/performance.
+"""Formats results as text: lines for a terminal, and the tables of a page of docs/performance.
 
 python benchmarks/report.py benchmarks/results/FILE.json > docs/performance/MACHINE.md
 """

@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""How fast compiled programs are, beside PyTorch and oneDNN.
+"""Compares the speed of compiled programs with PyTorch and oneDNN.
 
     python benchmarks/run.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...] [--list]
 
-Ours and the peers take turns in one process, so that a machine that slows down slows all of them. Each CPU level is
-measured in a process of its own whose peers are held to that level. Rows are printed as they come; the last lines say
-which goals are met. Times of a busy machine are worth little: the load is part of the file.
+Our programs and the peers take turns in one process, so that a change of the machine's speed affects all of them. A
+separate process measures each CPU level; its peers are limited to that level. Rows are printed as they are measured;
+the last lines list the goals that are met. Times of a busy machine mean little: the file contains the load.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Times several functions in turns, so that a machine that slows down slows all of them."""
+"""Times several functions in turns, so that a change of the machine's speed affects all of them."""
 
 import itertools
 import statistics

@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tiny models by torch.compile with our backend against eager PyTorch: the cost of a call around its kernels.
+"""Compares tiny models under torch.compile with our backend and in eager mode: the cost of a call around kernels.
 
     python benchmarks/tiny_models.py [--model MLP ...] [--seconds 1]
 
-The two take turns in one process, with one thread: a forward without gradients, and a step of a training loop, whose
-update is eager PyTorch's on both sides. Prints rows of microseconds of the processor, the median and in brackets the
-best, with the ratio to eager, and the medians of all ratios.
+The two take turns in one process, with one thread: a forward pass without gradients, and a step of a training loop,
+which both update with eager PyTorch. Prints rows of microseconds of processor time (median, best in brackets) with
+the ratio to eager mode, and the medians of all ratios.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Whole training steps, as a user runs them: from a batch to the loss as a number."""
+"""Whole training steps as users run them, from a batch to the loss as a number."""
 
 import repro_mlir
 import torch

@@ -3,7 +3,7 @@
 
 """Measures the cases of one CPU level and prints a line of JSON for each row.
 
-Started by run.py, in a process of its own: PyTorch reads the limits of its CPU level when it is loaded.
+run.py starts this script in its own process, because PyTorch reads the limit of its CPU level when it is loaded.
 """
 
 import argparse

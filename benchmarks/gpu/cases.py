@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions and training steps that are timed on a GPU, compiled by us and run eagerly by PyTorch.
+"""Functions and training steps to time on a GPU, compiled by us and run eagerly by PyTorch.
 
-Needs only PyTorch and NumPy: the measuring machine has only the prepared directory of ours.
+Needs only PyTorch and NumPy: the measuring machine does not have our package, only the prepared directory.
 """
 
 from __future__ import annotations

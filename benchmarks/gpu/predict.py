@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predicts what run.py times, for machines that need not be here.
+"""Predicts the times that run.py measures, for machines that need not be available.
 
     python benchmarks/gpu/predict.py --machine h100 h200 [--tiny] [--only TEXT ...] [--measured RESULTS] -o FILE.md
 
-Needs no GPU and no prepared directory. FILE.md has a row for each program: milliseconds of a step on each machine and
-what they are spent on; FILE.json, with --launches, the microseconds of each launch. With --measured, the results of
-run.py on the first machine are beside them.
+Needs no GPU and no prepared directory. FILE.md has a row for each program: milliseconds of a step on each machine
+and their causes; with --launches, FILE.json has the microseconds of each launch. With --measured, the table also has
+the results of run.py on the first machine.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
 
     python benchmarks/gpu/prepare.py DIR [--tiny] [--only TEXT ...] [--architectures sm_75,sm_90]
 
-DIR then holds the runner, bundles with code and the hashes that the CPU gives, the programs of the tests with their
-results, and the checksums of single operations.
-A bundle that is there already is kept, so that an interrupted preparation goes on.
+DIR then contains the runner, bundles with code and the hashes of the CPU's results, the programs of the tests with
+their results, and the checksums of single operations. An existing bundle is kept, so that an interrupted preparation
+can continue.
 """
 
 import argparse

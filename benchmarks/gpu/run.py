@@ -1,19 +1,23 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Bits and speed on a GPU, from a directory that prepare.py made elsewhere.
+"""Tests bits and measures speed on a GPU, from a directory that prepare.py wrote on another machine.
 
     python benchmarks/gpu/run.py DIR [--output results/h200] [--budget 450]
 
-Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch; nothing of ours but DIR and the files beside this
-one, and no network. Parts: `rates` times instructions, memory and launches; `operations` compares checksums of single
-PTX operations over all patterns with the CPU's; `tensor cores` compares matrix instructions with the class of the GPU,
-as `repro certify-device` does, and products of matrices with tensor cores and without with the CPU's, and times them;
-`programs` compares hashes of training steps with the CPU's, for machine code and for PTX that the driver assembles;
-`catalogue` compares the programs of the tests with the reference interpreter; `speed` times functions and training
-steps beside PyTorch with TF32 off; `launches` times each launch of them. Results are written after every row. Each part
-is a process, which is started again behind the row that ended it. The exit status is 1 if any bit differs or anything
-failed.
+Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch; of our code only DIR and the files next to this
+one; and no network. Parts:
+- `rates` times instructions, memory and launches.
+- `operations` compares checksums of single PTX operations over all patterns with the CPU's.
+- `tensor cores` compares matrix instructions with the class of the GPU, as `repro certify-device` does; compares matrix
+  products with and without tensor cores with the CPU's, and times them.
+- `programs` compares hashes of training steps with the CPU's, for machine code and for PTX that the driver assembles.
+- `catalogue` compares the programs of the tests with the reference interpreter.
+- `speed` times functions and training steps, and PyTorch with TF32 off.
+- `launches` times each launch of the functions and training steps.
+
+Each part runs in its own process, which is restarted after the row that ended it. Results are written after every
+row. The exit status is 1 if any bit differs or anything failed.
 """
 
 import argparse
@@ -86,7 +90,7 @@ def run_all(directory: Path, output: Path, budget: float, only: str | None) -> i
         begun = -1
         while status != 0:
             left = start + share * budget - time.perf_counter()
-            # A process that begins nothing would be restarted endlessly.
+            # A process that starts no new row would be restarted endlessly.
             count = len(Results(output).begun.get(part, []))
             if left <= 0 or count == begun:
                 break

@@ -86,7 +86,7 @@ def llama_folder(path: Path, head_size: int = 8) -> Path:
         intermediate_size=48, num_hidden_layers=2, vocab_size=len(tokenizer), max_position_embeddings=64,
         initializer_range=0.5, bos_token_id=1, eos_token_id=[2],
     )  # fmt: skip
-    # As most are stored.
+    # Most models are stored in bf16.
     transformers.LlamaForCausalLM(config).eval().to(torch.bfloat16).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
