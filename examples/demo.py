@@ -30,13 +30,13 @@ from repro_mlir.execute import qemu
 EXAMPLES = ("names_gpt", "digits_cnn")
 SLOW_STEPS = {"cpu:x86-64-v2": 5, "cpu:aarch64": 5, "ptx-emulator": 3, "reference": 3}
 ACCURACY = 0.97
-# How far below the bigram model's loss, in nats per letter, is clearly below.
+# The least margin, in nats per letter, between the loss and that of the bigram model.
 MARGIN = 0.05
 
 
 @dataclass(frozen=True)
 class Example:
-    """A program with the inputs of each step, as arrays: what a worker needs, without PyTorch."""
+    """A program with the inputs of each step as arrays: all that a worker needs, without PyTorch."""
 
     name: str
     program: repro_mlir.Program
@@ -53,7 +53,7 @@ class Job:
 
 @dataclass
 class Result:
-    """Losses, seconds of the steps alone, and the hash of the state after some steps."""
+    """The losses, the seconds of the steps alone, and the state's hash after some steps."""
 
     losses: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -62,7 +62,7 @@ class Result:
 
 
 def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np.ndarray]], float]]:
-    """An example with its first `steps` batches, its module, and how good a state is by it."""
+    """Returns an example with its first `steps` batches, its module, and a function that rates a state."""
     import importlib
 
     from repro_mlir.frontends.torch.capture.programs import training_program
@@ -76,7 +76,7 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
     program, imported = training_program(model, loss_fn, optimizer, batch, options)
     inputs = []
     for step in range(steps):
-        # The learning rate is the one that the generator has set for this batch.
+        # The generator has set the learning rate for this batch.
         inputs.append([value.copy() for value in imported.read_inputs(batch)])
         if step + 1 < steps:
             batch = next(batches)
@@ -89,7 +89,7 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
 
 
 def run(example: Example, job: Job) -> Result:
-    """Runs the steps of a job; in a process of its own."""
+    """Runs the steps of a job in its own process."""
     executable = repro_mlir.compile(example.program, job.target, job.threads)
     state = example.program.initial_state()
     kinds = example.program.state
@@ -107,7 +107,7 @@ def run(example: Example, job: Job) -> Result:
 
 
 def plan(name: str, steps: int) -> Iterator[Job]:
-    """The jobs of an example; the slowest first."""
+    """Yields the jobs of an example; the slowest first."""
     available = cpu.runnable_levels()
     yield Job(name, "reference", 1, SLOW_STEPS["reference"])
     yield Job(name, "ptx-emulator", 1, SLOW_STEPS["ptx-emulator"])
@@ -122,7 +122,7 @@ def plan(name: str, steps: int) -> Iterator[Job]:
 
 
 def run_all(examples: dict[str, Example], jobs: list[Job]) -> dict[Job, Result]:
-    """Jobs of one thread side by side, as many as there are processors; then those of two threads, one by one."""
+    """Runs jobs of one thread in parallel, one per processor; then the jobs of two threads in sequence."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     results: dict[Job, Result] = {}
     context = multiprocessing.get_context("spawn")
@@ -140,7 +140,7 @@ def run_all(examples: dict[str, Example], jobs: list[Job]) -> dict[Job, Result]:
 
 
 def compare(jobs: list[Job], results: dict[Job, Result]) -> list[str]:
-    """What differs from the native run with one thread."""
+    """Returns the differences from the native run with one thread."""
     problems = []
     for job in jobs:
         native = next(other for other in jobs if other.example == job.example and other.target == "cpu")
@@ -175,7 +175,7 @@ def main() -> int:
     captured = {name: capture(name, options.steps) for name in EXAMPLES if options.only in (None, name)}
     examples = {name: example for name, (example, *_) in captured.items()}
     jobs = [job for name in examples for job in plan(name, options.steps)]
-    # The slow jobs of both examples before the others, so that no processor waits at the end.
+    # The slow jobs of both examples run first, so that no processor waits at the end.
     jobs.sort(key=lambda job: (job.threads, job.target not in SLOW_STEPS))
     results = run_all(examples, jobs)
     jobs.sort(key=lambda job: (job.example, job.target in SLOW_STEPS))

@@ -21,10 +21,10 @@ TRAINING_SAMPLES = 1437
 
 
 def load() -> tuple[torch.Tensor, torch.Tensor]:
-    """Images f32 [1797, 1, 8, 8] of 0 to 1 and classes i64 [1797], shuffled."""
+    """Returns images f32 [1797, 1, 8, 8] from 0 to 1 and classes i64 [1797], shuffled."""
     digits = load_digits()
     order = repro_mlir.permutation(len(digits.target), seed=7)
-    # Pixels are whole numbers up to 16: the division is exact.
+    # Pixels are whole numbers up to 16, so the division is exact.
     images = (digits.images[order] / 16).astype(np.float32)[:, None]
     return torch.from_numpy(images), torch.from_numpy(digits.target[order].astype(np.int64))
 
@@ -48,21 +48,21 @@ def build_model() -> nn.Module:
 
 
 def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Endless batches of (images, classes)."""
+    """Yields endless batches of (images, classes)."""
     images, classes = load()
     for chosen in repro_mlir.batches(TRAINING_SAMPLES, BATCH, seed=1):
         yield images[chosen], classes[chosen]
 
 
 def training(steps: int = 300):
-    """What `repro train` runs."""
+    """Returns the training that `repro train` runs."""
     model = build_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     return model, nn.functional.cross_entropy, optimizer, batches()
 
 
 def evaluate(model: nn.Module, target: str = "cpu", threads: int | None = None) -> float:
-    """The share of the 360 test images that the model classifies rightly."""
+    """Returns the share of the 360 test images that the model classifies correctly."""
     images, classes = load()
     images, classes = images[TRAINING_SAMPLES:], classes[TRAINING_SAMPLES:]
     model.eval()
@@ -73,7 +73,7 @@ def evaluate(model: nn.Module, target: str = "cpu", threads: int | None = None) 
 
 
 def train_eagerly(steps: int) -> None:
-    """The same training by PyTorch alone, to compare with."""
+    """Runs the same training with PyTorch alone, for comparison."""
     model, loss_fn, optimizer, data = training(steps)
     for step in range(steps):
         images, classes = next(data)
@@ -95,11 +95,11 @@ def main() -> None:
     if options.eager:
         return train_eagerly(options.steps)
 
-    # Three lines of ours in place of forward, backward and optimizer.
+    # These three lines replace forward, backward and optimizer.
     model, loss_fn, optimizer, data = training(options.steps)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=options.target, threads=options.threads)
     losses = trainer.fit(data, options.steps)
-    # From the device, if the target is one.
+    # Copies the state from the device, if the target is one.
     trainer.sync()
 
     print(f"loss           {losses[-1]:.4f} after {options.steps} steps")

@@ -28,7 +28,7 @@ ALPHABET = "\nABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """Training and test text as positions in ALPHABET, i64; every 20th name is for the test."""
+    """Returns training and test text as positions in ALPHABET, i64; every 20th name is in the test text."""
     spec = importlib.util.find_spec("names")
     if spec is None or spec.origin is None:
         raise SystemExit("names_gpt needs the name lists of the package names: pip install names==0.3.0")
@@ -43,7 +43,7 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 class Block(nn.Module):
-    """Causal attention and a perceptron, each behind a LayerNorm and beside a shortcut."""
+    """Adds causal attention and then a perceptron, each of a LayerNorm, to its input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Block(nn.Module):
 
 
 class NamesGPT(nn.Module):
-    """Letters i64 [batch, CONTEXT] to scores f32 [batch, CONTEXT, 27] of the next letter."""
+    """Maps letters i64 [batch, CONTEXT] to scores f32 [batch, CONTEXT, 27] of the next letter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def next_letter_loss(scores: torch.Tensor, letters: torch.Tensor) -> torch.Tenso
 
 
 def batches(optimizer: torch.optim.Optimizer, steps: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Endless batches of (letters, next letters); sets the learning rate of each step."""
+    """Yields endless batches of (letters, next letters); sets the learning rate of each step."""
     text, _ = load()
     windows = torch.from_numpy(text[: len(text) // CONTEXT * CONTEXT - CONTEXT + 1])
     inputs = windows[:-1].view(-1, CONTEXT)
@@ -104,14 +104,14 @@ def batches(optimizer: torch.optim.Optimizer, steps: int) -> Iterator[tuple[torc
 
 
 def training(steps: int = 300):
-    """What `repro train` runs."""
+    """Returns the training that `repro train` runs."""
     model = repro_mlir.initialize(NamesGPT(), seed=0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.95), weight_decay=0.1)
     return model, next_letter_loss, optimizer, batches(optimizer, steps), {"clip_norm": CLIP_NORM}
 
 
 def held_out() -> tuple[torch.Tensor, torch.Tensor]:
-    """The test text in batches: letters and the letters that follow, each of shape [batches, BATCH, CONTEXT]."""
+    """Returns the test text in batches: letters and next letters, each of shape [batches, BATCH, CONTEXT]."""
     _, text = load()
     count = (len(text) - 1) // CONTEXT // BATCH * BATCH
     letters = torch.from_numpy(text[: count * CONTEXT]).view(-1, BATCH, CONTEXT)
@@ -120,13 +120,13 @@ def held_out() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def validation() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """What `repro precision` validates with: ten batches of the test text."""
+    """Returns the batches with which `repro precision` validates: ten batches of the test text."""
     letters, following = held_out()
     return zip(letters[:10], following[:10], strict=True)
 
 
 def bigram_loss() -> float:
-    """The test loss (nats per letter) of counting which letter follows which: what a model of context 1 can know."""
+    """Returns the test loss (nats per letter) of a bigram model, which sees only the letter before."""
     train, test = load()
     counts = np.ones((len(ALPHABET), len(ALPHABET)))
     np.add.at(counts, (train[:-1], train[1:]), 1)
@@ -135,7 +135,7 @@ def bigram_loss() -> float:
 
 
 def evaluate(model: nn.Module, target: str = "cpu", threads: int | None = None) -> float:
-    """The test loss in nats per letter."""
+    """Returns the test loss in nats per letter."""
     letters, following = held_out()
     model.eval()
     program = repro_mlir.capture(model, letters[0])
@@ -150,7 +150,7 @@ def evaluate(model: nn.Module, target: str = "cpu", threads: int | None = None) 
 
 
 def train_eagerly(steps: int) -> None:
-    """The same training by PyTorch alone, to compare with."""
+    """Runs the same training with PyTorch alone, for comparison."""
     model, loss_fn, optimizer, data, _ = training(steps)
     for step in range(steps):
         letters, answers = next(data)
@@ -173,11 +173,11 @@ def main() -> None:
     if options.eager:
         return train_eagerly(options.steps)
 
-    # Three lines of ours in place of forward, backward, clipping and optimizer.
+    # These three lines replace forward, backward, clipping and optimizer.
     model, loss_fn, optimizer, data, extra = training(options.steps)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=options.target, threads=options.threads, **extra)
     losses = trainer.fit(data, options.steps)
-    # From the device, if the target is one.
+    # Copies the state from the device, if the target is one.
     trainer.sync()
 
     print(f"training loss  {losses[-1]:.4f} after {options.steps} steps")

@@ -1,18 +1,18 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts: one party trains and hands over a receipt, another one checks it on another kind of processor.
+"""Receipts: one party trains and hands over a receipt, another party checks it on another type of processor.
 
     python examples/receipts.py [--example digits_cnn] [--steps 30] [--target cpu:x86-64-v3] [--verify-on T ...]
 
-The same by commands:
+The same with commands:
 
     repro train examples/digits_cnn.py --steps 30 --receipt run.receipt
     repro verify run.receipt --target cpu:x86-64-v2
     repro dispute run.receipt other.receipt
 
-A receipt that was changed does not pass: one bit of one batch is enough. Somebody else who claims another result of the
-same run loses the dispute about it. The exit status is 0 if all that was expected happened.
+A changed receipt does not pass, even if only one bit of one batch has changed. A party that claims another result of
+the same run loses the dispute about it. The exit status is 0 if everything happened as expected.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from repro_mlir.verification.dispute import LocalChannel, Prover, ReceiptRun, Ve
 from repro_mlir.verification.receipts.recorder import Recorder
 
 EXAMPLES = ("digits_cnn", "names_gpt")
-# Slow targets get a sample.
+# On slow targets only a sample is checked.
 CHECKS = {"cpu": "all", "cpu:x86-64-v2": "sample:5", "cpu:aarch64": "sample:1", "reference": "sample:1"}
 
 
@@ -48,7 +48,7 @@ def train(name: str, steps: int, target: str, path: Path, cheat_at: int | None =
         else:
             losses = trainer.fit(itertools.islice(batches, cheat_at - 1), cheat_at - 1)
             next(iter(trainer.state.values()))[...] *= 0.5
-            # The recorder refuses to go on from a state that was written; a cheat does not ask it.
+            # The recorder refuses to continue from a changed state; a cheat disables that check.
             with mock.patch.object(Recorder, "_note_change"):
                 losses += trainer.fit(batches, steps - cheat_at + 1)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -57,7 +57,7 @@ def train(name: str, steps: int, target: str, path: Path, cheat_at: int | None =
 
 
 def check(path: Path, target: str, steps: str) -> bool:
-    """The verifier: needs the receipt alone, neither PyTorch nor the data."""
+    """The verifier: needs only the receipt, neither PyTorch nor the data."""
     start = time.perf_counter()
     try:
         verified = repro_mlir.verify(path, steps, target)
@@ -65,7 +65,7 @@ def check(path: Path, target: str, steps: str) -> bool:
         print(f"WRONG     on {target}: {wrong}")
         return False
     except ReproError as error:
-        # No qemu, or a processor without these instructions.
+        # qemu is missing, or the processor lacks the target's instructions.
         print(f"skipped   {target}: {error}")
         return True
     seconds = time.perf_counter() - start
@@ -77,7 +77,7 @@ def check(path: Path, target: str, steps: str) -> bool:
 
 
 def settle(honest: Path, cheat: Path, target: str) -> Verdict:
-    """The referee: asks both for hashes until one operator of one step is left."""
+    """The referee: asks both parties for hashes until one operator of one step remains."""
     verdict = dispute.settle(*(LocalChannel(Prover(ReceiptRun(path, target))) for path in (honest, cheat)))
     print("dispute   between A, who is honest, and B:")
     for line in verdict.lines():
