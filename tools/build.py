@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Builds the package into build/python_packages, makes the environment find it, and builds the programs of lit.
+"""Builds the package into build/python_packages, adds it to the environment, and builds the programs for lit.
 
-Run by the Python of the virtual environment that tools/setup.py made. Uses ccache and mold where they are installed.
+Run by the Python of the virtual environment that tools/setup.py created. Uses ccache and mold if they are installed.
 """
 
 import argparse

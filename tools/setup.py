@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Makes the virtual environment of a clone: the requirements that pyproject.toml names, from the package registries.
+"""Creates the virtual environment of a clone with the requirements of pyproject.toml, from package registries.
 
-What requirements.lock lists is installed in those versions and only with those hashes, and then PyTorch, which has none
-(tools/lock.py says why). Run by any Python of 3.11 or newer (make PYTHON=...); needs nothing installed.
+Installs the packages of requirements.lock with exactly those versions and hashes, and then PyTorch, which has no
+hash (see tools/lock.py). Runs with any Python 3.11 or newer (make PYTHON=...) without other packages.
 """
 
 import argparse

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What tests run of our code: Python by coverage.py, C++ by gcov, in a build folder of its own (make coverage-report).
+"""Reports the lines that tests run: Python by coverage.py, C++ by gcov (make coverage-report).
 
-Prints a line for each file of Python and each folder of C++: lines, how many of them ran, and which share that is.
-Tests that fail are no error here. Children for text of strangers (repro_mlir.sandbox) begin with an environment of
-their own and are not counted. Files of gcov and coverage.py are in build-coverage.
+Builds the package with counters in build-coverage, which also contains the files of gcov and coverage.py. Prints the
+number of lines, the number that ran and their share, for each Python file and each folder of C++. Failing tests are
+not an error. Child processes of repro_mlir.sandbox are not counted, because they start with an empty environment.
 """
 
 import argparse

@@ -3,11 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks the compiled elementary functions on all 2^32 inputs (S5).
 
-Compares the block sums of every unary function, compiled for each level, with
-expected/<function>.txt; within a block that differs the failing inputs are
-found one by one. Results go to docs/functions/<function>.json. A level that is
-there for the present compiler and coefficients is not run again, so that an
-interrupted check goes on where it stopped.
+Compares the block sums of every unary function, compiled for each level, with expected/<function>.txt; within a block
+that differs, finds each failing input. Writes the results to docs/functions/<function>.json. Skips a level with results
+for the present compiler and coefficients, so that an interrupted check can continue.
 
 Usage: python tools/functions/check.py [--level LEVEL]... [--again] [FUNCTION ...]
 """

@@ -3,15 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Derives the coefficients of the elementary functions (S5).
 
-Writes lib/Codegen/Functions/Coefficients.h. Every polynomial is a weighted
-least-squares fit on Chebyshev nodes (close to minimax), its coefficients
-rounded to f64 one after the other, lowest first, the rest refitted each time.
-The last column of every comment is log2 of the largest weighted error.
+Writes lib/Codegen/Functions/Coefficients.h. Every polynomial is a weighted least-squares fit on Chebyshev nodes (close
+to minimax). Its coefficients are rounded to f64 one by one, lowest first, and the rest is fitted again each time. The
+last column of every comment is log2 of the largest weighted error.
 
-Some tables are then moved by a few units in the last place, as recorded in
-tuning.json by tune.py, so that inputs whose exact result lies next to a
-rounding boundary of f32 also round correctly; the few that this cannot reach
-are listed with their results in patches.json.
+Some tables are then moved by a few units in the last place, as tune.py recorded in tuning.json, so that inputs whose
+exact result is next to a rounding boundary of f32 also round correctly. patches.json lists the few inputs that no such
+table rounds correctly, with their results.
 
 Usage: python tools/functions/derive.py [--output FILE] [--check]
 """
@@ -49,7 +47,7 @@ def fit(f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> tuple[l
     xs = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * nodes)) for i in range(nodes)]
     w = [weight(x) for x in xs]
     y = [w[i] * f(x) for i, x in enumerate(xs)]
-    # Gram matrix of w x^p, shared by every refit: moments[s] = sum w^2 x^s.
+    # The Gram matrix of w x^p, shared by every fit: moments[s] = sum w^2 x^s.
     powers = [[w[i] ** 2 * x**s for i, x in enumerate(xs)] for s in range(2 * count - 1)]
     moments = [mp.fsum(row) for row in powers]
     fixed: list[float] = []

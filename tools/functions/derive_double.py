@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes the constants of the elementary functions of f64 (S5), lib/Codegen/Functions/DoubleConstants.h.
 
-Each is a real number cut off after 252 bits, in nine digits of base 2^28, the first of which is its whole part.
+Each constant is a real number truncated after 252 bits, in nine digits of base 2^28; the first digit is its whole part.
 
 Usage: python tools/functions/derive_double.py [--check]
 """

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Derives the polynomials of the special functions that the PyTorch frontend composes.
 
-Writes python/repro_mlir/frontends/torch/operators/special_coefficients.py by the fits of derive.py. The
-comment of a table gives log2 of its largest relative error.
+Writes python/repro_mlir/frontends/torch/operators/special_coefficients.py with the fits of derive.py. The comment of a
+table states log2 of its largest relative error.
 
 Usage: python tools/functions/derive_special.py [--check]
 """

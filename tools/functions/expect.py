@@ -1,15 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # See https://llvm.org/LICENSE.txt for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Computes what the 2^32 inputs of each unary function must give (S5).
+"""Computes the expected results for the 2^32 inputs of each unary function (S5).
 
-An f64 vector function of the C library (libmvec, documented to 4 units in the
-last place) decides every input whose rounding an error of 2^-45 cannot change;
-MPFR decides the others, about one in 2^20. No code of the compiler takes part.
+An f64 vector function of the C library (libmvec, documented to 4 units in the last place) decides every input whose
+rounding an error of 2^-45 cannot change; MPFR decides the others, about one in 2^20. No code of the compiler is
+involved.
 
-Writes expected/<function>.txt: 256 sums (see Driver.cpp) of the blocks of 2^24
-inputs, then the inputs that lie within 2^-48 of a boundary, the hard cases.
-Needs a processor with AVX-512 and glibc 2.35.
+Writes expected/<function>.txt: 256 sums (see Driver.cpp) of the blocks of 2^24 inputs, then the inputs within 2^-48 of
+a rounding boundary, the hard cases. Needs a processor with AVX-512 and glibc 2.35.
 
 Usage: python tools/functions/expect.py [FUNCTION ...]
 """

@@ -1,12 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # See https://llvm.org/LICENSE.txt for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures the compiled elementary functions beside torch's, on one thread.
+"""Compares the speed of the compiled elementary functions with torch's, on one thread.
 
-Prints a table: function, level, nanoseconds per element of ours and of torch
-(on the same vector width), and torch's time over ours. The best of many runs
-over 65,536 elements that stay in the cache; both take turns, so that a busy
-machine slows both.
+Prints a table: function, level, nanoseconds per element of ours and of torch's (with the same vector width), and
+torch's time divided by ours. Each time is the best of many runs over 65,536 elements that stay in the cache; the two
+take turns, so that a busy machine slows both.
 
 Usage: python tools/functions/measure.py LEVEL [FUNCTION ...]
 """

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles elementary functions and the driver that calls them.
 
-For each function, `repro-expand-functions` and the conversions to LLVM make a loop over 65,536 elements; `opt` and
-`llc` compile it to an object per level.
+`repro-expand-functions` and the conversions to LLVM generate a loop over 65,536 elements for each function; `opt`
+and `llc` compile the loop to an object per level.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # See https://llvm.org/LICENSE.txt for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Moves coefficients by units in the last place until every hard case rounds right.
+"""Moves coefficients by units in the last place until every hard case rounds correctly.
 
-The formulas of the compiler (Formulas.h) are compiled for this machine with
-tables that can change. Random small moves of a table are tried on the hard
-cases of expected/<function>.txt alone; the first table that gets all of them
-right is recorded in tuning.json, which derive.py applies. check.py then has to
-confirm it on all inputs.
+Compiles the formulas of the compiler (Formulas.h) for this machine, with tables that can change. Tries random small
+moves of a table on the hard cases of expected/<function>.txt alone, and records the first table that rounds all of them
+correctly in tuning.json, which derive.py applies. check.py must then confirm the table on all inputs.
 
-What no table can reach goes to patches.json if it is at most --patches inputs.
+If no table rounds all cases correctly and at most --patches inputs remain, they are written to patches.json.
 
 Usage: python tools/functions/tune.py FUNCTION TABLE [TABLE ...]
 """
@@ -76,7 +74,7 @@ class Cases:
         self.tables = [getattr(self.library, f"table_{t}")() for t in tables]
 
     def failing(self, coefficients: list[list[float]]) -> np.ndarray:
-        """Returns the positions of the cases that round wrongly with these tables."""
+        """Returns the positions of the cases that are rounded incorrectly with these tables."""
         for table, values in zip(self.tables, coefficients, strict=True):
             for j, value in enumerate(values):
                 table[j] = value
@@ -96,10 +94,7 @@ def moved(tables: list[list[float]], steps: list[list[int]]) -> list[list[float]
 
 
 def drift(start: list[list[float]], steps: list[list[int]], reach: float) -> float:
-    """Returns by how much the moves change x p(x),
-    x
-     <= reach, relative to x p(0).
-    """
+    """Returns the largest change of x p(x) by the moves for -reach <= x <= reach, relative to p(0)."""
     worst = 0.0
     for table, moves in zip(start, steps, strict=True):
         changes = [n * ulp(v) / table[0] for v, n in zip(table, moves, strict=True)]
@@ -142,7 +137,8 @@ def main() -> int:
             break
         trial = [list(s) for s in steps]
         if arguments.reach_of_x and generator.random() < 0.5:
-            # A bump: c_j x^j (1 - x^2 / reach^2), small at the ends, where the other roundings leave the least room.
+            # A bump c_j x^j (1 - x^2 / reach^2) is small at the ends, where the other roundings leave the least
+            # tolerance.
             t = generator.choice([t for t, values in enumerate(start) if len(values) > 2])
             j = generator.randrange(min(4, len(start[t]) - 2))
             size = generator.choice((-1, 1)) * 2.0 ** generator.uniform(0, arguments.reach + j)

@@ -1,19 +1,21 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""What ptxas makes of the matrix products: registers, spills, and what the instructions of the main loop are.
+"""Shows how ptxas compiles the matrix products: registers, spills and instructions of the main loop.
 
     python tools/gpu/sass_statistics.py [--arch sm_90 ...] [--shape 4096x4096x4096 ...] [--layout nn nt tn]
         [--digits 2 3] [--tensor-cores] [--blocks mxfp4 nvfp4]
 
 Needs the extra "cuda" (ptxas and nvdisasm), but no device. The main loop is the innermost loop with the most fused
 multiply-adds: an FFMA counts as one, an FFMA2 (sm_100) as two. Exits with 1 if a main loop has fewer than 0.9
-multiply-adds per instruction, or a kernel spills. With --digits, the products are exact (K4) with this number of
-digits, and the IMMA of the main loop are counted, each with 16 x 8 x 32 multiply-adds of bytes; a share of one half is
-good, as an IMMA keeps the tensor core busy for many cycles. With --tensor-cores, the products are of f16 in the
-accumulator of the architecture's class (M4), and HMMA are counted. With --blocks, they are contractions in blocks
-(Q4), and IMMA are counted: 16 x 8 x 16 multiply-adds in nvfp4. Each block and result takes at least three more f32
-instructions; sm_75 has no IMMA of that shape.
+multiply-adds per instruction, or a kernel spills.
+
+With --digits, the products are exact (K4) with this number of digits, and the IMMA of the main loop are counted,
+each with 16 x 8 x 32 multiply-adds of bytes; a share of one half is good, as an IMMA keeps the tensor core busy for
+many cycles. With --tensor-cores, the products are of f16 in the accumulator of the architecture's class (M4), and
+HMMA are counted. With --blocks, they are contractions in blocks (Q4), and IMMA are counted: 16 x 8 x 16
+multiply-adds in nvfp4. Each block and result needs at least three more f32 instructions; sm_75 has no IMMA of that
+shape.
 """
 
 from __future__ import annotations

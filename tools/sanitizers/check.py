@@ -3,8 +3,8 @@
 
 """Builds the package with sanitizers and runs tests and fuzzers with it (docs/fuzzing.md).
 
-AddressSanitizer and UndefinedBehaviorSanitizer: all of our C++, with the libraries of LLVM as they are.
-ThreadSanitizer: the executor and its thread pool. Prints what each run did; the status is 1 where one failed.
+AddressSanitizer and UndefinedBehaviorSanitizer check all of our C++, linked with the released libraries of LLVM.
+ThreadSanitizer checks the executor and its thread pool. Prints the result of each run; exits with 1 if one failed.
 """
 
 import argparse

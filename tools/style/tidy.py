@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs the checks of .clang-tidy on the C++ files that were changed since a revision, or on all (make tidy).
 
-Needs a build: the files that TableGen makes are read. Prints one line per finding and exits with 1 if there is one.
+Needs a build, because clang-tidy reads the files that TableGen generates. Prints one line per finding and exits with
+1 if there is one.
 """
 
 import argparse
