@@ -1,11 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Makes an environment of their own for tests whose packages clash with ours.
+"""Creates a separate environment for tests whose packages conflict with the project's.
 
 python test/environment.py REQUIREMENTS FOLDER [--over]
 
-With --over, the packages of the requirements lie over those of the environment that runs this.
+With --over, the new environment also has the packages of the environment that runs this script; the packages of the
+requirements take precedence.
 """
 
 import argparse
@@ -32,7 +33,7 @@ def main() -> None:
     if base:
         command = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
         own = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
-        # With the .pth files of the other one, of which one leads to the build tree.
+        # addsitedir also processes the .pth files of the base environment, one of which adds the build tree.
         (own / "base.pth").write_text(f"import site; site.addsitedir({base!r})\n")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", options.requirements], check=True)
     made.write_text(wanted)

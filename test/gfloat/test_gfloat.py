@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1), (Q3) Codes and roundings against gfloat, in an environment of its own: `make gfloat-test`."""
+"""(Q1), (Q3) Compares codes and roundings with gfloat, in a separate environment (`make gfloat-test`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ THEIRS = {
 
 
 def values() -> np.ndarray:
-    """A million of f32: any bits that are numbers, and exponents around that of 1."""
+    """Returns a million f32: random bits that are finite numbers, and numbers with exponents near that of 1."""
     rng = np.random.default_rng(1)
     free = rng.integers(0, 2**32, COUNT // 2, dtype=np.uint32).view(np.float32)
     near = (rng.standard_normal(COUNT // 2) * 2.0 ** rng.integers(-20, 20, COUNT // 2)).astype(np.float32)
@@ -69,7 +69,7 @@ def test_roundings(name: str, ours: object, theirs: RoundMode) -> None:
 @pytest.mark.parametrize("name", THEIRS)
 @pytest.mark.parametrize("bits", [1, 8, 13, 16])
 def test_stochastic(name: str, bits: int) -> None:
-    """What gfloat calls StochasticFastest."""
+    """gfloat's mode is named StochasticFastest."""
     x = values()
     random = np.random.default_rng(bits).integers(0, 2**bits, len(x))
     got = decode(round_elements(x, FORMATS[name], stochastic(bits), random=random), FORMATS[name])

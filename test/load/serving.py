@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A server under load on loopback, with clients that are slow, leave, or send what is no request.
+"""Tests a server under load on loopback, with clients that are slow, disconnect, or send invalid requests.
 
 python test/load/serving.py --requests 10000 --concurrent 8
 
-The expected answers are those of a `Generator` alone, of which the server knows nothing. Ends with 1 where an answer is
-lost, is another one, or does not verify, where memory or files grow, or where the server does not end cleanly.
+A separate `Generator` computes the expected answers. Exits with 1 if an answer is lost, differs or does not verify,
+if memory or the number of files grows, or if the server does not shut down cleanly.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from support.small_server import CAPACITY, PIECES, Pieces, SmallServer, known_ge
 COMPLETIONS = "/v1/completions"
 BODY_BYTES = 8192
 DISTINCT = 40
-"""How many different questions there are."""
+"""The number of different questions."""
 
 FAULTS = {
     "slow body": 0.04,
@@ -43,15 +43,15 @@ FAULTS = {
     "refused field": 0.03,
     "no HTTP": 0.02,
 }
-"""The share of each fault among the requests; slow clients get their answers."""
+"""The share of each type of faulty or slow client among the requests; slow clients get their answers."""
 
 MOST_GROWTH = 64 << 20
-"""By how many bytes the memory of the server may grow after its first thousand requests, or before where there are
-fewer."""
+"""The most bytes by which the server's memory may grow after its first thousand requests (earlier if there are
+fewer)."""
 
 
 def questions() -> list[dict[str, Any]]:
-    """Different prompts, lengths and ways to choose."""
+    """Returns different prompts, lengths and sampling parameters."""
     draw = random.Random(1)
     made = []
     for number in range(DISTINCT):
@@ -63,18 +63,18 @@ def questions() -> list[dict[str, Any]]:
 
 
 def alone() -> Any:
-    """A generator with one slot, another chunk and another level than the server's."""
+    """Returns a generator with one slot, and with a chunk and a level that differ from the server's."""
     return known_generator(1, 5, "cpu:x86-64-v2")
 
 
 def expected(question: dict[str, Any]) -> list[int]:
-    """The tokens of an answer."""
+    """Returns the expected tokens of an answer."""
     sampling = Sampling(question["temperature"], question.get("top_k"), question.get("top_p", 1.0), question["seed"])
     return alone().generate([question["prompt"]], question["max_tokens"], sampling, Pieces.stop_tokens)[0]
 
 
 class Load:
-    """The clients and what they saw."""
+    """The clients and the answers that they receive."""
 
     def __init__(self, port: int, requests: int, concurrent: int) -> None:
         self.port = port
@@ -88,7 +88,7 @@ class Load:
         self.samples: list[dict[str, Any]] = []
 
     async def run(self, begun: Any) -> None:
-        """All requests; `begun` is called after a thousand of them."""
+        """Sends all requests; calls `begun` after a thousand of them."""
         numbers = iter(range(self.requests))
 
         async def client() -> None:
@@ -219,7 +219,7 @@ def main() -> int:
                 "seconds": round(seconds, 1),
                 "p50_ms": round(1000 * ordered[len(ordered) // 2], 1),
                 "p99_ms": round(1000 * ordered[len(ordered) * 99 // 100], 1),
-                # At the start, after a thousand requests, at the end.
+                # At the start, after a thousand requests, and at the end.
                 "rss_mb": [round(each / 1e6, 1) for each in memory],
                 "receipts_verified": verified,
                 "errors": load.errors[:20],

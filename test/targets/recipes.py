@@ -1,14 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""examples/names_gpt.py under each precision recipe on every target of this machine: equal states, bit by bit.
+"""Trains examples/names_gpt.py with each precision recipe on every target of this machine, and compares all bits.
 
     python test/targets/recipes.py [--steps N] [--recipes NAME,NAME] [--without TARGET,TARGET] [--json FILE]
 
-The fast levels of the CPU train all steps. x86-64-v2, aarch64 in qemu, the emulator of GPUs and the reference
-interpreter compute some of them, the first and the last among these, each from the state that training had there. The
-interpreter needs more than five minutes for a step in accumulators of `hopper`: --without reference leaves it out.
-Prints a table of losses and hashes; the exit status is 1 if a state differs.
+The fast CPU levels train all steps. x86-64-v2, aarch64 in qemu, the emulator of GPUs and the reference interpreter
+compute some steps, including the first and the last, each from the state that training had there. The interpreter
+takes more than five minutes for a step in accumulators of `hopper`; `--without reference` skips it. Prints a table
+of losses and hashes; the exit status is 1 if a state differs.
 """
 
 import argparse
@@ -57,7 +57,7 @@ RECIPES: dict[str, str | Recipe | None] = {
     **{name: name for name in ("blackwell_mxfp8", "blackwell_mxfp4", "blackwell_nvfp4", "deepseek_v3_promoted")},
 }
 SOME_STEPS = {"cpu:x86-64-v2": 9, "cpu:aarch64": 3, "ptx-emulator": 3, "reference": 2}
-"""How many steps slow targets compute."""
+"""The number of steps that slow targets compute."""
 
 State = dict[str, np.ndarray]
 
@@ -72,7 +72,7 @@ class Training:
 
 @dataclass
 class Run:
-    """What a target gives: hashes of the states after some steps, the last loss, and states that were asked for."""
+    """The results of a target: hashes of the states after some steps, the last loss, and requested states."""
 
     hashes: dict[int, str] = field(default_factory=dict)
     loss: float = 0.0
@@ -80,7 +80,7 @@ class Run:
 
 
 def capture(recipe: str | Recipe | None, steps: int) -> Training:
-    """The training of the example, with the learning rate and the batch of each step."""
+    """Captures the training of the example, with the learning rate and the batch of each step."""
     model, loss_fn, optimizer, batches, extra = names_gpt.training(steps)
     batch = next(batches)
     program, imported = training_program(model, loss_fn, optimizer, batch, CaptureOptions(**extra, precision=recipe))
@@ -93,7 +93,7 @@ def capture(recipe: str | Recipe | None, steps: int) -> Training:
 
 
 def train(training: Training, target: str, keep: set[int]) -> Run:
-    """All steps from the initial state; in a process of its own."""
+    """Trains all steps from the initial state, in its own process."""
     run = Run()
     executable = repro_mlir.compile(training.program, target, 1)
     state = training.program.initial_state()
@@ -107,7 +107,7 @@ def train(training: Training, target: str, keep: set[int]) -> Run:
 
 
 def compute(training: Training, target: str, states: dict[int, State]) -> Run:
-    """Single steps, each from its state; in a process of its own."""
+    """Computes single steps, each from the given state, in its own process."""
     run = Run()
     executable = repro_mlir.compile(training.program, target, 1)
     for step, state in states.items():
@@ -118,7 +118,7 @@ def compute(training: Training, target: str, states: dict[int, State]) -> Run:
 
 
 def chosen(steps: int, count: int) -> list[int]:
-    """Steps from the first to the last, as far apart as there are."""
+    """Returns `count` steps from the first to the last, spaced evenly."""
     return sorted({round(each) for each in np.linspace(0, steps - 1, count)})
 
 
@@ -127,7 +127,7 @@ def _hash(program: repro_mlir.Program, state: State) -> str:
 
 
 def _targets() -> tuple[list[str], list[str]]:
-    """Those that train, and those that compute some steps."""
+    """Returns the targets that train, and the targets that compute some steps."""
     levels = [f"cpu:{level}" for level in cpu.runnable_levels()]
     fast = [level for level in levels if level != "cpu:x86-64-v2"] or levels
     slow = ["reference", "ptx-emulator", *(level for level in levels if level not in fast)]
@@ -137,7 +137,7 @@ def _targets() -> tuple[list[str], list[str]]:
 
 
 def main() -> int:
-    """1 if a state differs."""
+    """Returns 1 if a state differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--recipes", default=",".join(RECIPES), help=f"of {', '.join(RECIPES)} (all)")
@@ -195,7 +195,7 @@ def _json(report: dict[str, dict[str, Run]]) -> str:
 
 
 def _print(report: dict[str, dict[str, Run]], fast: list[str], slow: list[str]) -> list[str]:
-    """A row for each recipe; returns what differs."""
+    """Prints a row for each recipe; returns the differences."""
     problems = []
     print("| recipe | loss | state | all steps on | some steps on |\n| --- | ---: | --- | --- | --- |")
     for name, runs in report.items():

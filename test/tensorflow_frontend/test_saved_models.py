@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""SavedModels as programs, and their training by `programs.training_step`."""
+"""SavedModels are imported as programs, and trained by `programs.training_step`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 
 
 class Model(tf.Module):
-    """A network with a table of embeddings and two layers, one behind a branch of the input's signature."""
+    """A network with an embedding table and two layers, one of which is in a branch on the training flag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_saved_model_trains(saved: tuple[Model, Path]) -> None:
-    """As TensorFlow trains it, and as every target does."""
+    """Training has the numbers of TensorFlow, and the same bits on every target."""
     model, path = saved
     imported = import_saved_model(path, sizes=SIZES)
     names = ["table", "dense/kernel", "dense/bias"]

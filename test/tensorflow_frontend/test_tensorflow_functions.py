@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions of TensorFlow as programs: their names and state, and their bits on every target."""
+"""TensorFlow's functions as programs: names, state, and equal bits on every target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draw(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def run(imported: ImportedProgram[Any], inputs: tuple[Any, ...], steps: int = 1) -> dict[str, np.ndarray]:
-    """State and outputs after some steps, which have the same bits on every target."""
+    """Returns state and outputs after some steps, and checks that every target has the same bits."""
     program = program_of(imported)
     found = []
     for target in TARGETS:
@@ -43,7 +43,7 @@ def run(imported: ImportedProgram[Any], inputs: tuple[Any, ...], steps: int = 1)
 
 
 def check(function: Callable[..., Any], *arguments: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
-    """A function without state gives the same bits on every target, close to those of TensorFlow."""
+    """Checks that a function without state has the same bits on every target, close to TensorFlow's results."""
     imported = import_function(function, *arguments)
     got = imported.bindings.outputs_of(run(imported, arguments))
     expected = tf.function(function)(*arguments)
@@ -54,7 +54,7 @@ def check(function: Callable[..., Any], *arguments: Any, rtol: float = 1e-5, ato
 
 
 class Network:
-    """A convolution, a batch normalization and a dense layer, with SGD or Adam written by hand."""
+    """A convolution, a batch normalization and a dense layer, with a manual SGD or Adam."""
 
     def __init__(self, adam: bool) -> None:
         self.kernel = tf.Variable(0.3 * draw(3, 3, 1, 4), name="conv/kernel")
@@ -109,7 +109,7 @@ def test_a_training_step_has_the_bits_of_every_target_and_the_numbers_of_tensorf
     assert [str(kind) for kind in imported.inputs] == ["batch.images: 4x8x8x1xf32", "batch.labels: 4xi32", "rate: f32"]
     assert [kind.name for kind in imported.outputs] == ["output.logits", "output.loss"]
     found = run(imported, (BATCH, RATE), steps=3)
-    # Until then the capture has changed nothing.
+    # The capture has not changed the variables.
     np.testing.assert_array_equal(network.bias, np.zeros(3))
     expected = [tf.function(network.step)(BATCH, RATE) for _ in range(3)][-1]
     for kind, variable in zip(imported.state, imported.bindings.variables, strict=True):
@@ -181,7 +181,7 @@ def test_locations_are_the_users_lines() -> None:
 
 
 def test_constants_are_those_of_every_machine() -> None:
-    """TensorFlow would compute what depends on constants alone by this machine's functions."""
+    """TensorFlow would fold expressions of constants with this machine's functions."""
     numbers = tf.constant(draw(8))
     text = import_function(lambda x: x + tf.exp(tf.constant([0.3, 0.7])) + tf.sin(numbers[:2]), draw(2)).text
     assert "repro.exp" in text and "repro.sin" in text
@@ -219,7 +219,7 @@ def test_random_numbers_are_those_of_xla() -> None:
 
 
 def effects(name: str) -> Callable[[Any], Any]:
-    """A function that no program has a form for."""
+    """Returns a function that programs cannot represent."""
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([3])), 0)
     queue = tf.queue.FIFOQueue(2, [tf.float32])
     functions: dict[str, Callable[[Any], Any]] = {
@@ -330,7 +330,7 @@ def test_a_capture_leaves_tensorflow_as_it_was() -> None:
 
 @pytest.mark.parametrize("first", ["tensorflow", "repro_mlir.ir"])
 def test_two_llvms_live_in_one_process(first: str) -> None:
-    """TensorFlow publishes the symbols of its own, whichever is loaded first."""
+    """TensorFlow exports the symbols of its own LLVM, whichever package is loaded first."""
     code = f"""
 import {first}
 import numpy as np, tensorflow as tf, torch

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Python of README.md that needs TensorFlow runs as it is pasted."""
+"""The Python snippets of README.md that need TensorFlow run unchanged."""
 
 import re
 import subprocess

@@ -30,7 +30,7 @@ COMMON += ("--num-rand-permutations", "1")
 SMALL = ("--tensor-dim-range", "1,8", "--max-resize-output-dim", "20")
 CONVOLUTION = ("--max-conv-padding", "1", "--max-conv-stride", "1", "--max-conv-dilation", "1", "--conv-kernel")
 
-# A sum of products is tested on a thousand sums at least.
+# Operators that sum products are tested with at least a thousand sums.
 SUMS = {
     "avg_pool2d": (
         *("--target-shape", "2,9,11,7", "--max-pooling-padding", "1", "--max-pooling-stride", "2"),
@@ -55,14 +55,14 @@ OPERATORS = {
     "Control flow": "cond_if_binary cond_if_const while_loop",
 }
 FILTERS = {"cond_if_binary": "cond_if", "cond_if_const": "cond_if"}
-"""What the suite's filter calls operators that have folders of their own."""
+"""Maps an operator to the name of its filter in the suite, where the two differ."""
 
 EXPECTED = {"while_loop": "the number of iterations depends on values"}
-"""Operators whose tests are refused, by an error that says this."""
+"""Operators whose tests are refused, with the error's text."""
 
 
 def tests_of(environment: Path, folder: Path, operator: str) -> list[Path]:
-    """The tests of an operator, which are generated where they are not there yet."""
+    """Returns the tests of an operator; generates missing ones."""
     done = folder / f"{operator}.done"
     if not done.exists():
         (library,) = environment.absolute().glob("lib/python3.*/site-packages/tosa_reference_model/*generate_lib.so")
@@ -78,7 +78,7 @@ def tests_of(environment: Path, folder: Path, operator: str) -> list[Path]:
 
 
 def _found(folder: Path, operator: str) -> Iterator[Path]:
-    # Tests of convolutions lie in a folder for each kernel.
+    # Tests of convolutions are in a folder for each kernel.
     for each in folder.iterdir():
         if re.fullmatch(rf"{operator}(_[0-9]\w*)?", each.name):
             yield from (path.parent for path in each.glob("*/desc.json"))
@@ -98,7 +98,7 @@ def main() -> int:
             if options.operators and operator not in options.operators:
                 continue
             found = tests_of(options.environment, options.tests, operator)
-            # A sample that is the same in each run.
+            # The sample is the same in each run.
             chosen = random.Random(operator).sample(found, min(options.count, len(found)))
             failed = {}
             for test in chosen:

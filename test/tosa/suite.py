@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One test of TOSA's conformance suite: its graph as a program, its reference results, and its own verdict."""
+"""Runs one test of TOSA's conformance suite: its graph as a program, the reference results, and the verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGETS = ("reference", "cpu", "cpu:x86-64-v2")
 
 
 class Failed(Exception):
-    """A test that does not pass, and why."""
+    """A test that does not pass, with the reason."""
 
 
 def tool(environment: Path, name: str, *arguments: object, seconds: int = 120) -> subprocess.CompletedProcess[str]:
@@ -32,7 +32,7 @@ def tool(environment: Path, name: str, *arguments: object, seconds: int = 120) -
 
 
 def graph(environment: Path, test: Path) -> Path:
-    """The flatbuffer of a test as MLIR text, which its own tool writes."""
+    """Converts the flatbuffer of a test to MLIR text with the suite's own tool."""
     empty, module = test / "empty.mlir", test / "test.mlir"
     empty.write_text("module {}\n")
     option = f"--tosa-deserialize=tosa-flatbuffer-filename={test / 'test.tosa'}"
@@ -52,7 +52,7 @@ def run(environment: Path, test: Path) -> None:
     """Runs a test on all targets.
 
     Raises:
-      Failed: it is refused, targets differ in a bit, or the suite's verification of the results fails.
+      Failed: the program is refused, targets differ in a bit, or the suite's verification of the results fails.
     """
     described = json.loads((test / "desc.json").read_text())
     module = graph(environment, test)
@@ -73,7 +73,7 @@ def run(environment: Path, test: Path) -> None:
 
 
 def verify(environment: Path, test: Path, described: dict[str, Any], outputs: list[np.ndarray]) -> None:
-    """Compares results with those of the reference model in f64, by the tolerance of the test."""
+    """Compares results with those of the f64 reference model, within the tolerance of the test."""
     (schema,) = environment.glob("lib/python3.*/site-packages/bin/tosa.fbs")
     options = ["--tosa_level", "NONE", "--operator_fbs", schema, "--precise_mode=1"]
     done = tool(environment, "tosa_reference_model", *options, "--test_desc", test / "desc.json")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every way to share a fold among threads gives the bits of the compiled CPU code."""
+"""Every division of a fold among threads has the bits of the compiled CPU code."""
 
 from __future__ import annotations
 

@@ -347,7 +347,7 @@ def kinds_of(arch: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("arch", device_code.architectures())
 @pytest.mark.sampled(4)
 def test_ptxas_takes_the_code(arch: str) -> None:
-    """Checks that no kernel spills, including the largest tiles and those that keep totals of chunks."""
+    """Checks that no kernel spills; covers the largest tiles and the tiles that keep totals of chunks."""
     modules = []
     for element, sums in kinds_of(arch):
         for n, k, chunk in ((4096, 4096, 0), (4095, 4090, 0), (4096, 4096, 128), (20, 50, 32)):

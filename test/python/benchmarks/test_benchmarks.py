@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The benchmark runs and reports; nothing is said of times."""
+"""The benchmark runs and reports; the test does not check times."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def test_names_are_unique_and_a_wrong_filter_is_told():
 
 
 def test_a_peer_that_fails_is_left_out_and_told_of():
-    """A worker has modules of its own beside it, which are found from its folder alone."""
+    """The worker imports modules next to it, which Python finds only through the worker's folder."""
     code = """
 import worker
 def fails(): raise ValueError("no")

@@ -90,7 +90,7 @@ def test_a_failed_check_leaves_the_state(bundle: Bundle) -> None:
         with pytest.raises(StepFailed):
             session.step(lr, x, np.array(-1))
         assert session.state_hash() == before and session.steps == 1
-        # The failed steps have left no error word behind.
+        # The failed steps have cleared their error word.
         session.step(*bundle.recorded_inputs(1))
         session.step(*bundle.recorded_inputs(2))
         assert bundle.expected is not None and session.state_hash() == bundle.expected.state[3]

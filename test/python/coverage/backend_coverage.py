@@ -1,14 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which of PyTorch's OpInfo and ModuleInfo entries torch.compile takes with our backend, forward and backward.
+"""Counts the OpInfo and ModuleInfo entries of PyTorch that torch.compile compiles with our backend.
 
-As a script: compiles the first sample with a result of every float32 entry as one graph, each in its own process,
-compares values and gradients with eager mode, and prints one JSON line per entry.
+As a script: compiles the first sample with a result of every float32 entry as one graph, forward and backward, each in
+its own process, compares values and gradients with eager mode, and prints one JSON line per entry.
 
     python test/python/coverage/backend_coverage.py [--jobs N] [--accept] [NAME ...]
 
-With --accept, the outcomes become the expected ones (expected_torch_compile.json), and docs/coverage-torch-compile.md
-is rewritten. Names of module entries start with "module ".
+With --accept, the outcomes become the expected ones (expected_torch_compile.json), and
+docs/coverage-torch-compile.md is rewritten. Names of module entries start with "module ".
 """
 
 from __future__ import annotations

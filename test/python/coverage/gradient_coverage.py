@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How many of PyTorch's OpInfo entries `repro-differentiate` takes: their forward programs, differentiated by us.
+"""Counts the OpInfo entries of PyTorch whose forward programs `repro-differentiate` can differentiate.
 
 As a script: captures the forward of every float32 entry that autograd differentiates, and lets the compiler add the
 gradients. Writes one JSON line per entry and a table of counts.

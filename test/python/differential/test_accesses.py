@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Accesses at the edge of (A1) to (A3): compiled code reads what the interpreter reads, between guard pages."""
+"""Accesses at the limits of (A1) to (A3): compiled code reads only what the interpreter reads, between guard pages."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from support.kit import check
 HUGE = 1 << 62
 DOUBLED = "%r0 = arith.addf %x0, %x0 : f32"
 
-# The shape of an input, the map's results, the shape of the output.
+# The shape of an input, the map's results, and the shape of the output.
 GENERICS = [
     ((1,), f"d0 * {1 << 40}", (1,)),
     ((5,), f"d0 * {HUGE} + 3", (1,)),
@@ -69,7 +69,8 @@ def test_A2_windows(x: tuple, x_map: str, w: tuple, w_map: str, out: tuple, out_
 
 
 def test_A2_maps_that_fuse() -> None:
-    """Each is within its operand by intervals; one in the other is not."""
+    """Interval arithmetic shows that each map stays within its operand; for their composition, it is not exact
+    enough."""
     b = Builder()
     x, initial = b.argument((4,), "f32"), b.argument((2,), "f32")
     inner = b.generic((7,), [(x, "(d0 floordiv 3) + d0 mod 2")], DOUBLED, "f32")[0]
@@ -80,7 +81,7 @@ def test_A2_maps_that_fuse() -> None:
 
 
 def test_A2_an_input_to_transpose_beside_one_in_no_order() -> None:
-    """(d2 floordiv 2 is in order: two lanes have one element.)"""
+    """Covers an input to transpose next to an input whose elements are in no simple order."""
     for other, shape in (("d0 mod 2, -d2 + 33", (2, 34)), ("d0, d2 floordiv 2", (37, 17)), ("d2 mod 3, d0", (3, 37))):
         b = Builder()
         x, y = b.argument((5, 34, 37), "f32"), b.argument(shape, "f32")
@@ -90,7 +91,7 @@ def test_A2_an_input_to_transpose_beside_one_in_no_order() -> None:
 
 @pytest.mark.parametrize("narrow", ["i1", "i8", "i16"])
 def test_numbers_of_loops_wrap_in_narrow_types(narrow: str) -> None:
-    """They are no longer consecutive in a wider type."""
+    """The loop numbers wrap around, so that they are not consecutive after an extension."""
     b = Builder()
     body = f"""
       %i = linalg.index 0 : index

@@ -31,7 +31,7 @@ def test_M5_every_level_and_two_threads(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["blackwell_mx", "blackwell_nvfp4", "promoted"])
 def test_M5_several_items(name: str) -> None:
-    """More rows and columns than are packed at a time, neither a multiple of a tile."""
+    """More rows and columns than are packed at a time; neither number is a multiple of a tile."""
     case = accumulated_blocks.product(f"items-{name}", SUMS[name], (67, 135, 70))
     check(case.program, case.inputs, ON_EVERY_LEVEL, runs=1)
 

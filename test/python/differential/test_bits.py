@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V4) The bits of floats: those of every NaN are the canonical ones on every target."""
+"""(V4) The bits of every NaN are the canonical ones on every target."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from repro_mlir.program.canonical import to_bytes
 from support.builder import Builder
 from support.kit import check
 
-# Float, integer, the bits of the canonical NaN, the bits of infinity.
+# The float type, the integer type, the bits of the canonical NaN, and the bits of infinity.
 FORMATS = [
     ("f64", "i64", 0x7FF8000000000000, 0x7FF0000000000000),
     ("f32", "i32", 0x7FC00000, 0x7F800000),
@@ -23,7 +23,7 @@ FORMATS = [
 
 
 def patterns(integer: str, infinity: int) -> np.ndarray:
-    """All bits of a narrow format; of a wide one NaNs of both signs with few and with random bits of payload."""
+    """Returns all bits of a narrow format; of a wide one, NaNs of both signs with small and random payloads."""
     width = int(integer[1:])
     if width <= 16:
         return np.arange(1 << width, dtype=np.uint64).astype(f"u{width // 8}").view(f"i{width // 8}")
@@ -39,7 +39,7 @@ def test_V4_bits_of_every_nan(kind: str, integer: str, canonical: int, infinity:
     bits = patterns(integer, infinity)
     b = Builder()
     x = b.argument(bits.shape, integer)
-    # A NaN that is made from bits, that arithmetic passes on, and the sign of which is changed.
+    # The NaN is made from bits, passed on by arithmetic, and changes its sign.
     body = (
         f"%f = arith.bitcast %x0 : {integer} to {kind}\n%g = arith.negf %f : {kind}\n"
         f"%u = arith.cmpf uno, %g, %g : {kind}\n%c = arith.constant {canonical} : {integer}\n"

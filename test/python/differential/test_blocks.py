@@ -41,14 +41,14 @@ def test_Q7_contractions_of_packed_codes(shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("case", block_programs.large_contractions(), ids=lambda case: case.name)
 def test_Q4_large_contractions(case: Case) -> None:
-    """Several items of rows and of panels, and a K of several segments."""
+    """Work is divided into several items of rows and panels, and K into several segments."""
     check(case.program, case.inputs)
 
 
 @pytest.mark.parametrize("case", list(block_programs.extreme_contractions()), ids=lambda case: case.name)
 @pytest.mark.sampled(8)
 def test_Q4_extreme_contractions(case: Case) -> None:
-    """No sum saturates or wraps where it must not; at every level with two threads, too."""
+    """Sums saturate and wrap only where they must, at every level and with two threads."""
     check(case.program, case.inputs, ON_EVERY_LEVEL)
 
 

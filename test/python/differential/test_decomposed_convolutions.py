@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K2) repro.convolution: folds that give the reference interpreter's bits, the literal sum and the recorded bits."""
+"""(K2) repro.convolution, decomposed into folds, has the interpreter's bits, the literal sum and the recorded bits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from support import convolutions, kit
 from support import inputs as values
 from support.convolutions import General, Layer, Window
 
-# The first digits of the hashes (H1) of result, input gradient and weight gradient, as numerics v1 has always given
-# them: recorded when PyTorch's frontend wrote the stride phases itself; those of f64 from the reference interpreter.
+# The first digits of the hashes (H1) of result, input gradient and weight gradient, which numerics v1 fixes. Recorded
+# when PyTorch's frontend wrote the stride phases itself; those of f64 come from the reference interpreter.
 RECORDED = json.loads(Path(__file__).with_name("convolutions.json").read_text())
 
 
@@ -35,7 +35,7 @@ def run(program: str, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
 
 
 def widen(array: np.ndarray, element: str) -> np.ndarray:
-    """As float64 or int64."""
+    """Returns the array as float64 or int64."""
     if element.startswith("i"):
         return array.astype(np.int64)
     if element in ("f32", "f64"):
@@ -80,9 +80,9 @@ def check(case: General, x: np.ndarray, w: np.ndarray, init: np.ndarray, toleran
 @pytest.mark.parametrize("case", convolutions.general(48), ids=lambda case: case.name)
 @pytest.mark.sampled(6)
 def test_K2_windows_of_all_kinds(case: General) -> None:
-    """Also (K3): each result has an initial operand of its own, not the bias of its channel."""
+    """Also covers (K3): each result has its own initial operand instead of the bias of its channel."""
     x, w, init = (values.random("f32", shape, 5, 2) for shape in case.shapes())
-    # A product with it is NaN where the other factor is padding, and does not exist where nothing is.
+    # A product of infinity and padding is NaN; where a window has no padding element, the product does not exist.
     w[0, 0, ...] = np.inf
     check(case, x, w, init, 1e-4)
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R2) distributions as the import decomposes them, compiled, have the bits that the rule says."""
+"""(R2) Distributions, decomposed by the import and compiled, have the bits of the rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support import imported, kit
 
 
 def literal(distribution: str, shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:
-    """What the rule says, as unsigned bits."""
+    """Computes the rule literally; returns unsigned bits."""
     name, _, parameter = distribution.partition(" ")
     number = parameter.rpartition("= ")[2]
     if name == "uniform":

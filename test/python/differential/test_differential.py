@@ -37,7 +37,7 @@ def test_catalogue_on_aarch64(case: catalogue.Case) -> None:
 
 
 def test_products_of_long_items() -> None:
-    """Chunks, parts and blocks of rows of products that run item by item."""
+    """Covers chunks, parts and blocks of rows of products that run item by item."""
     case = catalogue.long_items()
     kit.check(case.program, case.inputs)
 

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(S3) An integer or f64 becomes a float of fewer bits in one rounding, on every target; the oracle is exact.
+"""(S3) An integer or f64 is rounded once to a narrower float, on every target; the oracle is exact.
 
-The oracle is Python's integers. Each value lies on or next to a tie, with what decides so far below it that a rounding
-to f32 or f64 on the way would lose it.
+The oracle uses Python's integers. Each value is a tie or next to one, so that an intermediate rounding to f32 or f64
+would lose the bits that decide.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from repro_mlir.execute import qemu
 from support import device_kit, inputs, kit
 from support.builder import Builder
 
-# Bits of the fraction, least exponent of a normal number, bits of the largest number, bits of the NaN.
+# The number of fraction bits, the least exponent of a normal number, the bits of the largest number and of the NaN.
 FORMATS = {
     "bf16": (7, -126, 0x7F7F, 0x7FC0),
     "f16": (10, -14, 0x7BFF, 0x7E00),
@@ -32,7 +32,7 @@ SIZES = {"bf16": 2, "f16": 2, "f8E4M3FN": 1, "f8E5M2": 1, "f32": 4, "f64": 8}
 
 
 def rounded(value: Fraction, element: str) -> int:
-    """The bits of the float nearest to a number, of two the even one."""
+    """Returns the bits of the nearest float; of two equally near ones, the even one."""
     fraction_bits, least, largest, nan = FORMATS[element]
     sign = int(value < 0) << (8 * SIZES[element] - 1)
     magnitude = abs(value)
@@ -42,7 +42,7 @@ def rounded(value: Fraction, element: str) -> int:
     quotient = magnitude / Fraction(2) ** (exponent - fraction_bits)
     whole, rest = divmod(quotient, 1)
     whole += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2)
-    # The bits of neighbours are neighbouring integers, over the seams of exponents too.
+    # Consecutive floats have consecutive bits, also across a change of the exponent.
     bits = int(whole) + ((exponent - least) << fraction_bits)
     if bits > largest:
         return nan if element == "f8E4M3FN" else sign | (largest + 1)
@@ -50,7 +50,7 @@ def rounded(value: Fraction, element: str) -> int:
 
 
 def near_ties(element: str, top: int) -> list[int]:
-    """Integers below 2^top around the ties of a format, for significands that are even, odd and all ones."""
+    """Returns integers below 2^top around the ties of a format, for significands that are even, odd and all ones."""
     precision = FORMATS[element][0] + 1
     found = {0, 1, 2, 3, 2**top - 1}
     for exponent in range(precision, top):
@@ -80,7 +80,7 @@ def exact(value: int, source: str, signed: bool) -> Fraction:
 
 
 def both_kinds(text: str, values: list[np.ndarray], want: list[np.ndarray]) -> None:
-    """The reference and each target give the wanted bits."""
+    """Checks that the reference and each target return the wanted bits."""
     kit.compare(kit.read(text), want, kit.reference(text, values), "reference")
     for configuration in kit.configurations():
         kit.compare(kit.read(text), want, kit.compiled(text, values, configuration, 1), str(configuration))
@@ -94,7 +94,7 @@ def on_other_machines(text: str, values: list[np.ndarray], want: list[np.ndarray
 
 
 def integer_program(source: str) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
-    """Signed and unsigned conversions to every type; for i64 also of a value that has been an index."""
+    """Returns signed and unsigned conversions to every type, including i64 values that were converted from index."""
     b = Builder()
     values, want, results = [], [], []
     for element in FORMATS:
@@ -125,7 +125,8 @@ def test_S3_integers_on_other_machines(source: str) -> None:
 
 
 def double_program() -> tuple[str, list[np.ndarray], list[np.ndarray]]:
-    """f64 to every narrower type, around the ties of normal and subnormal numbers, for both signs."""
+    """Returns conversions of f64 to every narrower type, around the ties of normal and subnormal numbers of both
+    signs."""
     b = Builder()
     values, want, results = [], [], []
     for element, (fraction_bits, least, largest, _) in FORMATS.items():
@@ -149,7 +150,7 @@ def double_program() -> tuple[str, list[np.ndarray], list[np.ndarray]]:
             rounded(Fraction(x), element) if x else int(math.copysign(1, x) < 0) << (8 * SIZES[element] - 1)
             for x in array.tolist()
         ]
-        # What rounds to zero keeps its sign.
+        # A number that rounds to zero keeps its sign.
         want.append(np.array(expected, f"u{SIZES[element]}"))
     return b.program(*results), values, want
 
@@ -182,7 +183,7 @@ def two_roundings() -> tuple[str, list[np.ndarray], list[np.ndarray]]:
 
 
 def test_V3_two_roundings_stay_two() -> None:
-    """A program that rounds to f32 and then to bf16 does both, where these are one operation after fusion, too."""
+    """A program that rounds to f32 and then to bf16 rounds twice, even where fusion makes one body of both."""
     program, values, want = two_roundings()
     once = [rounded(exact(n, "i64", True), "bf16") for n in values[0].tolist()]
     assert (np.array(once) != want[0]).any()
@@ -191,7 +192,7 @@ def test_V3_two_roundings_stay_two() -> None:
 
 
 def test_S3_in_a_body_that_goes_on() -> None:
-    """What is converted is used in the same body, where values of bf16 are held as f32."""
+    """The result is used in the same body, where compiled code represents bf16 values as f32."""
     b = Builder()
     array = integers("i64", "bf16")
     x = b.argument(array.shape, "i64")

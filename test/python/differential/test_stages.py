@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Passes on tensors keep every bit: the interpreter runs the program before and after."""
+"""Passes on tensors keep every bit: the interpreter runs the program before and after each pass."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from support import catalogue, kit, random_programs
 from support.identity_bytes import ProgramBytes
 
 EXPAND = "func.func(repro-expand-functions)"
-# The check of the step is an assertion from then on.
+# repro-expand-checks turns the check of the step into an assertion.
 RANDOM = "func.func(repro-expand-checks,repro-decompose-random)"
-# Fusion writes positions as affine.apply, which lower-affine makes integer arithmetic.
+# Fusion writes positions as affine.apply, which lower-affine converts to integer arithmetic.
 FUSE = "func.func(repro-fuse-elementwise),lower-affine"
 
 
 def after(text: str, pipeline: str) -> ParsedProgram:
-    """The program that the passes make, without scf.if; the verifier of canonical programs may refuse it."""
+    """Returns the program after the passes, without scf.if; it need not be canonical."""
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
@@ -37,7 +37,7 @@ def after(text: str, pipeline: str) -> ParsedProgram:
 
 
 def _flatten(block: ir.Block) -> None:
-    """Evaluates both branches of each scf.if and selects its results: branches have no effects."""
+    """Evaluates both branches of each scf.if and selects results; branches have no side effects."""
     for view in list(block.operations):
         op = view.operation
         for region in op.regions:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q3) Stochastic rounding over 10^8 draws: how often it rounds up, and the same on any number of threads."""
+"""(Q3) Stochastic rounding over 10^8 draws: the share that rounds up, and equal bits for any number of threads."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from support.kit import Configuration, compiled
 ROWS, COLUMNS, STEPS = 4096, 1024, 12
 FRACTIONS = np.array([0, 1, 2**12, 2**14 + 3, 2**15, 3 * 2**14 - 1, 2**16 - 1, 2**15 + 2**7]) / 2**16
 FLOOR = 10
-"""Elements are between this code of mxint8 and the next."""
+"""The code of mxint8 below all elements, which are between it and the next."""
 
 
 def _program(bits: int) -> str:
@@ -34,10 +34,10 @@ def _codes(program: str, x: np.ndarray, step: int, threads: int) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [8, 16])
 def test_stochastic_rounding_is_low_by_less_than_its_bits_Q3(bits: int) -> None:
-    """Of a fraction t, floor(t 2^n) / 2^n of all draws round up, to six standard deviations."""
+    """A fraction t rounds up in floor(t 2^n) / 2^n of all draws, within six standard deviations."""
     fractions = np.resize(FRACTIONS, COLUMNS)
     x = np.broadcast_to(((FLOOR + fractions) / 64).astype(np.float32), (ROWS, COLUMNS)).copy()
-    x[:, 0] = 1  # the amax of each row, under which the scale is 1
+    x[:, 0] = 1  # the largest magnitude of each row, which makes the scale 1
     program = _program(bits)
     up = np.zeros(COLUMNS, np.int64)
     for step in range(STEPS):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that all ranks begin where the receipt of rank 0 does, or none begins."""
+"""All ranks begin at the step of rank 0's receipt, or none begins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks that are torchrun processes on several targets have one hash, also if one is killed and others continue."""
+"""torchrun processes on several targets have one hash, even if one is killed and others continue."""
 
 import json
 import os

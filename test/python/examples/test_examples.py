@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The examples as they are used: against PyTorch eager, on the reference interpreter, by Trainer and `repro train`."""
+"""The examples agree with eager PyTorch, on the reference interpreter, by Trainer and by `repro train`."""
 
 import copy
 import importlib
@@ -24,7 +24,7 @@ EXAMPLES = {"digits_cnn": "sklearn", "names_gpt": "names"}
 
 @pytest.fixture(params=EXAMPLES)
 def example(request, monkeypatch) -> Iterator:
-    """The module of an example."""
+    """Yields the module of an example."""
     pytest.importorskip(EXAMPLES[request.param])
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     yield importlib.import_module(request.param)
@@ -32,7 +32,7 @@ def example(request, monkeypatch) -> Iterator:
 
 
 def setting(example):
-    """model, loss_fn, optimizer, batches and options of Trainer, without dropout."""
+    """Returns model, loss_fn, optimizer, batches and options of Trainer, without dropout."""
     model, loss_fn, optimizer, batches, *rest = example.training(20)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -60,7 +60,7 @@ def test_first_steps_agree_with_eager(example) -> None:
 
 
 def test_gradients_of_one_step_agree_with_eager(example) -> None:
-    """With plain SGD of rate 1 the new parameters show the gradients."""
+    """With plain SGD and a rate of 1, the new parameters reveal the gradients."""
     model, loss_fn, _, batches, options = setting(example)
     batch = next(batches)
     eager, ours = copy.deepcopy(model), copy.deepcopy(model)
@@ -85,15 +85,15 @@ def test_parameters_of_one_step_agree_with_eager(example) -> None:
     gradients = {name: value.grad for name, value in eager.named_parameters(remove_duplicate=False)}
     for (name, expected), got in zip(eager.state_dict().items(), ours.state_dict().values(), strict=True):
         if name in gradients:
-            # Adam divides a gradient by its own size: where it is nothing but rounding (the bias of the keys in
-            # attention, for instance), so is the step.
+            # Adam divides a gradient by its magnitude, so if the gradient is only rounding error (such as for the bias
+            # of attention's keys), the step is arbitrary.
             counts = gradients[name].abs() > 1e-5
             expected, got = expected[counts], got[counts]
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def test_reference_agrees(example) -> None:
-    """Two whole steps, dropout included."""
+    """Compares two whole steps, including dropout."""
     hashes = []
     for target in ("cpu", "reference"):
         model, loss_fn, optimizer, batches, *rest = example.training(20)

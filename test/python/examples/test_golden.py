@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Golden hashes: what both examples give on every target, now and later, under numerics v1.
+"""Golden hashes: the results of both examples on every target, fixed by numerics v1.
 
-A change that moves one changes the bits of every program of that kind. Where that is meant, golden.json says why.
+A change that alters a hash changes the bits of every program of that type. For an intended change, golden.json
+states the reason.
 """
 
 import importlib
@@ -30,7 +31,7 @@ Example = tuple[str, repro_mlir.Program, Steps]
 
 @pytest.fixture(scope="module", params=GOLDEN)
 def example(request: pytest.FixtureRequest) -> Iterator[Example]:
-    """An example's name, program and inputs."""
+    """Yields an example's name, program and inputs."""
     steps = max(map(int, GOLDEN[request.param]))
     sys.path.insert(0, str(ROOT / "examples"))
     try:
@@ -42,7 +43,7 @@ def example(request: pytest.FixtureRequest) -> Iterator[Example]:
 
 
 def check(example: Example, target: str, last: int) -> None:
-    """The golden hashes of the first `last` steps."""
+    """Compares the first `last` steps with the golden hashes."""
     name, program, steps = example
     expected = {step: digest for step, digest in GOLDEN[name].items() if int(step) <= last}
     executable = repro_mlir.compile(program, target, 2)
@@ -57,15 +58,16 @@ def check(example: Example, target: str, last: int) -> None:
 
 @pytest.mark.parametrize("level", cpu.runnable_levels())
 def test_state_hashes(example: Example, level: str) -> None:
-    """From a state drawn by (R2), over more steps than a power of beta by a platform's libm would survive."""
-    # x86-64-v2 has no fma and is slow: the first hash shows it.
+    """Starts from a state drawn by (R2); the number of steps is large enough to reveal powers of beta from a
+    platform's libm."""
+    # x86-64-v2 has no fma and is slow, so only the first hash is compared.
     check(example, f"cpu:{level}", 3 if level == "x86-64-v2" else 120)
 
 
 @pytest.mark.parametrize("architecture", device_code.architectures())
 @pytest.mark.sampled(4)
 def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> None:
-    """One example for each architecture, and all with REPRO_TESTS=all."""
+    """Runs one example for each architecture, and all with REPRO_TESTS=all."""
     name, program, _ = example
     turn = (list(GOLDEN).index(name) + device_code.architectures().index(architecture)) % len(GOLDEN)
     if turn == 0 or assembling.SHARE == 1:

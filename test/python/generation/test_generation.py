@@ -404,8 +404,7 @@ def test_models_that_are_none_for_generation(kind: type[Model], message: str) ->
 
 
 class Rotary(nn.Module):
-    """A model with rotated keys, fewer keys than queries, values of another size, a mask, and one matrix for both
-    ends."""
+    """A model with rotary positions, fewer keys than queries, values of another size, a mask, and tied embeddings."""
 
     def __init__(self) -> None:
         super().__init__()

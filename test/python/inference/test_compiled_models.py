@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro_mlir.compile` of all that it takes: one executable, one set of bits."""
+"""`repro_mlir.compile` accepts each type of model, with one executable and one set of bits."""
 
 import os
 import pickle
@@ -71,7 +71,7 @@ def test_what_is_no_model(model: "torch.nn.Module", inputs: "torch.Tensor", tmp_
 
 
 class Trap:
-    """What a pickle runs when it is read."""
+    """An object whose pickle runs code when it is read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators whose lowering asks for sizes: those that hold for open ones, and one clear error for the others."""
+"""Operators whose lowering depends on sizes: either the program holds for all sizes, or capture reports one clear
+error."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +34,7 @@ def outputs(program: Any, inputs: Sequence[Any], target: str = "reference") -> n
 
 
 def check(function: Callable[..., Any], shapes: Sequence[tuple[Any, ...]], sizes: Sequence[int]) -> None:
-    """The symbolic program has the elements that PyTorch gives, which are exact here, at these sizes of N."""
+    """Checks that the symbolic program has PyTorch's elements, which are exact here, for each of these sizes N."""
 
     def inputs(size: int) -> tuple[Any, ...]:
         made = [[size if extent is N else extent for extent in shape] for shape in shapes]

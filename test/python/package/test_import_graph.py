@@ -120,8 +120,8 @@ ALLOWED = {
         "script_runs", "serving", "train", "verification",
     },
 }  # fmt: skip
-"""The imports that rooms may have from other rooms, lowest first. A part that other rooms import by itself counts as
-a room."""
+"""The imports that each room may have from other rooms, lowest room first. A part that other rooms import by itself
+is listed like a room."""
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),

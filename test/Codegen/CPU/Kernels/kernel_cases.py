@@ -31,8 +31,10 @@ DTYPES = {
 
 @dataclass
 class Case:
-    """One structured operation: `text` is the operation on tensors %a0, %a1, ... without its results; its last
-    `outputs` operands are `outs`."""
+    """One structured operation.
+
+    `text` is the operation on tensors %a0, %a1, ... without its results; its last `outputs` operands are `outs`.
+    """
 
     text: str
     types: Sequence[str]

@@ -16,7 +16,7 @@ def tensors(types: Sequence[str]) -> list[str]:
 
 
 class Program:
-    """A program with arguments %a0, %a1, ..., to which operations are added; the last value is the result."""
+    """A program with arguments %a0, %a1, ... and a list of operations; the last value is the result."""
 
     def __init__(self, *types: str) -> None:
         self.types = types
