@@ -46,8 +46,7 @@ FAULTS = {
 """The share of each type of faulty or slow client among the requests; slow clients get their answers."""
 
 MOST_GROWTH = 64 << 20
-"""The most bytes by which the server's memory may grow after its first thousand requests (earlier if there are
-fewer)."""
+"""The most bytes by which the memory of the server may grow after its first thousand requests."""
 
 
 def questions() -> list[dict[str, Any]]:

@@ -139,7 +139,7 @@ class Body:
         """(V4) Returns the bits of a float; NaNs become canonical."""
         unordered = self.emit(f"arith.cmpf uno, {name}, {name} : {source}", "i1")
         bits = f"%s{len(self._lines)}"
-        # This name is not offered to other operations: a canonical program uses such bits only behind a select.
+        # This name is not offered to other operations: a canonical program reads such bits only through a select.
         self._lines.append(f"{bits} = arith.bitcast {name} : {source} to {target}")
         canonical = self.constant(target, str(CANONICAL_NAN[source]))
         return self.emit(f"arith.select {unordered}, {canonical}, {bits} : {target}", target)

@@ -69,8 +69,7 @@ def test_A2_windows(x: tuple, x_map: str, w: tuple, w_map: str, out: tuple, out_
 
 
 def test_A2_maps_that_fuse() -> None:
-    """Interval arithmetic shows that each map stays within its operand; for their composition, it is not exact
-    enough."""
+    """Interval arithmetic shows that each map stays within its operand, but not that their composition does."""
     b = Builder()
     x, initial = b.argument((4,), "f32"), b.argument((2,), "f32")
     inner = b.generic((7,), [(x, "(d0 floordiv 3) + d0 mod 2")], DOUBLED, "f32")[0]

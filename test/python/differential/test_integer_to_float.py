@@ -125,8 +125,7 @@ def test_S3_integers_on_other_machines(source: str) -> None:
 
 
 def double_program() -> tuple[str, list[np.ndarray], list[np.ndarray]]:
-    """Returns conversions of f64 to every narrower type, around the ties of normal and subnormal numbers of both
-    signs."""
+    """Returns conversions of f64 to every narrower type, around ties of normal and subnormal numbers of both signs."""
     b = Builder()
     values, want, results = [], [], []
     for element, (fraction_bits, least, largest, _) in FORMATS.items():

@@ -58,8 +58,7 @@ def check(example: Example, target: str, last: int) -> None:
 
 @pytest.mark.parametrize("level", cpu.runnable_levels())
 def test_state_hashes(example: Example, level: str) -> None:
-    """Starts from a state drawn by (R2); the number of steps is large enough to reveal powers of beta from a
-    platform's libm."""
+    """Starts from a state drawn by (R2); the steps would reveal powers of beta computed by a platform's libm."""
     # x86-64-v2 has no fma and is slow, so only the first hash is compared.
     check(example, f"cpu:{level}", 3 if level == "x86-64-v2" else 120)
 

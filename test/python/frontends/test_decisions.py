@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Each rewrite in docs/decisions.md returns the same as PyTorch does for the decision that it replaces."""
+"""Each rewrite in docs/decisions.md has the result of PyTorch's decision that it replaces."""
 
 from collections.abc import Callable
 from typing import Any

@@ -319,7 +319,7 @@ class TokensAlone(Model):
 
 
 class Window(Model):
-    """A model whose tokens attend to the eight preceding tokens."""
+    """A model in which each token attends to the eight preceding tokens."""
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         x = self.tokens(tokens) + self.positions(positions)

@@ -680,7 +680,7 @@ def test_inference_and_microbatches_are_refused() -> None:
         apply_precision(repro_mlir.capture(model, batch()[0]), "fp8_delayed")
     with pytest.raises(ReproError, match=r"\(Q6\) no microbatch has the amax of its batch"):
         trainer_of(microbatches=2).prepare(*batch())
-    # Roles that the program does not have are no reason to refuse a recipe.
+    # A recipe may name roles that the program does not have.
     gradients = Recipe("g", {"fprop": RolePrecision({"weight": Format("bf16")}), "dgrad": recipe().roles["dgrad"]})
     assert len(repro_mlir.capture(model, batch()[0], precision=gradients).state) == 4
 

@@ -20,10 +20,7 @@ def nearest_even(value: Fraction) -> int:
 
 
 def exponent(values: list[Fraction]) -> int:
-    """Returns the least e with
-    v
-     < 2^e for all v, and 0 if all values are zeros.
-    """
+    """Returns the least e with -2^e < v < 2^e for all v, or 0 if all values are zeros."""
     largest = max(abs(v) for v in values)
     if largest == 0:
         return 0

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that operations are counted from instructions and that the peak is the processor's."""
+"""Tests that operations are counted from instructions, and that the peak is that of the processor."""
 
 from __future__ import annotations
 

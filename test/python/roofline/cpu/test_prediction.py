@@ -234,7 +234,7 @@ def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
     ],
 )
 def test_a_launch_on_what_is_in_memory_begins_late(size: int, caches: dict[str, float], late: bool) -> None:
-    """A launch starts late only if its data is not in the L2 cache, however much the L3 cache loses."""
+    """A launch starts later only if its data is not in the L2 cache, however much of its data the L3 cache has lost."""
     code = read_code(program_of(product(size)), MACHINE)
     (launch,) = predict(code, replace(MACHINE, cold_launch_seconds=1e-3, **caches)).launches
     assert launch.causes["launch"] == pytest.approx(MACHINE.launch_seconds + 1e-3 * late)
