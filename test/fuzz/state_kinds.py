@@ -63,7 +63,7 @@ def _indented(body: str) -> list[str]:
     return [f"    {line}" for line in body.splitlines()]
 
 
-# Holders of an attribute `w` with the initial value 1.0: the source that creates `h`.
+# Maps a holder of an attribute `w` to the source that creates it as `h`; `w` is initially 1.0.
 _ATTRIBUTE_HOLDERS = {
     "object": "class C: pass\nh = C(); h.w = 1.0",
     "class": "class C: w = 1.0\nh = C",

@@ -81,7 +81,8 @@ sys.exit(run_command("repro", argparse.Namespace, command))
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full on this system")
 def test_output_that_cannot_be_written() -> None:
-    """A finding that cannot be written to standard output is a failure (2), but standard error alone may be missing."""
+    """A finding that cannot be written to standard output exits with 2; a closed standard error alone changes
+    nothing."""
     ways = {
         ">/dev/full": (2, 2, 2),
         ">/dev/full 2>&1": (2, 2, 2),

@@ -37,7 +37,7 @@ func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}x{t}
 
 
 def product(m: int, n: int, k: int, layout: str, t: str = "f32") -> tuple[str, list[np.ndarray]]:
-    """Returns a matrix product and its operands; the letters of `layout` tell which operands are transposed."""
+    """Returns a matrix product and its operands; `layout` has one letter per operand, "t" for a transposed one."""
     a, am = ((m, k), "i, k") if layout[0] == "n" else ((k, m), "k, i")
     b, bm = ((k, n), "k, j") if layout[1] == "n" else ((n, k), "j, k")
     text = PROGRAM.format(a="x".join(map(str, a)), b="x".join(map(str, b)), am=am, bm=bm, m=m, n=n, t=t)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K2) repro.convolution, decomposed into folds, has the interpreter's bits, the literal sum and the recorded bits."""
+"""(K2) repro.convolution, decomposed into folds: bits of the interpreter and of recorded hashes, near the literal
+sum."""
 
 from __future__ import annotations
 

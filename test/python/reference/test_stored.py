@@ -809,7 +809,7 @@ def attempt(data: bytes) -> bool:
 def test_prefixes() -> None:
     data = to_bytes(LINES)
     sizes = [size for size in range(len(data)) if attempt(data[:size])]
-    # The sizes of the program without its origins.
+    # The only prefix that is a program is the one that ends before the section of locations.
     assert sizes == [
         len(data) - 12 - struct.unpack_from("<Q", data, data.index(struct.pack("<I", 3) + b"", 400) + 4)[0]
     ]

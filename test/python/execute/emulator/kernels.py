@@ -17,7 +17,7 @@ BITS = {"pred": 8, "f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32x2": 64
 
 
 def bits_of(type_name: str) -> int:
-    """Returns the bits of a value in memory."""
+    """Returns the number of bits of a value in memory."""
     return BITS.get(type_name) or int(type_name[1:])
 
 

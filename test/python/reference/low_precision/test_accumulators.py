@@ -308,7 +308,8 @@ def test_zeros_of_cdna2_M3() -> None:
 
 
 def test_sum_of_cdna3_is_rounded_down_M3() -> None:
-    """1 - 2^-25 is a tie, which a slightly smaller term breaks: 2^-33, which rounding to 31 bits turns into 2^-31."""
+    """The sum 1 - 2^-25 is a tie; a further -2^-33, which becomes -2^-31 when it is rounded down to 31 bits, breaks
+    the tie."""
     a = np.zeros((2, 8), np.float32)
     a[:, 0], a[0, 1] = 2.0**-12, 2.0**-16
     b = np.full((2, 8), -(2.0**-13), np.float32)
