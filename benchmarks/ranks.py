@@ -93,7 +93,7 @@ def _backward(replica: torch.nn.Module, piece: Sequence[torch.Tensor], count: in
 
 
 def _turn(function: Callable[[], object], taking_part: bool, calls: int) -> tuple[float, float]:
-    """Returns the seconds per call by the clock, and of the processors of both ranks together."""
+    """Returns wall-clock seconds per call, and the processor seconds of both ranks together."""
     dist.barrier()
     if taking_part:
         function()

@@ -3,12 +3,12 @@
 """The configuration of `lit test`: text-in, text-out tests of repro-opt, and programs in C and C++.
 
 Environment:
-  REPRO_PACKAGES         folder that holds the package `repro_mlir`: by default that of the build tree, else the one
-                         that is installed
-  REPRO_NATIVE_TESTS     folder of the programs that `ninja ReproNativeTests` builds: by default that of the build tree;
-                         their tests do not run where it is missing
+  REPRO_PACKAGES         folder that contains the package `repro_mlir`; by default that of the build tree, else the
+                         installed one
+  REPRO_NATIVE_TESTS     folder of the programs that `ninja ReproNativeTests` builds; by default that of the build
+                         tree; without the folder, their tests do not run
   REPRO_TEST_TIMEOUT     seconds that one command may take, 60 by default
-  REPRO_CHECK_ROUNDTRIP  when set, every run of %repro-opt also checks that its output parses back to the same
+  REPRO_CHECK_ROUNDTRIP  if set, every run of %repro-opt also checks that its output parses back to the same IR
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
 
 
 def find_packages() -> Path:
-    """The folder that holds the package `repro_mlir` with the tools."""
+    """Returns the folder that contains the package `repro_mlir` with the tools."""
     if "REPRO_PACKAGES" in os.environ:
         return Path(os.environ["REPRO_PACKAGES"]).resolve()
     built = ROOT / "build" / "python_packages"
@@ -39,7 +39,7 @@ def find_packages() -> Path:
 
 
 def cpu_flags() -> set[str]:
-    """The feature flags of the first CPU, empty where the system does not tell them."""
+    """Returns the feature flags of the first CPU; empty if the system does not report them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -143,7 +143,7 @@ def _integer_operations() -> list[Operation]:
             for name, symbol in (("div", "/"), ("rem", "%")):
                 ptx = f"{guard}{name}.{t} {{d}}, {{a}}, {{b}};"
                 found.append(Operation(f"{name}.{t}", (t, t), t, ptx, f"a {symbol} {c_guard}"))
-            # A shift by the width or more gives 0; an arithmetic one gives the sign.
+            # A shift by the width or more returns 0; an arithmetic one returns copies of the sign.
             fill = f"(a < 0 ? ({c_type})-1 : 0)" if sign == "s" else "0"
             ptx = f"shr.{t} {{d}}, {{a}}, {{b}};"
             found.append(Operation(f"shr.{t}", (t, "u32"), t, ptx, f"b < {bits} ? a >> b : {fill}"))

@@ -56,10 +56,10 @@ class Difference:
 
 
 class Instead(TorchFunctionMode):
-    """Computes the calls that rows of the table match as this package does.
+    """Computes calls to which a row of the table applies as this package does.
 
     Attributes:
-      met: the names of the rows that matched a call.
+      met: the names of the rows that applied to a call.
     """
 
     def __init__(self, rows: Sequence[Difference]) -> None:

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Training steps of flax and equinox with optax, as their users write them: the bits of every target, close to JAX."""
+"""Training steps of flax and equinox with optax: the same bits on every target, close to JAX."""
 
 from collections.abc import Callable
 from typing import Any

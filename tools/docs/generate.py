@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes docs/reference/ from the TableGen descriptions; with --check, only says whether it is up to date."""
+"""Writes docs/reference/ from the TableGen descriptions; with --check, only reports whether it is up to date."""
 
 import argparse
 import re

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares the compiled elementary functions of f64 with MPFR (S5).
 
-Arguments are special values, those of hard_double.txt, and random ones of several kinds. Results go to
-docs/functions/double.json.
+Arguments are special values, the hard cases of hard_double.txt, and random values of several types. Writes the results
+to docs/functions/double.json.
 
 Usage: python tools/functions/check_double.py [--count N] [--seed N] [--level LEVEL]... [FUNCTION ...]
 """

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks formats, license headers, includes across targets, names of tests, the width and the language of prose; in
-files that git tracks.
+"""Checks formats, license headers, includes across targets, names of tests, and the width and language of prose.
 
-Prints one line per finding and exits with 1 if there is one. --fix lets clang-format and ruff rewrite files.
+Checks the files that git tracks. Prints one line per finding and exits with 1 if there is one. With --fix,
+clang-format and ruff rewrite files.
 """
 
 import argparse

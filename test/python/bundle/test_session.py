@@ -315,7 +315,7 @@ def test_buffers_by_dlpack(bundle: Bundle) -> None:
 @pytest.mark.usefixtures("stub")
 @pytest.mark.parametrize("element", ["f4E2M1FN", "f6E2M3FN", "f6E3M2FN"])
 def test_elements_that_dlpack_packs(element: str) -> None:
-    """(V1) A DLPack capsule without a version does not say whether each element has a byte of its own."""
+    """(V1) A DLPack capsule without a version does not state whether each element occupies a whole byte."""
     given = ByDLPack(Device(), np.zeros((2, 4), np.uint8))
     with pytest.raises(ReproError, match=f"w: expected the codes of {element} as uint8: DLPack packs its elements"):
         device_pointer(given, TensorType("w", element, (2, 4)), "state", 0, is_written=True)

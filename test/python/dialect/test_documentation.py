@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The generated reference is up to date and its examples are programs."""
+"""The generated reference is up to date, and its examples are valid programs."""
 
 import re
 import subprocess

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Malformed IR is refused with an error: nothing that a text can say makes the compiler crash."""
+"""Malformed IR is refused with an error, and no text crashes the compiler."""
 
 import json
 import os

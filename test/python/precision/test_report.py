@@ -236,7 +236,7 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
 
 
 def test_a_last_smaller_batch(tmp_path: Path) -> None:
-    """The smaller batch has a program of its own, which is sampled too."""
+    """The smaller batch has a separate program, which is sampled too."""
     text = SCRIPT.replace("yield batch(step)", "yield batch(step, 16 if step == 2 else 32)")
     found = compare_recipes(write(tmp_path, text=text), ["mxfp8"], 3, target="reference", samples=2)
     sizes = [operands(found, "mxfp8", step, "fprop", "0.weight")["activation"] for step in (1, 3)]

@@ -116,7 +116,7 @@ def test_another_large_launch_makes_no_cache_larger() -> None:
 
 
 def test_a_long_step_takes_no_long_time() -> None:
-    """A buffer in parts, whole, and in parts from last to first: 40,001 touches."""
+    """A step touches a buffer in parts, then whole, then in parts from last to first: 40,001 touches in all."""
     number, size = 20000, 4096
     parts = [[Touch("arena", 0, size * i, size)] for i in range(number)]
     whole = [Touch("arena", 0, 0, size * number)]

@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs that crash, hang or fill a child process give one clear error here, and the next program is read
-normally."""
+"""Programs that crash, hang or fill a child process cause one clear error, and the next program is read."""
 
 import json
 import os
@@ -94,7 +93,7 @@ def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_deep_aliased_locations() -> None:
-    """Nesting that brackets do not show."""
+    """Aliases nest locations without nested brackets in the text."""
     chain = "\n".join(['#l0 = loc("x")', *(f'#l{i} = loc(callsite("a" at #l{i - 1}))' for i in range(1, DEEP))])
     with pytest.raises(ReproError, match="ended by SIG"):
         admit_text(program(before=chain, location=f"loc(#l{DEEP - 1})"))

@@ -732,7 +732,7 @@ def test_OneCycleLR_cycles_the_momentum_too() -> None:
      write_step_counters, reload_optimizer, train_eagerly, scale_gradients],
 )  # fmt: skip
 def test_what_a_receipt_says(change: Callable, tmp_path: Path) -> None:
-    """Another program, another state, or (`reload_optimizer`) equal values in other tensors."""
+    """A change causes another program or state; `reload_optimizer` only puts equal values into other tensors."""
     trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
     plain, plain_model, plain_optimizer = new_trainer(target="reference")
     with trainer:

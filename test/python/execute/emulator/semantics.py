@@ -385,7 +385,7 @@ def float_arithmetic() -> Iterator[tuple[str, Meaning]]:
             "number": lambda x, least: not gmpy2.is_nan(x),
             "notanumber": lambda x, least: gmpy2.is_nan(x),
             "normal": lambda x, least: gmpy2.is_finite(x) and abs(x) >= least,
-            "subnormal": lambda x, least: abs(x) < least,  # zero counts
+            "subnormal": lambda x, least: abs(x) < least,  # includes zero
         }
         for test, holds in tests.items():
             yield (

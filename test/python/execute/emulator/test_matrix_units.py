@@ -187,7 +187,7 @@ def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize(("target", "least"), [("sm_80", 0x1800), ("sm_90", 0x1400)])
 def test_fraction_of_sums_in_f16_M1(target: str, least: int) -> None:
-    """Next to 2^15 and -2^15 a number is added from the last bit that is kept: 2^-9 or 2^-10."""
+    """In a sum with 2^15 and -2^15, the least number that is not truncated is 2^-9 or 2^-10."""
     of = Instruction("f16", 8, result="f16")
     a = np.zeros((1, 16, 8), np.uint16)
     b = np.full((1, 8, 8), 0x3C00, np.uint16)

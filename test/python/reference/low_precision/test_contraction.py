@@ -48,7 +48,7 @@ def codes(rng: np.random.Generator, shape: tuple[int, ...], of: Format) -> np.nd
 @pytest.mark.parametrize("step", ["fused", "split"])
 @pytest.mark.parametrize("names", PAIRS, ids="-".join)
 def test_contraction_Q4(names: tuple[str, str], step: str) -> None:
-    """Two full blocks and a partial one."""
+    """The extent of K covers two full blocks and a partial one."""
     rng = np.random.default_rng(1)
     of = ELEMENT_FORMATS[names[0]], ELEMENT_FORMATS[names[1]]
     x, y = codes(rng, (5, 80), of[0]), codes(rng, (4, 80), of[1])

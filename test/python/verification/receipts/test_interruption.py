@@ -126,7 +126,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
 def test_records_are_stored_before_the_state_that_follows_them(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order of writes survives a power failure: a file is stored with all that it needs before it gets its name."""
+    """The order of writes survives a power failure: each file is stored completely before it gets its name."""
     source = Receipt(finished)
     events: list[str] = []
     path = tmp_path / "run"
