@@ -29,6 +29,6 @@ def test_a_change_counts_or_is_refused(number: int) -> None:
         *("list: if h: return 2.0: filled", "keywords of a partial", "code of a method"),
     ],
 )
-def test_what_is_taken_into_account(name: str) -> None:
+def test_changes_take_effect(name: str) -> None:
     kind = next(kind for kind, _ in CASES if kind.name == name)
     assert changes.outcome(kind, "forward") == "taken"

@@ -57,7 +57,7 @@ def test_a_right_receipt_is_read(tmp_path: Path) -> None:
         assert reader.read(reader.seeds[0]) == "read"
 
 
-def test_what_happens_to_a_child() -> None:
+def test_outcomes_of_children() -> None:
     def work(number: int) -> str:
         if number == 2:
             os.kill(os.getpid(), signal.SIGSEGV)
@@ -74,7 +74,7 @@ def test_what_happens_to_a_child() -> None:
     assert "SIGSEGV" in found[2] and "ValueError: five" in found[4] and "more than 2 seconds" in found[6]
 
 
-def test_what_ends_a_process_is_done_again() -> None:
+def test_an_item_that_ends_its_process_is_retried() -> None:
     """The outcome of normal use counts: a child parses the program text, and its death is a single error."""
     text = (readers.CORPUS / "text" / "negative-group.mlir").read_bytes()
 

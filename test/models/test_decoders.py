@@ -91,7 +91,7 @@ def test_k7_a_cache_in_blocks_is_the_same_for_a_prompt_and_for_tokens_one_by_one
     assert not np.array_equal(found[0], found[2])
 
 
-def test_models_that_are_no_decoders() -> None:
+def test_models_that_are_not_decoders() -> None:
     with pytest.raises(ReproError, match="expected a model of transformers, got a Linear"):
         Decoder(torch.nn.Linear(2, 2))
 

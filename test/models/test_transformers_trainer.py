@@ -249,7 +249,7 @@ def test_options_that_are_refused(reason: str, tmp_path: Path) -> None:
         ReproTrainer(model=dropout_model(), args=arguments(tmp_path, **REFUSED[reason]), train_dataset=[])
 
 
-def test_what_else_is_refused(tmp_path: Path) -> None:
+def test_other_refusals(tmp_path: Path) -> None:
     def make(kind: type[ReproTrainer] = ReproTrainer, **options: Any) -> ReproTrainer:
         return kind(model=Classifier(), args=arguments(tmp_path), train_dataset=POINTS, **options)
 

@@ -86,7 +86,7 @@ def test_another_signature(saved: tuple[Model, Path]) -> None:
     ],
     ids=["open", "unknown", "signature", "mismatch"],
 )
-def test_what_is_refused(saved: tuple[Model, Path], options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(saved: tuple[Model, Path], options: dict[str, Any], message: str) -> None:
     with pytest.raises(ReproError, match=message):
         load(saved[1], **options)
 

@@ -261,14 +261,14 @@ def effects(name: str) -> Callable[[Any], Any]:
         ("complex", "node Complex: operation stablehlo.complex of complex numbers is not supported"),
     ],
 )
-def test_what_is_refused_has_the_line_and_the_node(name: str, message: str) -> None:
+def test_refusals_name_the_line_and_the_node(name: str, message: str) -> None:
     function = effects(name)
     with pytest.raises(ReproError, match=rf"^\S+test_tensorflow_functions.py:\d+: {message}") as caught:
         import_function(function, draw(2, 3))
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_variable_is_refused() -> None:
+def test_resources_that_are_not_variables_are_refused() -> None:
     for name in ("table", "queue"):
         with pytest.raises(ReproError, match=r"node .*: a resource that is no variable"):
             import_function(effects(name), draw(2, 3))

@@ -46,6 +46,6 @@ ld.param.u64 %p, [greedy_param_0];
         assembling.check([text], "sm_90", ["the one"])
 
 
-def test_what_ptxas_does_not_take() -> None:
+def test_text_that_ptxas_rejects() -> None:
     with pytest.raises(AssertionError, match=r"sm_75: .*nothing"):
         assembling.check([".version 6.4\n.target sm_75\n.address_size 64\n.entry k() { nothing; }\n"], "sm_75")

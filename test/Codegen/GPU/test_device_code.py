@@ -57,7 +57,7 @@ def test_plan_names_tensors_and_stops_before_a_state_is_written() -> None:
     assert writes and writes[0].check, "(E1) the state is written after the check"
 
 
-def test_nothing_is_read_behind_the_end_of_a_buffer() -> None:
+def test_nothing_is_read_after_the_end_of_a_buffer() -> None:
     """Three consecutive elements must not be loaded as a vector of four."""
     program = """
 func.func @main(%a: tensor<3x4xf32>, %b: tensor<3xf32>, %c: tensor<4xf32>) -> tensor<4xf32>

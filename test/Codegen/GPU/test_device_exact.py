@@ -122,6 +122,6 @@ def test_largest_sums(digits: int) -> None:
         ("sm_80", {"i": 8, "j": 8, "k": (1 << 15) + 1}, False),
     ],
 )
-def test_what_bytes_are_for(arch: str, sizes: dict[str, int], expected: bool) -> None:
+def test_matrix_instructions_are_used_for_large_products(arch: str, sizes: dict[str, int], expected: bool) -> None:
     text = program(2, ("ik", "kj", "ij"), sizes)
     assert uses_matrices(device_code.compile(text, arch).ptx) == expected

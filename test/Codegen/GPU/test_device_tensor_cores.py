@@ -68,7 +68,7 @@ def test_products_M4(name: str, arch: str) -> None:
         *((arch, "f8E5M2", k, {"k32.e5m2"}) for arch in WITH_EIGHTS for k in (16, 100)),
     ],
 )
-def test_which_instructions(arch: str, element: str, k: int, expected: set[str]) -> None:
+def test_chosen_instructions(arch: str, element: str, k: int, expected: set[str]) -> None:
     product = Product(named(arch, element), {"m": 20, "n": 20, "k": k}, (element, element, "f32"))
     assert opcodes(product, arch) == expected
 
@@ -82,7 +82,7 @@ def test_which_instructions(arch: str, element: str, k: int, expected: set[str])
         *((arch, "f8E4M3FN", {"k32.e4m3.f16"}) for arch in WITH_EIGHTS),
     ],
 )
-def test_which_instructions_with_sums_in_f16(arch: str, element: str, expected: set[str]) -> None:
+def test_chosen_instructions_with_sums_in_f16(arch: str, element: str, expected: set[str]) -> None:
     product = Product(named(arch, element, "f16"), {"m": 20, "n": 20, "k": 40}, (element, element, "f32"))
     assert opcodes(product, arch) == expected
 

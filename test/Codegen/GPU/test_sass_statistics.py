@@ -36,7 +36,7 @@ def test_the_innermost_loop_counts() -> None:
     ("statistics", "good"),
     [((255, 0, 1000, 900), True), ((255, 8, 1000, 900), False), ((255, 0, 1000, 899), False), ((255, 0, 0, 0), False)],
 )
-def test_what_is_good(statistics: tuple[int, int, int, int], good: bool) -> None:
+def test_statistics_are_good(statistics: tuple[int, int, int, int], good: bool) -> None:
     assert sass_statistics.Statistics(*statistics).is_good == good
 
 

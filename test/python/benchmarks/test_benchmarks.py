@@ -54,7 +54,7 @@ def test_the_page_holds_the_row_and_its_verdict(report):
         assert "## Goals" in done.stdout and f"| matmul | {cpu.native_level()} | 1 |" in done.stdout
 
 
-def test_names_are_unique_and_a_wrong_filter_is_told():
+def test_names_are_unique_and_a_wrong_filter_is_an_error():
     done = run("run.py", "--list")
     names = done.stdout.splitlines()
     assert len(names) == len(set(names)) > 50
@@ -62,7 +62,7 @@ def test_names_are_unique_and_a_wrong_filter_is_told():
     assert done.returncode == 2 and "no row has a name with no such row" in done.stderr
 
 
-def test_a_peer_that_fails_is_left_out_and_told_of():
+def test_a_failing_peer_is_skipped_and_reported():
     """The worker imports modules next to it, which Python finds only through the worker's folder."""
     code = """
 import worker

@@ -35,7 +35,7 @@ def bundle(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_written_is_read(bundle: Path) -> None:
+def test_a_round_trip_is_exact(bundle: Path) -> None:
     program = handmade.program()
     found = Bundle(bundle)
     assert (found.state, found.inputs, found.outputs) == (program.state, program.inputs, program.outputs)

@@ -125,7 +125,7 @@ def test_a_cubin_that_is_refused_falls_to_ptx(bundle: Path) -> None:
         (["--speed"], {}, "unrecognized arguments: --speed"),
     ],
 )
-def test_what_goes_wrong(bundle: Path, arguments: list[str], environment: dict[str, str], message: str) -> None:
+def test_errors_of_a_run(bundle: Path, arguments: list[str], environment: dict[str, str], message: str) -> None:
     assert message in failing(bundle, *arguments, **environment)
 
 

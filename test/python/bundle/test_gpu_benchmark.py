@@ -98,7 +98,7 @@ def test_everything_is_equal(prepared: Path) -> None:
     assert "## operations" in text and "| GPT tiny 2x8 | PTX sm_90 |" in text
 
 
-def test_what_differs_is_named(prepared: Path, tmp_path: Path) -> None:
+def test_differing_operations_are_named(prepared: Path, tmp_path: Path) -> None:
     path = prepared / "conformance" / "expected.json"
     kept = path.read_text()
     expected = json.loads(kept)
@@ -112,7 +112,7 @@ def test_what_differs_is_named(prepared: Path, tmp_path: Path) -> None:
     assert all(row["bits"] == "DIFFERENT: fma.rn.f32 (1 of 64 parts)" for row in report["parts"]["operations"])
 
 
-def test_what_fails_is_noted_and_the_rest_goes_on(prepared: Path) -> None:
+def test_a_failure_is_noted_and_the_rest_continues(prepared: Path) -> None:
     path = prepared / "bundles" / "AdamW_160.rmb"
     kept = path.read_bytes()
     path.write_bytes(kept[: len(kept) // 2])
@@ -210,7 +210,7 @@ def test_kernels_of_rates_assemble(architecture: str, scripts: None, tmp_path: P
     assert all(f".entry {kernel.name}(" in text for kernel in plan.kernels)
 
 
-def test_what_cannot_be_prepared_is_tried_again(
+def test_a_failed_preparation_is_retried(
     scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import prepare
@@ -250,7 +250,7 @@ def test_training_steps_are_compared_elsewhere(scripts: None, tmp_path: Path) ->
     assert [compared(name, results) for name in "abc"] == ["see programs", "DIFFERENT: see programs", "not compared"]
 
 
-def test_predictions_beside_results(
+def test_predictions_next_to_results(
     scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Results measured with other code are reported, and their cells stay empty."""

@@ -38,7 +38,7 @@ DEVICE = handmade.plan()
 
 
 @pytest.mark.parametrize("plan", [EMPTY, HOST, DEVICE])
-def test_what_is_written_is_read(plan: Plan) -> None:
+def test_a_plan_survives_a_round_trip(plan: Plan) -> None:
     assert read_plan(write_plan(plan), plan.processor, "plan") == plan
 
 

@@ -250,7 +250,7 @@ def test_a_closed_session_touches_no_memory(bundle: Bundle) -> None:
     device.free(block)
 
 
-def test_what_a_session_has_not(bundle: Bundle) -> None:
+def test_requests_that_a_session_refuses(bundle: Bundle) -> None:
     with Session(bundle) as session:
         with pytest.raises(ReproError, match="expected state or input or output, got 'scratch'"):
             session.on_device("scratch")

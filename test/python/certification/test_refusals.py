@@ -192,7 +192,7 @@ def test_code_for_another_class(certified: Device) -> None:
         pass
 
 
-def test_what_the_code_has_counts_not_its_name(device: Device) -> None:
+def test_matrix_instructions_count_not_the_name_of_the_code(device: Device) -> None:
     (code,) = compile_for(program(), ["sm_90+tensor-cores"])
     with pytest.raises(ReproError, match="need a certificate"):
         Execution(device, dataclasses.replace(code, architecture="sm_90"))
@@ -215,7 +215,7 @@ def test_what_the_code_has_counts_not_its_name(device: Device) -> None:
         ("fma.rn.f32", False),
     ],
 )
-def test_what_needs_a_certificate(opcode: str, needs: bool) -> None:
+def test_instructions_that_need_a_certificate(opcode: str, needs: bool) -> None:
     text = f"\t{opcode}\n\t\t{{%r1, %r2}}, {{%r3}};\n"
     assert known.matrix_instructions(text.encode()) == ({opcode} if needs else set())
 

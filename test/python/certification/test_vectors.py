@@ -46,7 +46,7 @@ def vectors_of(form: Form) -> Vectors:
     return make_vectors(form.x, form.y, form.result, form.depth)
 
 
-def test_what_is_compared_M3() -> None:
+def test_compared_instructions_M3() -> None:
     """All instructions are compared on ada; elsewhere f8 only with equal operand types, and not at all on sm_120."""
     assert len(FORMS) == 16 and len(LATE) == 4
     assert all(x == y for x, y, _, _ in LATE)
@@ -123,7 +123,7 @@ def magnitude(codes: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("key", FORMS, ids=str)
-def test_they_tell_what_becomes_of_c_M1(key: tuple[str, str, str, int]) -> None:
+def test_operands_distinguish_rules_for_c_M1(key: tuple[str, str, str, int]) -> None:
     """If all products are 0, the result is c: subnormals are kept, and zeros of equal sign become +0."""
     form, to = FORMS[key], RESULTS[key[2]]
     vectors = of_kind(some(vectors_of(form)), "zeros")
@@ -152,7 +152,7 @@ def test_edges_are_not_hidden_by_infinities(key: tuple[str, str, str, int]) -> N
 
 
 @pytest.mark.parametrize("key", FORMS, ids=str)
-def test_what_occurs(key: tuple[str, str, str, int]) -> None:
+def test_occurring_values(key: tuple[str, str, str, int]) -> None:
     """Operands and results contain zeros and subnormals of both signs, infinities, NaNs, overflow and other numbers."""
     form = FORMS[key]
     vectors = vectors_of(form)

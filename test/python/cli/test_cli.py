@@ -128,7 +128,7 @@ def test_targets_lists_every_target(capsys) -> None:
     assert [line.split()[0] for line in lines] == repro_mlir.targets()
 
 
-def test_what_targets_says_is_what_compile_does(capsys, program: Program) -> None:
+def test_compile_executes_the_targets_that_targets_lists(capsys, program: Program) -> None:
     """Native and emulated targets are executed; targets that are "compile only" are not."""
     main(["targets", "--json"])
     for each in json.loads(capsys.readouterr().out):

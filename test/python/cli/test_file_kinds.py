@@ -75,7 +75,7 @@ def files(program: Program, tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_says_what_it_was_given(capsys, files: dict[str, Path], command: str) -> None:
+def test_every_command_names_the_kind_of_its_file(capsys, files: dict[str, Path], command: str) -> None:
     taken, options = COMMANDS[command]
     for kind, path in files.items():
         assert main([command, str(path), *options]) == 2 or kind in taken
@@ -90,7 +90,7 @@ def test_two_runs_are_receipts(capsys, files: dict[str, Path]) -> None:
         assert f"expected a receipt, got {KINDS['program']}" in capsys.readouterr().err
 
 
-def test_the_tools_say_what_they_were_given(files: dict[str, Path]) -> None:
+def test_tools_name_the_kind_of_their_file(files: dict[str, Path]) -> None:
     code = "import sys; sys.argv[0] = 'repro-opt'; from repro_mlir._tools import repro_opt; repro_opt()"
     for kind, path in files.items():
         done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
@@ -101,7 +101,7 @@ def test_the_tools_say_what_they_were_given(files: dict[str, Path]) -> None:
             assert (done.returncode, done.stderr) == (1, expected)
 
 
-def test_what_is_no_file_of_ours_is_left_to_its_reader(tmp_path: Path) -> None:
+def test_files_of_unknown_kinds(tmp_path: Path) -> None:
     assert kind_of(tmp_path / "none") is None and kind_of(tmp_path) is None
     (tmp_path / "text").write_text("some text")
     assert kind_of(tmp_path / "text") is None

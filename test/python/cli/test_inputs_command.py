@@ -49,7 +49,7 @@ def output(capsys: pytest.CaptureFixture[str]) -> dict:
     return report
 
 
-def test_run_takes_what_inputs_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
+def test_run_reads_the_files_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
     """Three single steps, each from the state after the previous step, give the state of three training steps."""
     program, batch, state = (str(tmp_path / name) for name in ("p.repro", "batch.npz", "state"))
     assert main(["compile", script, "-o", program, "--json"]) == 0
@@ -64,7 +64,7 @@ def test_run_takes_what_inputs_writes(capsys: pytest.CaptureFixture[str], tmp_pa
     assert output(capsys)["state_hash"] == found
 
 
-def test_what_inputs_says(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
+def test_output_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
     batch = tmp_path / "batch.npz"
     assert main(["inputs", script, "-o", str(batch)]) == 0
     shown = capsys.readouterr().out

@@ -121,7 +121,7 @@ def test_error_of_a_pass_says_how_to_repeat_it(target: str, monkeypatch: pytest.
     _repeat(message, "arith.maxnumf")
 
 
-def test_error_behind_the_passes_keeps_the_program(monkeypatch: pytest.MonkeyPatch, dumps: Path) -> None:
+def test_an_error_after_the_passes_keeps_the_program(monkeypatch: pytest.MonkeyPatch, dumps: Path) -> None:
     def fail(*arguments: object, **options: object) -> bytes:
         raise repro_mlir.base.errors.CompileError("no object")
 

@@ -44,7 +44,7 @@ def refusals(artifact: bytes) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_the_compiler_writes_what_python_writes(number: int) -> None:
+def test_the_compiler_and_python_write_the_same_bytes(number: int) -> None:
     program = random_programs.program(number).program
     for level in cpu.runnable_levels():
         artifact = cpu.compile(program, level)

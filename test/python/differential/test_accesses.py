@@ -79,7 +79,7 @@ def test_A2_maps_that_fuse() -> None:
     check(b.program(result), [values((4,), 1), values((2,), 2)])
 
 
-def test_A2_an_input_to_transpose_beside_one_in_no_order() -> None:
+def test_A2_an_input_to_transpose_next_to_one_in_no_order() -> None:
     """Covers an input to transpose next to an input whose elements are in no simple order."""
     for other, shape in (("d0 mod 2, -d2 + 33", (2, 34)), ("d0, d2 floordiv 2", (37, 17)), ("d2 mod 3, d0", (3, 37))):
         b = Builder()

@@ -33,7 +33,7 @@ def halve(rank: int, step: int, state: dict[str, np.ndarray], _: Any) -> None:
 
 
 @pytest.mark.parametrize("targets", [("cpu",), ("reference", "ptx-emulator")])
-def test_ranks_go_on_from_what_all_have_written(targets: tuple[str, ...]) -> None:
+def test_ranks_continue_from_the_state_that_all_have_written(targets: tuple[str, ...]) -> None:
     given = small()
     state = given.program.initial_state()
     kept = MicrobatchExecutable(given.program, "cpu", 1).keep(state)
@@ -91,7 +91,7 @@ def test_a_state_that_is_taken_in_part_is_completed(monkeypatch: pytest.MonkeyPa
     assert state["0.weight"][0, 0] == 7 and agreed.hash().hex() == hash_of(given, state)
 
 
-def test_what_cannot_be_a_state_is_refused() -> None:
+def test_an_invalid_state_is_refused() -> None:
     given = small()
     finish = repro_mlir.compile(given.program.finish)
     state = given.program.initial_state()

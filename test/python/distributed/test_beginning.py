@@ -100,7 +100,7 @@ def test_rank_0_has_no_receipt(where: str) -> None:
     assert len(str(found[1])) < 140
 
 
-def test_an_exception_of_another_kind_is_told_too() -> None:
+def test_an_exception_of_another_type_is_reported_too() -> None:
     def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Any:
         prepare = (lambda: fail(KeyError())) if ranks.rank == 2 else (lambda: RUN)
         return begin_together(ranks, prepare, lambda: START, dict)

@@ -91,7 +91,7 @@ def test_C8_a_bit_that_rounding_swallows_is_found_where_it_is_committed_to(monke
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_two_ranks_find_what_was_wrong_once(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_ranks_find_a_single_error(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given = normalized(4, 1)
     plant(monkeypatch, given.program.part, size - 1, lambda count: (nothing, lambda o: count == 1 and flip(o[0], 5)))
     found, _ = run(given, size, steps=1, check_share=1.0)
@@ -132,7 +132,7 @@ def test_right_ranks_go_on(share: float) -> None:
         assert found == [alone(given)] * size
 
 
-def test_what_is_checked_follows_from_the_step() -> None:
+def test_the_step_determines_the_checked_microbatches() -> None:
     seeds = [bytes([i]) * 32 for i in range(200)]
     ranks = [Ranks(each, check_share=0.25) for each in make_loopback(3)]
     drawn = [Checks.drawn(each, 12, seed) for each in ranks for seed in seeds]

@@ -144,7 +144,7 @@ def test_packed_bytes() -> None:
         assert found.tobytes() == array.tobytes() and (found.shape, found.dtype) == (kind.shape, kind.dtype)
 
 
-def test_ranks_have_what_their_own_microbatches_keep() -> None:
+def test_ranks_have_the_state_of_their_microbatches() -> None:
     """Between steps, a rank has only the state of its own microbatches; the end of the run distributes all of it."""
     given = wide("top_k")
     names = {given.program.state[i].name for i in given.program.own}
@@ -168,7 +168,7 @@ def test_ranks_have_what_their_own_microbatches_keep() -> None:
 
 
 @pytest.mark.parametrize("options", [{"check_share": 0.5}, {"shares": "measured"}])
-def test_where_another_rank_computes_a_microbatch_all_have_what_it_keeps(options: dict[str, Any]) -> None:
+def test_all_ranks_have_the_state_of_a_microbatch_that_another_rank_computes(options: dict[str, Any]) -> None:
     """In this case ranks send sums instead of compressed gradients."""
 
     def ended(kept: KeptMicrobatches) -> None:
@@ -178,7 +178,7 @@ def test_where_another_rank_computes_a_microbatch_all_have_what_it_keeps(options
     assert found == [alone(given("blocks"), steps=4)] * 2
 
 
-def test_a_flipped_bit_of_what_a_microbatch_keeps_is_found() -> None:
+def test_a_flipped_bit_of_the_state_of_a_microbatch_is_found() -> None:
     """The rank that reads the state detects the flip; no rank reads its copy of another rank's state."""
     name = "gradient_compression.residual.0.weight"
     for rank, row in ((1, 2), (2, 5), (1, 5)):
@@ -196,7 +196,7 @@ def test_a_flipped_bit_of_what_a_microbatch_keeps_is_found() -> None:
             assert found == [alone(given("top_k"), steps=STEPS)] * 3
 
 
-def test_what_a_microbatch_keeps_is_checked_by_another_rank() -> None:
+def test_another_rank_checks_the_state_of_a_microbatch() -> None:
     """Rank 0 computes right sums but a wrong state of its first microbatch."""
 
     def begun(kept: KeptMicrobatches) -> None:
@@ -256,7 +256,7 @@ def test_a_run_goes_on_from_a_checkpoint_with_another_number_of_ranks(tmp_path: 
         assert Trainers(size, trainer_of, shard_optimizer=sharded).run(second) == [single.state_hash()] * size
 
 
-def test_what_one_rank_alone_saves_is_an_error_on_all() -> None:
+def test_a_save_by_one_rank_alone_is_an_error_on_all() -> None:
     def work(rank: int, trainer: Any) -> None:
         trainer.step(X, Y)
         if rank == 1:

@@ -159,7 +159,7 @@ def test_ranks_that_disagree_are_named() -> None:
         assert all(isinstance(each, ReproError) and message in str(each) for each in found), found
 
 
-def test_what_cannot_be_cut_is_refused() -> None:
+def test_invalid_cuts_are_refused() -> None:
     program, _, _ = captured(GatedMLP(), torch.randn(3, 10))
     for cut, message in (
         ({"sideways": 0}, "expected the name of a state tensor or an input, got 'sideways'"),

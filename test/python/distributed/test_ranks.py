@@ -184,7 +184,7 @@ def test_a_failed_check_on_one_rank_fails_on_all() -> None:
     assert {hash_of(given, state) for state in states.values()} == {alone(given, steps=1)}
 
 
-def test_any_error_of_a_microbatch_is_told_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_error_of_a_microbatch_reaches_the_other_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     given = normalized(4, 1)
     write_at = Executable.write_at
 

@@ -313,7 +313,7 @@ def test_optimizers_of_users(made: Any) -> None:
     assert shared(2, made=made, target="reference").run(loop) == [want] * 2
 
 
-def test_a_state_that_cannot_be_loaded_leaves_what_there_was(tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_loaded_changes_nothing(tmp_path: Path) -> None:
     def work(rank: int, trainer: Any) -> str:
         trainer.step(X[:16], Y[:16])
         with pytest.raises(ReproError):
@@ -355,7 +355,7 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
         lambda state: torch.save(state, "/dev/null"),
     ],
 )
-def test_what_another_rank_has_is_not_used(use: Callable[[Any], object]) -> None:
+def test_state_of_another_rank_is_not_used(use: Callable[[Any], object]) -> None:
     def work(rank: int, trainer: Any) -> list[str]:
         trainer.step(X[:16], Y[:16])
         found = []
@@ -374,7 +374,7 @@ def test_what_another_rank_has_is_not_used(use: Callable[[Any], object]) -> None
         assert used == "used" and refused.startswith("another rank has the values of this tensor")
 
 
-def test_what_one_rank_alone_asks_for_is_an_error_on_all() -> None:
+def test_a_request_by_one_rank_alone_is_an_error_on_all() -> None:
     def work(rank: int, trainer: Any) -> None:
         trainer.step(X[:16], Y[:16])
         if rank == 1:

@@ -135,7 +135,7 @@ def test_train_command(example, capsys) -> None:
     assert (reports[0]["threads"], reports[1]["threads"]) == (1, 2)
 
 
-def test_examples_are_no_toys(example) -> None:
+def test_examples_are_not_toys(example) -> None:
     model = example.training()[0]
     assert sum(parameter.numel() for parameter in model.parameters()) >= 100_000
     if example.__name__ == "names_gpt":

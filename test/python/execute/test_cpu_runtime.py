@@ -255,7 +255,7 @@ def test_buffers_that_do_not_fit(artifact: bytes) -> None:
         CpuBackend(artifact, threads=0)
 
 
-def test_a_state_within_an_input_behind_another_input() -> None:
+def test_a_state_within_an_input_after_another_input() -> None:
     state, *inputs = (Tensor(role, 0, "", "f32", (size,)) for role, size in (("state", 1), ("input", 10), ("input", 1)))
     check_disjoint([state, *inputs], [40, 0, 8])
     with pytest.raises(ValueError, match="expected separate memory, but they overlap"):

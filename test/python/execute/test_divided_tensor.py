@@ -33,7 +33,7 @@ def test_stretches_of_bytes_have_the_hash_of_the_whole() -> None:
             assert _repro.hash_of_stretches(told, bounds[1:]) == blake3_of(DATA[:total].data), (total, bounds)
 
 
-def test_what_is_told_of_many_bytes_is_little() -> None:
+def test_the_hash_of_a_long_stretch_is_short() -> None:
     data = np.zeros(1 << 20, np.uint8)
     assert len(_repro.hash_stretch(data, 5000, 1 << 21)) <= 2 * 1023 + 2 * 32 * 11
 

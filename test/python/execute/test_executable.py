@@ -113,7 +113,7 @@ def test_numbers_of_another_kind(number: complex, kind: TensorType) -> None:
         as_array(number, kind, "input")
 
 
-def test_state_that_is_no_mapping(executable: Executable) -> None:
+def test_a_state_that_is_not_a_mapping(executable: Executable) -> None:
     with pytest.raises(ReproError, match="expected the state as a mapping from name to array, got a list"):
         executable([X], 1.0, X)
 

@@ -103,7 +103,7 @@ def _folder(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_cut, _flip, _unkeyed, _link, _pipe, _writable, _folder])
-def test_a_file_that_is_not_the_users_is_made_anew(folder: Path, change: Callable[[Path], None]) -> None:
+def test_a_file_that_others_could_have_written_is_replaced(folder: Path, change: Callable[[Path], None]) -> None:
     put()
     change(file_of(folder))
     assert put(b"made anew") == b"made anew"
@@ -123,7 +123,7 @@ def test_the_artifact_of_another_program_does_not_count(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("user", ["file", "key", "folder"])
-def test_what_belongs_to_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch, user: str) -> None:
+def test_files_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch, user: str) -> None:
     put()
     paths = {"file": file_of(folder), "key": folder / "key", "folder": folder}
     if os.geteuid() == 0:
@@ -210,7 +210,7 @@ def kept(folder: Path) -> int:
     return len(list(folder.glob("*.artifact")))
 
 
-def test_what_was_used_least_recently_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_artifact_is_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _limit(monkeypatch, 3)
     contents = {name: name.encode() * 1000 for name in "abcde"}
     files = {}
@@ -241,7 +241,7 @@ def test_few_writes_look_at_all_files(folder: Path, monkeypatch: pytest.MonkeyPa
     assert len(looks) < 150 and len(removed) > 5 and min(removed) > 10 and kept(folder) > 180
 
 
-def test_what_is_larger_than_the_limit_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_artifact_larger_than_the_limit_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _limit(monkeypatch, 2)
     put(bytes(1000), "small")
     assert put(bytes(3000), "large") == bytes(3000)
@@ -265,7 +265,7 @@ def test_nothing_is_removed_that_is_not_of_the_cache(folder: Path, monkeypatch: 
     assert (folder / ("1" * 64 + ".artifact")).is_dir() and (folder / "key").read_bytes() == key
 
 
-def test_what_a_killed_writer_left_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_a_killed_writer_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _limit(monkeypatch, 3)
     put(bytes(1000))
     old, new = (folder / f"{'0' * 64}.artifact.{digit * 16}" for digit in "ab")

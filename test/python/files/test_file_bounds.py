@@ -132,7 +132,7 @@ def test_inputs_that_inflate(
     assert files["inputs"].stat().st_size < 1 << 20
 
 
-def test_no_zip_and_members_that_are_no_arrays(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_zip_and_members_that_are_not_arrays(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     buffer = io.BytesIO()
     np.save(buffer, np.zeros(4, np.float32))
     files["inputs"].write_bytes(buffer.getvalue())

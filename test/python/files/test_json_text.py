@@ -34,7 +34,7 @@ def test_any_layout() -> None:
         (b"[" + b"1," * 9000 + b"1]", "x: expected at most 10,000 bytes of JSON, got 18,003"),
     ],
 )
-def test_what_is_none(data: bytes | str, message: str | None) -> None:
+def test_numbers_and_invalid_text(data: bytes | str, message: str | None) -> None:
     if message is None:
         assert parse(data, "x", 10_000) == int(data)
         return

@@ -67,7 +67,7 @@ def test_damaged_metadata_of_a_checkpoint(value: Any, tmp_path: Path) -> None:
         load_checkpoint(path)
 
 
-def test_what_is_written_is_read() -> None:
+def test_tensors_survive_a_round_trip() -> None:
     array = np.array([1.5, -0.0], np.float32)
     kinds, arrays, metadata = read_all_tensors(write_tensors([KIND], [array], {"a": "b"}), "file")
     assert kinds == [KIND] and arrays[0].tobytes() == array.tobytes() and metadata == {"a": "b"}

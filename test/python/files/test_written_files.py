@@ -30,7 +30,7 @@ def test_a_former_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "link"]
 
 
-def test_what_can_be_written_is_known_before(tmp_path: Path) -> None:
+def test_writability_is_checked_before_the_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "link").symlink_to(tmp_path / "new")
     for path in (tmp_path / "file", tmp_path / "new", tmp_path / "link", os.devnull):

@@ -457,7 +457,7 @@ WITHOUT_LINE = (_attribute, _python_random, _shared, _shared_by_parameters, _lis
 
 
 @pytest.mark.parametrize(("what", "message"), REFUSED, ids=[each[0].__name__ for each in REFUSED])
-def test_what_no_program_can_do(what: Any, message: str) -> None:
+def test_refused_steps(what: Any, message: str) -> None:
     make = type("Refusing", (Refused,), {"what": what})
     model, optimizer = new(make)
     before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))

@@ -68,7 +68,7 @@ def test_checkpoints_of_pytorch() -> None:
     _check(kept, step(True), *numbers, x, y)
 
 
-def test_gradients_of_gradients_are_not_taken_for_what_is_computed_again() -> None:
+def test_gradients_of_gradients_are_not_mistaken_for_recomputation() -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_mlir")
 
@@ -116,7 +116,7 @@ def test_checkpoints_of_jax() -> None:
     _check(step(layer), step(jax.remat(layer)), x)
 
 
-def test_V4_a_barrier_moves_what_a_user_gave() -> None:
+def test_V4_a_barrier_makes_nans_canonical() -> None:
     """The barrier makes a NaN with other bits canonical."""
     jax = pytest.importorskip("jax")
     from repro_mlir.frontends.jax import capture

@@ -82,7 +82,7 @@ def test_choice_by_values() -> None:
     )
 
 
-def test_gradients_of_what_is_not_taken_are_zero() -> None:
+def test_gradients_of_branches_not_taken_are_zero() -> None:
     def nested(x: torch.Tensor, w: torch.Tensor, i: torch.Tensor) -> Any:
         def outer(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
             return cond(i.min() > 2, lambda x, i: x[:, i] * torch.sqrt(w[:2] - w[:2]), lambda x, i: x[:, i], (x, i))
@@ -132,7 +132,7 @@ def test_constant_choice_computes_one_branch() -> None:
     assert "repro.sin" in text(lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, torch.sin, (x,)))
 
 
-def test_what_is_written_before_a_choice_is_no_constant() -> None:
+def test_a_tensor_written_before_a_choice_is_not_a_constant() -> None:
     """The write goes through a view of the tensor, or to one of several views."""
 
     class Model(torch.nn.Module):

@@ -94,7 +94,7 @@ def test_K2_gradients_where_the_output_padding_is_a_stride_or_more(
     _check(_with_gradients(forward), [gradient, x, weight, bias])
 
 
-def test_what_stands_for_an_operator_must_give_its_shape_and_element_type(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replacement_must_have_the_shape_and_element_type_of_its_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = torch.randn(2, 4, 9), torch.randn(3, 4, 3)
     plain = convolutions._plain
     for change, found in ((lambda y: y[..., 1:], r"float32 of shape \[2, 3, 6\]"), (torch.Tensor.double, "float64")):

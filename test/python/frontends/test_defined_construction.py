@@ -114,7 +114,7 @@ class Positions(torch.nn.Module):
             self.register_buffer("positions", made, persistent=False)
 
 
-def test_initialize_names_what_it_leaves() -> None:
+def test_initialize_names_unchanged_tensors() -> None:
     with pytest.warns(UserWarning, match=r"initialize leaves positions as PyTorch .*give initialize a function"):
         repro_mlir.initialize(Positions("table"))
     for kind in ("window", "mean"):

@@ -152,7 +152,7 @@ def validation() -> Iterator[None]:
 
 @pytest.mark.usefixtures("validation")
 @pytest.mark.parametrize("message", REFUSALS)
-def test_what_eager_mode_refuses_has_no_result(message: str) -> None:
+def test_values_that_eager_mode_refuses_fail_the_step(message: str) -> None:
     function, good, bad = REFUSALS[message]
     function(good)
     with pytest.raises(ValueError, match="Expected"):

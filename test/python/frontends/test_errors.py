@@ -140,7 +140,7 @@ def test_error_in_the_model() -> None:
     assert NAME in message and "RuntimeError" in message
 
 
-def test_loss_that_is_no_scalar() -> None:
+def test_a_loss_that_is_not_a_scalar() -> None:
     model = MLP()
     optimizer = torch.optim.SGD(model.parameters())
     assert "the loss has shape [4] of torch.float32, expected a scalar float" in _error(

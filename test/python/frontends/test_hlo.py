@@ -71,7 +71,7 @@ def test_locations_are_the_users_lines_else_nodes() -> None:
     assert "outer/add" not in text and "select.1" not in text
 
 
-def test_what_is_refused_has_the_line_and_the_node() -> None:
+def test_refusals_name_the_line_and_the_node() -> None:
     source = """
 module {
   func.func @main(%x: tensor<f32>) -> tensor<3xf32> {

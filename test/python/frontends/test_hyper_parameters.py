@@ -116,7 +116,7 @@ def test_derived_numbers_are_rounded_once() -> None:
     assert torch.tensor(1 - 0.999, dtype=torch.float32) != 1 - torch.tensor(0.999, dtype=torch.float32)
 
 
-def test_only_what_has_an_effect_is_an_input() -> None:
+def test_only_effective_hyper_parameters_are_inputs() -> None:
     for make, names in (
         (lambda p: torch.optim.SGD(p, lr=0.1, dampening=0.5), ["lr"]),
         (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.5), ["lr", "momentum"]),

@@ -148,7 +148,7 @@ def test_locations_are_the_users_lines() -> None:
         "no function",
     ],
 )
-def test_what_is_refused_has_one_line(function: Any, state: int, message: str) -> None:
+def test_refusals_have_one_line(function: Any, state: int, message: str) -> None:
     arguments = np.ones(3, np.float32), np.ones(3, np.float32)
     with pytest.raises(ReproError, match=message) as error:
         import_function(function, *arguments, state=state)

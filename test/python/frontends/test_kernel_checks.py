@@ -48,7 +48,7 @@ class _Apply(nn.Module):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_kernel_refuses_is_refused(name: str) -> None:
+def test_arguments_that_a_kernel_refuses(name: str) -> None:
     function, x = CASES[name]
     with pytest.raises((RuntimeError, IndexError)):
         function(x)

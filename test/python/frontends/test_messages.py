@@ -151,7 +151,7 @@ class OfBits(nn.Linear):
         return super().forward(x) + self.weight.view(torch.int16).sum()  # bits
 
 
-def test_what_programs_do_not_have(capfd, caplog) -> None:
+def test_unsupported_types(capfd, caplog) -> None:
     found = message(lambda: step(OfPowers(3, 2), X, Y), capfd, caplog)
     assert found == f"{NAME}:{line_of('powers')}: no rule converts to float8_e8m0fnu (V1)"
     found = message(lambda: step(OfBits(3, 2), X, Y), capfd, caplog)
@@ -176,7 +176,7 @@ class _Calls(nn.Module):
         return self._function(x)
 
 
-def test_no_message_is_about_what_pytorch_traces_with(capfd, caplog, tmp_path: Path) -> None:
+def test_messages_do_not_mention_the_tools_of_a_trace(capfd, caplog, tmp_path: Path) -> None:
     path = tmp_path / "one.pt"
     torch.save(torch.ones(()), path)
     for function, text in (

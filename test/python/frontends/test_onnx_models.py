@@ -76,7 +76,7 @@ def test_example_inputs_give_sizes() -> None:
     assert load(linear(), inputs={"x": X}).hash == load(linear(2)).hash
 
 
-def test_numbers_of_the_graph_are_no_state() -> None:
+def test_numbers_of_the_graph_are_not_state() -> None:
     """The graph computes a size from scales through floats."""
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),
@@ -91,7 +91,7 @@ def test_numbers_of_the_graph_are_no_state() -> None:
     np.testing.assert_array_equal(run(program, X)["y"], X.repeat(2, 1))
 
 
-def test_what_PyTorch_would_round_is_computed_by_the_program() -> None:
+def test_constants_are_computed_by_the_program_not_by_pytorch() -> None:
     """A constant exponential has the bits of the program's function, not those of PyTorch's."""
     nodes = [helper.make_node("Exp", ["c"], ["e"]), helper.make_node("Add", ["x", "e"], ["y"])]
     exponent = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(X))
@@ -210,7 +210,7 @@ def test_long_loops_are_refused_before_they_run(monkeypatch: pytest.MonkeyPatch)
         ([helper.make_node("Gather", ["x", "x"], ["y"], axis=5)], r"node 0 \(Gather\): expected an axis"),
     ],
 )
-def test_what_has_no_program_is_one_line(nodes: list[Any], message: str) -> None:
+def test_unsupported_models_have_one_line_of_error(nodes: list[Any], message: str) -> None:
     with pytest.raises(ReproError, match=message) as caught:
         load(model_of(nodes, {"x": (F32, [2, 3])}, ["y"]))
     assert len(str(caught.value).splitlines()) == 1
@@ -227,7 +227,7 @@ def test_sizes_are_asked_for() -> None:
         load(linear(), sizes={"batch": 1 << 60})
 
 
-def test_tensors_in_files_beside_the_model(tmp_path: Path) -> None:
+def test_tensors_in_files_next_to_the_model(tmp_path: Path) -> None:
     expected = load(linear(2)).hash
     path = tmp_path / "model" / "linear.onnx"
     path.parent.mkdir()

@@ -155,7 +155,7 @@ def test_a_choice_of_an_algorithm_is_none() -> None:
             torch.testing.assert_close(found, function(X[:1].expand(size, 4).contiguous()))
 
 
-def test_what_has_no_symbols() -> None:
+def test_models_without_symbolic_sizes() -> None:
     with pytest.raises(ReproError, match=r"the model fixes n to the size 6 of the example"):
         capture(lambda x: sum(x[row] for row in range(x.shape[0])))
     with pytest.raises(ReproError, match=r"test_sizes.py:\d+: a shape depends on tensor values"):

@@ -168,7 +168,7 @@ def test_pooling_and_padding(function) -> None:
     _regression(_Apply(function, 8), torch.randn(2, 2, 6, 8))
 
 
-def test_circular_padding_by_more_than_what_is_left_is_refused() -> None:
+def test_circular_padding_by_more_than_the_rest_is_refused() -> None:
     with pytest.raises(repro_mlir.ReproError, match=r"circular padding by \[-5, 4\] repeats 3 elements more than once"):
         repro_mlir.capture(_Apply(lambda x: F.pad(x, (-5, 4), mode="circular"), 8), torch.randn(2, 2, 8))
 

@@ -161,7 +161,7 @@ def test_sizes_that_are_left_open() -> None:
     assert found.dtype is torch.uint8 and torch.equal(found, model(x))
 
 
-def test_what_is_refused() -> None:
+def test_unsupported_operators_are_refused() -> None:
     with pytest.raises(ReproError, match=r"test_unsigned\.py:\d+: bilinear interpolation of uint8 is not supported"):
         image = X.reshape(1, 1, 2, 4)
         repro_mlir.capture(_Of(lambda x: F.interpolate(x, (4, 8), mode="bilinear")), (image,))

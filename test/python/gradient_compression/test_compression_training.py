@@ -39,7 +39,7 @@ def make(method: Any, model: Any = None, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_checkpoint_has_what_was_left_over(name: str, tmp_path: Path) -> None:
+def test_a_checkpoint_contains_the_residuals(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     whole = make(METHODS[name])
     for _ in range(2):
@@ -95,7 +95,7 @@ def test_states_that_do_not_fit() -> None:
     top_k.load_state_dict(make(None).state_dict())
 
 
-def test_what_is_left_over_begins_anew() -> None:
+def test_residuals_start_at_zero_without_an_entry() -> None:
     trainer = make(TopK(0.2))
     for _ in range(2):
         trainer.step(X, Y)
@@ -160,7 +160,7 @@ def test_a_receipt_goes_on(tmp_path: Path) -> None:
         assert trainer.state_hash() == whole.state_hash()
 
 
-def test_a_step_that_fails_leaves_what_was_left_over() -> None:
+def test_a_failed_step_keeps_the_residuals() -> None:
     trainer = make(TopK(0.5))
     trainer.step(X, Y)
     before, wrong = trainer.state_hash(), Y.clone()
@@ -190,7 +190,7 @@ def test_with_a_precision_recipe() -> None:
     assert roles[0] == roles[1] == roles[2]
 
 
-def test_what_is_refused() -> None:
+def test_options_that_are_refused() -> None:
     for options, message in (
         ({"microbatches": None}, "expected microbatches=, 1 for the whole batch"),
         ({"loss_scale": torch.amp.GradScaler("cpu"), "autocast": torch.float16}, "gradient_compression and loss_scale"),

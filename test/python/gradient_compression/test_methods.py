@@ -76,7 +76,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize("given, message", WRONG, ids=range(len(WRONG)))
-def test_what_is_no_method_is_refused(given: Any, message: str) -> None:
+def test_invalid_methods_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ReproError) as found:
         compression_of(given)
     assert message in str(found.value)

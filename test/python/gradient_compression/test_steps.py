@@ -40,7 +40,7 @@ def test_state_is_of_each_microbatch_or_of_the_step() -> None:
     assert [kind.shape for kind in program.sums] == [(2, 3)]
 
 
-def test_what_is_not_compressed_goes_as_it_is() -> None:
+def test_uncompressed_gradients_are_unchanged() -> None:
     """PowerSGD does not compress vectors, and no method compresses a tensor without elements."""
     program = compressed(PowerSGD(1), {"a": (6, 5), "b": (30,)}, COUNT)
     plain = compressed(None, {"a": (6, 5), "b": (30,)}, COUNT)
@@ -115,7 +115,7 @@ def test_L1_each_microbatch_is_compressed_alone(accumulate: int) -> None:
     assert found[0] == found[1]
 
 
-def test_R1_sites_are_behind_those_of_the_step() -> None:
+def test_R1_sites_follow_those_of_the_step() -> None:
     """The step's sites include those of nested operations, such as branches."""
     step = imported({"w": (4,), "v": (3,)})
     lines = [
@@ -142,7 +142,7 @@ def refused(given: Any, method: Any, message: str) -> None:
     assert message in str(found.value)
 
 
-def test_what_cannot_be_compressed_is_refused() -> None:
+def test_gradients_that_cannot_be_compressed_are_refused() -> None:
     refused(imported({"w": (4,)}, "f64"), TopK(), "the gradient of w is of f64: expected gradients of f32 for top_k")
     refused(imported({"w": (4,)}, "bf16"), TopK(), "is of bf16")
     refused(imported({"w": (4,)}), PowerSGD(1), "power_sgd compresses no gradient of the step, of w")

@@ -47,7 +47,7 @@ def test_models_exported_models_and_files(model: "torch.nn.Module", inputs: "tor
     assert repro_mlir.compile(str(tmp_path / "model.pt2"), threads=1).threads == 1
 
 
-def test_what_is_no_model(model: "torch.nn.Module", inputs: "torch.Tensor", tmp_path: Path) -> None:
+def test_arguments_that_are_not_models(model: "torch.nn.Module", inputs: "torch.Tensor", tmp_path: Path) -> None:
     with pytest.raises(ReproError, match=r"a model with inputs=..., examples of its inputs, got a Sequential"):
         repro_mlir.compile(model)
     with pytest.raises(ReproError, match="got a int"):

@@ -114,7 +114,7 @@ def test_random_numbers_advance() -> None:
     assert len({*calls[0], *calls[1]}) == 4
 
 
-def test_what_is_written_between_steps_counts() -> None:
+def test_changes_between_steps_take_effect() -> None:
     class Write(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
             self.model.set_weights([weight * 0.5 for weight in self.model.get_weights()])
@@ -350,7 +350,7 @@ if BACKEND == "jax":
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_a_step_cannot_honour_is_refused(case: str) -> None:
+def test_settings_that_a_step_cannot_honour_are_refused(case: str) -> None:
     message, run = REFUSED[case]
     with pytest.raises(ReproError, match=message):
         run()

@@ -31,6 +31,6 @@ def test_the_signed_seed_has_the_same_64_bits(seed: Any, signed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [2**64, -(2**63) - 1, 1.0, True, "1", None])
-def test_what_is_no_seed_is_refused(seed: Any) -> None:
+def test_invalid_seeds_are_refused(seed: Any) -> None:
     with pytest.raises(ReproError, match=re.escape(f"expected a whole number of 64 bits as seed, got {seed!r}")):
         signed_seed(seed)

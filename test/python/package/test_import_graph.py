@@ -218,7 +218,7 @@ def test_imports_are_found() -> None:
 
 
 @pytest.mark.parametrize("room", ALLOWED)
-def test_rooms_import_what_the_table_says(room: str) -> None:
+def test_rooms_have_the_imports_of_the_table(room: str) -> None:
     found = {
         part_of(each.module)
         for each in imports()
@@ -275,7 +275,7 @@ def test_only_its_frontend_imports_keras() -> None:
             assert within(each.importer, "frontends.keras") or each.importer == "integrations.keras", each
 
 
-def test_who_imports_the_frontend_of_torch() -> None:
+def test_importers_of_the_frontend_of_torch() -> None:
     """The importers accept PyTorch's models, run scripts (which return such models), or compare with PyTorch in
     `diff`."""
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
@@ -289,7 +289,7 @@ def test_who_imports_the_frontend_of_torch() -> None:
     }  # fmt: skip
 
 
-def test_nobody_else_names_torch() -> None:
+def test_no_other_module_names_torch() -> None:
     """No name or key in the code may name PyTorch; documentation and messages may."""
     allowed = {
         # Maps public names to their modules.
@@ -329,7 +329,7 @@ def test_the_program_knows_no_frontend() -> None:
     assert not any(each.module == "program.exact" for each in imports() if each.importer == "program.program")
 
 
-def test_what_frontends_have_in_common_is_small() -> None:
+def test_the_common_part_of_frontends_is_small() -> None:
     found = {each.module for each in imports() if each.importer == "program.imported" and not each.own}
     assert found == {"__future__", "collections.abc", "dataclasses", "numpy", "typing"}
 
@@ -364,7 +364,7 @@ assert all(name == "repro_mlir.base" or name.startswith(known) for name in own),
     run_without(("torch", "blake3"), code, data)
 
 
-def test_the_runner_imports_what_it_is_packed_with() -> None:
+def test_the_runner_imports_only_packed_modules() -> None:
     packed = {name_of(PACKAGE / member[len("repro_mlir/") :]) for member in runner_members() if "/" in member}
     assert "bundle.runner.session" in packed and "base.numerics.tensors" in packed
     for each in imports():

@@ -30,7 +30,7 @@ def test_nothing_moves_the_cursor(text: str) -> None:
     assert stream.getvalue().count("\n") == 1 and stream.getvalue().removesuffix("\n").isprintable()
 
 
-def test_what_is_shown() -> None:
+def test_shown_text() -> None:
     assert printable("größe 重み \\") == "größe 重み \\"
     assert printable("\x1b\x9b\u202e\U000e0001") == "\\x1b\\x9b\\u202e\\U000e0001"
     assert foreign("a" + " " * 70 + "right") == "a right"

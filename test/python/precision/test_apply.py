@@ -483,7 +483,7 @@ def test_the_hash_is_that_of_the_recipe_and_not_of_its_name(program: repro_mlir.
     assert LAYERS.captured(precision="mxfp8").hash == apply_precision(program, "mxfp8").hash
 
 
-def test_a_summary_says_what_is_left(program: repro_mlir.Program) -> None:
+def test_a_summary_lists_unchanged_contractions(program: repro_mlir.Program) -> None:
     summary = precision_summary(program, nvfp4(skip_last=1))
     assert [each.layer for each in summary.untouched] == ["2.weight"] * 3
     table = str(summary)
@@ -594,7 +594,7 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(recipe: Recipe, message: str, program: repro_mlir.Program) -> None:
+def test_recipes_that_do_not_fit_are_refused(recipe: Recipe, message: str, program: repro_mlir.Program) -> None:
     with pytest.raises(ReproError, match=message):
         apply_precision(program, recipe)
 
@@ -752,7 +752,7 @@ def test_gradients_that_no_recipe_reaches_are_said() -> None:
         apply_precision(program(False), "mxfp8")
 
 
-def test_what_no_recipe_reaches_is_said() -> None:
+def test_contractions_that_no_recipe_changes_are_reported() -> None:
     program = repro_mlir.capture(Normalized(), torch.zeros(2, 32))
     summary = precision_summary(program, "mxfp8")
     assert len(summary.f64) == 1 and str(summary).endswith("1 of f64 are not among them: no recipe changes them")

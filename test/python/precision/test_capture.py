@@ -148,7 +148,7 @@ def test_f16_with_a_scaled_loss() -> None:
     assert float(trainer.state["loss_scale.scale"]) == 2.0**10
 
 
-def test_autocast_is_quantized_from_what_it_reads() -> None:
+def test_operands_of_autocast_are_quantized_before_the_cast() -> None:
     program = repro_mlir.capture(*given(), batch(), autocast=torch.bfloat16, precision="mxfp8")
     layers = {(each.role, each.layer) for each in repro_mlir.contractions(program)}
     assert ("fprop", "0.weight") in layers and ("wgrad", "0.weight") in layers
@@ -228,7 +228,7 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "a precision is for scripts" in capsys.readouterr().err
 
 
-def test_the_page_of_recipes_says_what_is_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_recipes_is_correct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "precision.md").read_text()
     code = text.split("every target.\n\n")[1].split("\n- `repro")[0]

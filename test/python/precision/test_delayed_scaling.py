@@ -350,7 +350,7 @@ def test_Q6_a_layer_that_is_used_twice_has_the_greatest_amax() -> None:
     assert found["amax_history.layer.weight.activation"][0] == hidden.max().item() > 0
 
 
-def test_Q6_what_is_computed_again_has_the_scales_of_the_first() -> None:
+def test_Q6_recomputed_layers_use_the_same_scales() -> None:
     results = []
     for again in (True, False):
         asked = named_recipe("fp8_delayed")
@@ -602,7 +602,7 @@ def test_an_evaluation_has_no_scales_of_products() -> None:
         trainer.evaluate(*batch())
 
 
-def test_an_evaluation_of_what_was_not_trained_is_refused() -> None:
+def test_an_evaluation_of_untrained_layers_is_refused() -> None:
     class Other(nn.Module):
         def __init__(self) -> None:
             super().__init__()

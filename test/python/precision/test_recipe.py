@@ -87,7 +87,7 @@ ANY: Any = 5
         (lambda: BlockAccumulator("scaled", Accumulator(4, None, "rne_f32", 0)), r"\(M5\) .*with a fraction"),
     ],
 )
-def test_what_cannot_be_is_refused(make: Callable[[], object], message: str) -> None:
+def test_invalid_arguments_are_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ReproError, match=message):
         make()
 

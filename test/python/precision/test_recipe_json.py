@@ -83,7 +83,7 @@ def test_M5_accumulators_of_blocks_are_read_back() -> None:
     assert json.loads(recipe_to_json(recipe))["dgrad"]["accumulator"] == {"step": "split", "within": "hopper"}
 
 
-def test_M5_what_is_older_is_written_as_before() -> None:
+def test_M5_older_accumulators_are_written_as_before() -> None:
     recipe = Recipe("made up", {"fprop": RolePrecision(accumulator=Accumulator(8, 24, "rz_f32", -132))})
     assert "group" not in json.loads(recipe_to_json(recipe))["fprop"]["accumulator"]
 
@@ -167,13 +167,13 @@ def test_other_json_is_refused(text: str, message: str) -> None:
     ],
     ids=range(4),
 )
-def test_what_no_text_can_have_is_refused(given: Any, message: str) -> None:
+def test_values_that_text_cannot_have_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ReproError, match=message):
         recipe_of(given)
 
 
 @pytest.mark.parametrize("given", [3, None, "fp4", "qat_bf16"])
-def test_what_is_no_recipe_is_refused(given: Any) -> None:
+def test_values_that_are_not_recipes_are_refused(given: Any) -> None:
     with pytest.raises(ReproError, match="recipe"):
         recipe_of(given)
 

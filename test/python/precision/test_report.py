@@ -125,7 +125,7 @@ def test_the_steps_that_are_sampled() -> None:
     assert spread(1, 3) == (1,) and spread(2, 5) == (1, 2)
 
 
-def test_what_is_left_in_f32(report: Report) -> None:
+def test_contractions_left_in_f32(report: Report) -> None:
     left = {
         run.recipe: sorted((each.role, each.layer) for each in run.contractions if each.in_f32)
         for run in report.runs[1:]
@@ -327,7 +327,7 @@ def test_the_files(report: Report, tmp_path: Path) -> None:
     assert "http" not in re.sub("http-equiv|http://www.w3.org/2000/svg", "", text.replace(embedded, ""))
 
 
-def test_the_page_names_what_is_drawn(report: Report) -> None:
+def test_the_page_names_drawn_marks(report: Report) -> None:
     assert "dots are the validation, triangles are the sampled steps." in page(report.as_json())
     runs = tuple(dataclasses.replace(run, validation=(), samples=()) for run in report.runs)
     text = page(dataclasses.replace(report, runs=runs, sampled=()).as_json())

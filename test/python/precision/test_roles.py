@@ -90,7 +90,7 @@ class Attention(nn.Module):
 
 
 @pytest.mark.parametrize("is_deep", [False, True])
-def test_linears_of_one_input_are_told_apart(is_deep: bool) -> None:
+def test_linears_of_one_input_are_distinguished(is_deep: bool) -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), Attention()) if is_deep else Attention()
     found = roles(step(model, (torch.randn(2, 6, 8), torch.randint(8, (2,)))))
     prefix = "2." if is_deep else ""
@@ -177,7 +177,7 @@ def test_products_of_an_optimizer_are_none_of_the_layers() -> None:
     assert ("product", None) not in found
 
 
-def test_what_is_computed_again_has_the_role_of_the_first() -> None:
+def test_recomputed_layers_keep_their_roles() -> None:
     class Checkpointed(nn.Module):
         def __init__(self) -> None:
             super().__init__()

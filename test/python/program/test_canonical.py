@@ -87,7 +87,7 @@ def test_every_entry_verifies(name: str) -> None:
         assert result.returncode == 1 and part in result.stderr
 
 
-def test_what_is_right_passes() -> None:
+def test_a_correct_program_passes() -> None:
     program = read_signature(to_bytes(FINE))
     assert [str(kind) for kind in (*program.inputs, *program.outputs)] == [
         "argument 0: 4xf32",

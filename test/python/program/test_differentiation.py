@@ -437,7 +437,7 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
         ("arith.addf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
     ],
 )
-def test_J4_the_order_follows_from_what_the_formula_needs(formula: str, order: str) -> None:
+def test_J4_the_order_depends_on_the_operands_of_the_formula(formula: str, order: str) -> None:
     maps = ["(d0, d1) -> (d0)", "(d0, d1) -> (d1)", "(d0, d1) -> (d0, d1)"]
     body = f"{_ELEMENT}\n%z = {formula} : f64\nlinalg.yield %z : f64"
     operation = _generic(body, maps, "pp", f"%x, %y : {_type([4])}, {_type([3])}", "%e", _type([4, 3]))

@@ -157,7 +157,7 @@ LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
         (LARGE, r"\(A2\) result #0 of indexing map #0 exceeds 2\^62 on the way"),
     ],
 )
-def test_what_is_refused(index: str, reason: str) -> None:
+def test_refused_indices(index: str, reason: str) -> None:
     """The writer refuses a program that is canonical only once its index is simplified, as no reader accepts it."""
     with pytest.raises(ReproError, match=f"expected a canonical program: .*{reason}"):
         to_bytes(program([index], 99, (5, 6)))

@@ -204,7 +204,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(tmp_path: Path, name: str) -> None:
+def test_refused_modules(tmp_path: Path, name: str) -> None:
     """The error is one line, and appears within a time that the limits bound."""
     text, message = REFUSED[name]
     path = written(tmp_path, text)
@@ -214,7 +214,7 @@ def test_what_is_refused(tmp_path: Path, name: str) -> None:
     assert str(path) in str(error.value) and "\n" not in str(error.value) and time.monotonic() - start < 30
 
 
-def test_a_word_in_a_comment_is_no_dialect(tmp_path: Path) -> None:
+def test_a_word_in_a_comment_is_not_a_dialect(tmp_path: Path) -> None:
     assert Program.load(written(tmp_path, "// stablehlo.add (as it was)\n" + TOSA)).outputs
 
 

@@ -85,7 +85,7 @@ def test_H2_ignores_names_and_locations() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("0.0", "-0.0"), ("0.0", "1.0"), ("8x4xf32", "8x5xf32")])
-def test_H2_sees_what_counts(old: str, new: str) -> None:
+def test_H2_depends_on_meaningful_parts(old: str, new: str) -> None:
     text = MODULE.format(zero="0.0")
     assert identity_of(text.replace(old, new)) != identity_of(text)
 
@@ -121,7 +121,7 @@ def test_programs_are_copied_and_pickled(program: Program) -> None:
     assert pickle.loads(pickle.dumps(replace(program, untrusted=True))).untrusted
 
 
-def test_what_is_unpickled_is_verified(program: Program) -> None:
+def test_unpickled_programs_are_verified(program: Program) -> None:
     make, arguments = program.__reduce__()
     with pytest.raises(ReproError):
         make(arguments[0][:-1], *arguments[1:])

@@ -106,7 +106,7 @@ def test_a_contraction_that_a_class_does_not_have_is_named_M3(program: repro_mli
         repro_mlir.set_accumulators(program, "cdna3")
 
 
-def test_what_has_scales_of_blocks_is_no_accumulator_of_all_contractions_M5(program: repro_mlir.Program) -> None:
+def test_accumulators_with_scales_of_blocks_are_refused_M5(program: repro_mlir.Program) -> None:
     with pytest.raises(ReproError, match=r"\(M5\) blackwell_nvfp4 multiplies by scales of blocks: .* in a recipe"):
         repro_mlir.set_accumulators(program, "blackwell_nvfp4")
     with pytest.raises(ReproError, match=r"\(M4\) expected no groups of products without scales of blocks, got 16"):

@@ -69,7 +69,7 @@ def test_programs(group: str) -> None:
         check(text)
 
 
-def test_what_is_kept_for_people() -> None:
+def test_names_and_locations_are_kept() -> None:
     with ir.Context() as context:
         text = str(read_program(stored(LINES), context).operation.get_asm(enable_debug_info=True, use_local_scope=True))
     for kept in (
@@ -83,7 +83,7 @@ def test_what_is_kept_for_people() -> None:
         assert kept in text
 
 
-def test_what_is_kept_has_no_part_in_the_identity() -> None:
+def test_names_and_locations_are_not_part_of_the_identity() -> None:
     plain = LINES.replace("first", "other").replace('"y"', '"z"').replace("model.py", "other.py")
     assert sections(stored(plain))[0] == sections(stored(LINES))[0]
     assert stored(plain) != stored(LINES)

@@ -45,7 +45,7 @@ def program(text: str = TEXT) -> SymbolicProgram:
     return SymbolicProgram(text, INITIAL)
 
 
-def test_what_a_program_says() -> None:
+def test_attributes_of_a_program() -> None:
     made = program()
     assert made.symbols == (Symbol("rows", 1, 9),)
     x, y = made.inputs
@@ -153,7 +153,7 @@ def test_H4_is_the_identity_of_docs_identity() -> None:
     assert program().hash == "afef61b039ab853adf65d1b4644ea998701e6f2facbd74cc6e46a343f3fa9f4d"
 
 
-def test_H4_is_of_what_is_computed() -> None:
+def test_H4_depends_on_the_computation_only() -> None:
     made = program().hash
     for old, new in (
         ("rows", "batch"),
@@ -215,7 +215,7 @@ def test_arguments_without_names() -> None:
     assert made.inputs[0].name == "argument 1" and made.specialize(rows=2).inputs[0].name == "argument 1"
 
 
-def test_text_that_is_no_program() -> None:
+def test_text_that_is_not_a_program() -> None:
     for text in (
         "",
         "func.func",

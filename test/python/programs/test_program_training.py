@@ -144,7 +144,7 @@ def test_chosen_parameters_alone_are_trained() -> None:
     assert not np.array_equal(before["bias"], trainer.state["bias"])
 
 
-def test_what_cannot_be_trained_is_refused() -> None:
+def test_invalid_trainings_are_refused() -> None:
     imported = _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3))
     loss, optimizer = programs.mean_squared_error(), programs.sgd()
     with pytest.raises(repro_mlir.ReproError, match="no state tensor 'wait', expected one of weight, bias"):
@@ -193,7 +193,7 @@ def test_names_are_free() -> None:
     assert program.state[0].name == "wörter" and program.state[2].name == "optimizer.momentum.wörter"
 
 
-def test_what_changes_between_steps_is_checked(tmp_path: Path) -> None:
+def test_changes_between_steps_are_checked(tmp_path: Path) -> None:
     program = programs.training_step(
         _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.mean_squared_error(), programs.sgd(), train=LINEAR
     )

@@ -490,7 +490,7 @@ def test_equal_elements_take_no_memory() -> None:
     assert array is not None and array.shape == (1 << 10, 1 << 20) and array[5, 7] == 0.5 and not array.flags.writeable
 
 
-def test_what_is_for_people() -> None:
+def test_names_and_locations() -> None:
     read = read_program(to_bytes(LINES))
     assert (read.argument_names, read.result_names, read.num_state) == (("é",), ("y",), 0)
     places = [(each.location, each.attributes) for each in read.body.operations]
@@ -766,7 +766,7 @@ REFUSALS = BLOCKS_REFUSED | {
 }  # fmt: skip
 
 
-def test_refusals_differ_from_what_is_read_in_one_thing() -> None:
+def test_refused_programs_differ_from_accepted_ones_in_one_place() -> None:
     for data in (
         main(), file(CHECKED, MESSAGE), named(["a"], []), origins(["a"], (1, 0, 0, 0)), fold(),
         with_map([total(0)]), with_map([deep(64)]), slices([1], [1, 0, 0, 0]), constant("f32", (2,), b"\1" + HALF),
@@ -832,7 +832,7 @@ def test_every_number_changed() -> None:
     tracemalloc.stop()
 
 
-def test_what_the_compiler_reads_is_read() -> None:
+def test_bytes_that_the_compiler_accepts_are_accepted() -> None:
     """The interpreter's reader is less strict than the compiler because it does not know types; it rejects nothing
     that the compiler accepts."""
     draw = random.Random(3)

@@ -79,7 +79,7 @@ def test_the_first_machine_is_measured(capsys: pytest.CaptureFixture[str]) -> No
         (["--machine", "cpu.json", "--threads", "9"], "expected threads from 1 to the 8 cores of cpu, got 9"),
     ],
 )
-def test_what_is_refused_before_the_program_is_read(
+def test_options_are_refused_before_the_program_is_read(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("product.mlir").write_text("this is no program")
@@ -87,7 +87,7 @@ def test_what_is_refused_before_the_program_is_read(
     assert message in capsys.readouterr().err
 
 
-def test_what_a_sweep_refuses() -> None:
+def test_refusals_of_a_sweep() -> None:
     with pytest.raises(ReproError, match="expected a CPU with threads, got made-up-gpu, made-up-gpu"):
         sweep({"": program_of(product(32))}, [(GPU, {"clock_hz": ["1x", "2x"]})], 2)
 

@@ -69,7 +69,7 @@ def test_other_execution_units_are_read_again() -> None:
         ({"clock_hz": ["fast"]}, "clock_hz: expected a number"),
     ],
 )
-def test_what_is_refused(values: dict[str, list[str]], message: str) -> None:
+def test_invalid_values_are_refused(values: dict[str, list[str]], message: str) -> None:
     with pytest.raises(ReproError, match=message):
         sweep({"": program_of(product(16))}, [(MACHINE, values)])
 

@@ -75,7 +75,7 @@ def test_caches_of_bytes(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_a_cache_keeps_that_others_use(seed: int) -> None:
+def test_kept_data_of_a_cache_that_others_use(seed: int) -> None:
     launches = some_launches(seed)
     seconds = [random.Random(seed).randrange(1, 100) for _ in launches]
     found = reuse(launches)
@@ -96,7 +96,7 @@ def test_the_farthest_piece_of_a_launch(near: int, size: int, expected: list[flo
     assert found.farthest(near, size, 0.5).tolist() == expected
 
 
-def test_what_is_kept_is_a_part_whatever_the_half_life() -> None:
+def test_the_kept_share_is_valid_for_every_half_life() -> None:
     """Sums of seconds are rounded, so the launch before can be zero or less than zero seconds ago."""
     launches = [[Touch("state", 0, 0, 8)]] * 50
     seconds = np.random.default_rng(0).random(50) * 1e-3
@@ -129,7 +129,7 @@ def test_a_long_step_takes_no_long_time() -> None:
     assert found.distance[2 * number :].tolist() == [size * (i + 1) for i in range(number)]
 
 
-def test_what_is_fetched_and_written_back_passes_twice() -> None:
+def test_fetched_lines_that_are_written_back_pass_twice() -> None:
     accesses = [
         ("state", 0, 0, 64, True, True),
         ("state", 1, 32, 64, True, False),

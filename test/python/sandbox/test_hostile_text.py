@@ -55,7 +55,7 @@ def test_the_child_takes_the_blow(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOT_STORED)
-def test_what_is_not_stored(name: str) -> None:
+def test_bytes_that_are_not_a_stored_program(name: str) -> None:
     data, message = NOT_STORED[name]
     with pytest.raises(NoProgram, match=message):
         admit(data)
@@ -63,7 +63,7 @@ def test_what_is_not_stored(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
-def test_what_is_too_large(name: str) -> None:
+def test_programs_that_are_too_large(name: str) -> None:
     """The text can be a valid program, so its author is not at fault."""
     data, message = TOO_LARGE[name]
     with pytest.raises(ReproError, match=message) as error:

@@ -71,7 +71,7 @@ def test_servers_that_cannot_begin(capsys: Any, tmp_path: Path) -> None:
     assert "pip install 'repro-mlir[serve,torch]'" in message or "expected a directory with config.json" in message
 
 
-def test_faults_of_a_tokenizer_are_told(capfd: Any) -> None:
+def test_faults_of_a_tokenizer_are_reported(capfd: Any) -> None:
     """A tokenizer's fault gives one line on standard error and an error for the client, and the server continues."""
     from support.http_client import ask
 
@@ -86,7 +86,7 @@ def test_faults_of_a_tokenizer_are_told(capfd: Any) -> None:
     assert errors == "repro serve: internal error: ValueError: a fault of the test\n" * 2
 
 
-def test_a_tokenizer_without_an_end_keeps_nobody() -> None:
+def test_a_tokenizer_without_an_end_blocks_no_client() -> None:
     """A tokenizer that never returns (such as a looping chat template) blocks no one: the client gets an error,
     other clients get answers, and the process can end."""
     from support.http_client import ask

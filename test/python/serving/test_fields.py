@@ -86,7 +86,7 @@ def test_neutral_values_of_fields_that_are_not_supported() -> None:
         ({"stream": True, "stream_options": {"x": 1}}, "stream_options", "include_usage"),
     ],
 )
-def test_what_is_refused(fields: dict[str, Any], field: str, message: str) -> None:
+def test_invalid_fields_are_refused(fields: dict[str, Any], field: str, message: str) -> None:
     with pytest.raises(Refused) as refused:
         completion(**fields)
     assert message in refused.value.message and refused.value.status in (400, 404)
@@ -108,7 +108,7 @@ def test_messages_that_are_none(messages: Any) -> None:
 
 
 @pytest.mark.parametrize("body", [None, 1, "x", [], [{"prompt": "x"}]])
-def test_bodies_that_are_no_object(body: Any) -> None:
+def test_bodies_that_are_not_objects(body: Any) -> None:
     with pytest.raises(Refused, match="expected an object"):
         read_fields(body, "small", chat=False)
 

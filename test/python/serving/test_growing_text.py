@@ -24,7 +24,7 @@ def test_no_piece_ends_within_a_character() -> None:
     assert pieces[:5] == ["", "é", "", "", "€"]
 
 
-def test_bytes_that_are_no_character_do_not_wait_for_ever() -> None:
+def test_bytes_that_are_not_a_character_are_not_held_back_forever() -> None:
     half = PIECES.index(b"\xe2")
     pieces = pieces_of([half] * 40)
     assert "".join(pieces) == "\N{REPLACEMENT CHARACTER}" * 40 and any(pieces[:20])
@@ -44,7 +44,7 @@ def spaced(tokens: list[int]) -> str:
     return "".join(f" {'abc'[token]}" for token in tokens)[1:]
 
 
-def test_spaces_depend_on_what_stands_before() -> None:
+def test_spaces_depend_on_the_preceding_text() -> None:
     class Words(Pieces):
         def decode(self, tokens: list[int]) -> str:
             return spaced(tokens)

@@ -76,7 +76,7 @@ def test_answers_verify_on_other_targets(number: int, chunk: int, target: str) -
     assert transcript.tokens == receipt(number)["tokens"]
 
 
-def test_the_model_is_named_by_what_it_computes_with_one_slot() -> None:
+def test_the_program_with_one_slot_identifies_the_model() -> None:
     one = known_generator(1, 16, "cpu:x86-64-v2")
     assert one._programs[-1].token._executable.program.hash == known_identity().program
     assert known_generator(3, 8)._programs[-1].token._executable.program.hash != known_identity().program
@@ -168,7 +168,7 @@ def test_a_changed_field_is_seen(name: str, number: int) -> None:
 @pytest.mark.parametrize(
     "name", ["weights", "program", "choice", "capacity", "prompt", "temperature", "tokens", "finish", "logits", "text"]
 )
-def test_what_a_liar_changes_who_makes_the_hash_agree(name: str) -> None:
+def test_a_changed_field_with_a_matching_hash_is_found(name: str) -> None:
     """A liar changes one field of a sampled answer and recomputes the hash; the remaining fields stay true."""
     changed = sealed({**receipt(2), name: CHANGES[name](receipt(2)[name])})
     with pytest.raises(ReceiptWrong) as wrong:
@@ -219,13 +219,13 @@ def test_a_cache_in_blocks_is_part_of_the_receipt() -> None:
         assert wrong.value.place == place or (place == "logits" and wrong.value.place.startswith("token"))
 
 
-def test_where_it_was_computed_is_no_part_of_it() -> None:
+def test_the_environment_is_not_part_of_the_claim() -> None:
     moved = {**receipt(0), "environment": {"target": "elsewhere", "x": "y"}}
     assert content_hash(moved) == moved["hash"]
     verify(moved, known_generator(1, 1))
 
 
-def test_another_program_of_other_versions_is_no_answer() -> None:
+def test_another_program_of_other_versions_is_not_an_accusation() -> None:
     """Honest receipts of another version can name another program, so this is not an accusation."""
     changed = sealed({**receipt(0), "program": flipped(receipt(0)["program"])})
     with pytest.raises(ReceiptWrong, match="program"):
@@ -318,7 +318,7 @@ def whole(number: int, choice: dict[str, Any], **others: Any) -> dict[str, Any]:
     return {"choices": [{"finish_reason": said["finish"], **choice}], "usage": usage, "receipt": said, **others}
 
 
-def test_what_a_whole_answer_says_is_compared() -> None:
+def test_a_whole_answer_is_compared() -> None:
     text = verify(receipt(1), known_generator(1, 1)).text
     message = {"role": "assistant", "content": text}
     for said in ({"text": text}, {"message": message}):

@@ -36,7 +36,7 @@ def error(reply: Reply) -> dict[str, Any]:
     return value["error"]
 
 
-def test_what_is_served(server: SmallServer) -> None:
+def test_served_models(server: SmallServer) -> None:
     assert get(server.port, "/health").json() == {"status": "ok"}
     (model,) = get(server.port, "/v1/models").json()["data"]
     assert model == get(server.port, "/v1/models/small").json()
@@ -107,7 +107,7 @@ def test_a_stream_has_the_text_of_the_whole_answer(server: SmallServer, seed: in
     check(whole)
 
 
-def test_a_seed_that_the_server_drew_is_told(server: SmallServer) -> None:
+def test_a_seed_that_the_server_drew_is_in_the_receipt(server: SmallServer) -> None:
     answers = [ask(server.port, COMPLETIONS, {"prompt": "a", "max_tokens": 30}).json() for _ in range(2)]
     seeds = [answer["receipt"]["seed"] for answer in answers]
     assert seeds[0] != seeds[1]
@@ -317,7 +317,7 @@ def test_a_connection_that_is_used_stays(server: SmallServer) -> None:
     run(used())
 
 
-def test_bytes_that_are_no_http(server: SmallServer) -> None:
+def test_bytes_that_are_not_http(server: SmallServer) -> None:
     async def send(data: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(data)
@@ -496,7 +496,7 @@ def test_answers_that_take_longer_than_the_grace_time_are_given_up() -> None:
         assert small.process.wait(20) == 0 and time.monotonic() - start < 10
 
 
-def test_a_step_that_does_not_end_keeps_nobody() -> None:
+def test_a_step_that_does_not_end_blocks_no_client() -> None:
     with SmallServer(quick=True, delay=30, options={"grace_seconds": 1, "step_seconds": 0.2}) as small:
 
         async def asked() -> Any:

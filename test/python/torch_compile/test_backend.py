@@ -341,7 +341,7 @@ def test_bits_are_numbers_of_another_type() -> None:
         assert torch.equal(compiled(function, fullgraph=True)(torch.ones(3)), function(torch.ones(3)))
 
 
-def test_what_is_computed_of_another_width_is_refused() -> None:
+def test_views_of_another_width_are_refused() -> None:
     for function in (lambda x: x.view(torch.int8) + 1, lambda x: (x + 1).view(torch.int8)):
         with pytest.raises(BackendCompilerFailed, match=r"aten\.view\.dtype is not supported"):
             compiled(function, fullgraph=True)(torch.ones(3))
@@ -432,7 +432,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("target", ["cpu", "reference", "ptx-emulator"])
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_what_is_written_is_the_state_of_a_program(name: str, target: str) -> None:
+def test_written_arguments_are_the_state_of_a_program(name: str, target: str) -> None:
     """Covers tensors that do not use a program's memory; NaNs are canonical (V4)."""
 
     def function(x: Any, y: Any) -> None:
@@ -514,7 +514,7 @@ def write_averages(model: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("step", [write_before, write_behind, write_parameter, write_averages])
-def test_gradients_are_of_what_was_there_before_it_was_written(step: Any) -> None:
+def test_gradients_use_the_values_before_a_write(step: Any) -> None:
     model = Writing(step)
     other = copy.deepcopy(model)
     function = compiled(other, fullgraph=True)
@@ -529,7 +529,7 @@ def test_gradients_are_of_what_was_there_before_it_was_written(step: Any) -> Non
             torch.testing.assert_close(a.grad, b.grad)
 
 
-def test_what_is_computed_again_reads_nothing_that_was_written() -> None:
+def test_recomputation_of_written_values_is_refused() -> None:
     def checkpointed(model: Any, x: Any) -> Any:
         result = torch.utils.checkpoint.checkpoint(lambda x: model.layer(x) * model.state.exp(), x, use_reentrant=False)
         model.state.mul_(2)
@@ -547,7 +547,7 @@ def test_what_is_computed_again_reads_nothing_that_was_written() -> None:
         torch.testing.assert_close(a.grad, b.grad, atol=1e-3, rtol=1e-3)
 
 
-def test_a_failed_check_leaves_what_would_be_written() -> None:
+def test_a_failed_check_writes_nothing() -> None:
     def function(x: Any, y: Any, count: Any) -> Any:
         count.add_(1)
         return F.cross_entropy(x, y)
@@ -561,7 +561,7 @@ def test_a_failed_check_leaves_what_would_be_written() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
-def test_arguments_that_share_what_is_written_are_refused(target: str) -> None:
+def test_arguments_that_share_written_memory_are_refused(target: str) -> None:
     """The arguments did not share memory at compile time: torch.compile checks only once and would use old values."""
 
     def function(x: Any, y: Any) -> Any:
@@ -584,7 +584,7 @@ def test_arguments_that_share_what_is_written_are_refused(target: str) -> None:
     assert run(pairs[:, ::2], pairs[:, 1::2]).tolist() == [[1, 7], [13, 19]]
 
 
-def test_memory_of_large_results_is_used_again_when_nobody_has_them() -> None:
+def test_memory_of_released_large_results_is_reused() -> None:
     run, x = compiled(lambda x: x.t() * 2, fullgraph=True), torch.ones(4096, 2049)
     first, second = run(x), run(2 * x)
     assert first.stride() == (1, 2049) and not first._is_view()
@@ -769,7 +769,7 @@ def test_whole_functions_do_not_warn() -> None:
         compiled(lambda x: x * 2)(torch.ones(3))
 
 
-def test_what_cannot_be_captured_names_the_line() -> None:
+def test_errors_of_a_capture_name_the_line() -> None:
     def function(x: Any) -> Any:
         return torch.linalg.eigvalsh(x)
 
@@ -779,7 +779,7 @@ def test_what_cannot_be_captured_names_the_line() -> None:
         compiled(lambda x: x.clone())(torch.ones(4).to(torch.float8_e5m2fnuz))
 
 
-def test_what_is_refused_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_functions_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another partition of the function is tried only if a mask selects elements."""
     traced = unittest.mock.Mock(side_effect=aot.aot_module_simplified)
     monkeypatch.setattr(aot, "aot_module_simplified", traced)
@@ -788,7 +788,7 @@ def test_what_is_refused_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None
     traced.assert_called_once()
 
 
-def test_what_a_composition_refuses_is_one_line() -> None:
+def test_refusals_of_a_composition_have_one_line() -> None:
     with pytest.raises(BackendCompilerFailed) as caught:
         compiled(lambda x: F.interpolate(x, size=3, mode="linear"))(torch.zeros(1, 2, 4, dtype=torch.uint8))
     assert re.fullmatch(r"test_backend\.py:\d+: linear interpolation of uint8 .*", str(caught.value.inner_exception))
@@ -811,7 +811,7 @@ def test_unsigned_integers() -> None:
 
 
 @torch._dynamo.config.patch(capture_scalar_outputs=True)
-def test_numbers_that_depend_on_values_are_no_results() -> None:
+def test_numbers_that_depend_on_values_are_not_results() -> None:
     def function(x: Any) -> Any:
         return x.item(), x * 2
 

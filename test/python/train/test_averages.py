@@ -91,7 +91,7 @@ def test_the_same_bits_on_every_target_and_the_model_as_without(name: str) -> No
 
 
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
-def test_what_the_user_does_to_it_counts(target: str) -> None:
+def test_changes_by_the_user_take_effect(target: str) -> None:
     model, average, trainer = _make("ema", target=target)
     first, second = _batches(2)
     trainer.step(*first)
@@ -154,7 +154,7 @@ class Own(AveragedModel):
         ),
     ],
 )
-def test_what_is_no_average_of_the_model(make: Any, message: str) -> None:
+def test_models_that_are_not_averages(make: Any, message: str) -> None:
     model = _model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(repro_mlir.ReproError, match=message):

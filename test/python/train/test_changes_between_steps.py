@@ -292,7 +292,7 @@ def test_shapes_that_alternate_follow_every_change(optimizer: Callable) -> None:
         assert alone.state_hash() == trainer.state_hash()
 
 
-def test_an_attribute_that_always_changes_is_told() -> None:
+def test_an_attribute_that_always_changes_causes_a_warning() -> None:
     trainer, model, _ = new_trainer(target="reference")
     trainer.step(*BATCH)
     with pytest.warns(RuntimeWarning, match=r"model.1.momentum has changed") as caught:
@@ -515,7 +515,7 @@ READS = {
 
 
 @pytest.mark.parametrize("what", READS)
-def test_what_functions_read(what: str) -> None:
+def test_state_that_functions_read(what: str) -> None:
     read, write = READS[what]
     ours, theirs = Reader(read), Reader(read)
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.5) for model in (ours, theirs)]
@@ -529,7 +529,7 @@ def test_what_functions_read(what: str) -> None:
 
 
 @pytest.mark.parametrize("bound", [False, True])
-def test_what_a_loss_function_reads(bound: bool) -> None:
+def test_state_that_a_loss_function_reads(bound: bool) -> None:
     model, scaled, weight = new_model(), ScaledLoss(), torch.ones(3)
     partial = functools.partial(cross_entropy, weight=weight)
     loss_fn = scaled.__call__ if bound else partial
@@ -673,7 +673,7 @@ class Recurrent(torch.nn.Module):
 
 
 @pytest.mark.parametrize("masks", [{}, {4: 2.0}])
-def test_modules_that_keep_what_they_make(masks: dict[int, Any]) -> None:
+def test_modules_that_keep_created_tensors(masks: dict[int, Any]) -> None:
     ours, theirs = Recurrent(masks.copy()), Recurrent(masks.copy())
     theirs.load_state_dict(ours.state_dict())
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.5) for model in (ours, theirs)]
@@ -682,7 +682,7 @@ def test_modules_that_keep_what_they_make(masks: dict[int, Any]) -> None:
         assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-4)
 
 
-def test_what_a_model_keeps_of_its_first_call() -> None:
+def test_state_that_a_model_keeps_of_its_first_call() -> None:
     def read(model: Any) -> float:
         model.nested.setdefault("made", len(model.nested))
         model.last = model.inner.weight.sum()
@@ -731,7 +731,7 @@ def test_OneCycleLR_cycles_the_momentum_too() -> None:
     [evaluation_mode, no_decay, write_parameters, write_data, replace_data, write_optimizer_state,
      write_step_counters, reload_optimizer, train_eagerly, scale_gradients],
 )  # fmt: skip
-def test_what_a_receipt_says(change: Callable, tmp_path: Path) -> None:
+def test_receipts_record_changes(change: Callable, tmp_path: Path) -> None:
     """A change causes another program or state; `reload_optimizer` only puts equal values into other tensors."""
     trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
     plain, plain_model, plain_optimizer = new_trainer(target="reference")
@@ -1169,7 +1169,7 @@ class Keeping(torch.nn.Module):
         return output
 
 
-def test_what_forward_keeps_of_a_trace_is_put_back() -> None:
+def test_tensors_that_forward_keeps_are_restored_after_a_trace() -> None:
     results = []
     for compiled in (False, True):
         model = repro_mlir.initialize(Keeping(), 1)
@@ -1227,7 +1227,7 @@ class WithUncalledMethods(torch.nn.Linear):
         return super().forward(x) * vars(self).get("scale", self.scale)
 
 
-def test_what_wrappers_of_uncalled_methods_keep_is_not_read() -> None:
+def test_state_of_wrappers_of_uncalled_methods_is_not_read() -> None:
     model, x, y = WithUncalledMethods(8, 3), *BATCH
     trainer = repro_mlir.Trainer(model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.0), target="reference")
     for scale in (2.0, 3.0):

@@ -174,7 +174,7 @@ def test_equal_states_give_equal_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
-def test_another_nan_in_what_a_step_leaves_as_it_is(target: str, tmp_path: Path) -> None:
+def test_another_nan_in_state_that_a_step_keeps(target: str, tmp_path: Path) -> None:
     """(V4) The step does not read the NaN; hashes and files contain the canonical NaN."""
     nans = torch.tensor([0x7FC00000, 0x7FC00001], dtype=torch.int32).view(torch.float32)
     hashes, files = [], []
@@ -228,7 +228,7 @@ def change(*keys: Any, to: Any) -> Callable[[dict], None]:
         (change("optimizer", "state", 0, "exp_avg", to=torch.zeros(2)), "state exp_avg of parameter 0: expected shape"),
     ],
 )
-def test_what_does_not_fit_changes_nothing(damage: Callable, message: str) -> None:
+def test_a_state_that_does_not_fit_changes_nothing(damage: Callable, message: str) -> None:
     trainer = new_trainer()
     trainer.step(*next(batches()))
     state = copy.deepcopy(trainer.state_dict())

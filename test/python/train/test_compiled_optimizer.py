@@ -143,7 +143,7 @@ def test_a_step_is_a_write_for_autograd() -> None:
         loss.backward()
 
 
-def test_what_is_no_optimizer_is_refused() -> None:
+def test_arguments_that_are_not_optimizers_are_refused() -> None:
     with pytest.raises(ReproError, match="the optimizer is the class SGD, expected an object"):
         repro_mlir.compile_optimizer(torch.optim.SGD)
     optimizer = torch.optim.SGD(model_of().parameters(), lr=0.1)

@@ -139,7 +139,7 @@ def test_captured_once_for_each_shape_and_choice(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
-def test_what_the_user_does_between_counts(target: str) -> None:
+def test_changes_between_evaluations_take_effect(target: str) -> None:
     model, trainer = _make(target=target)
     first, second = _batches(2)
     trainer.evaluate(*first)
@@ -225,7 +225,7 @@ class Drawing(nn.Linear):
     ],
     ids=["writes", "draws"],
 )
-def test_what_an_evaluation_cannot_do(kind: Any, message: str) -> None:
+def test_evaluations_that_are_refused(kind: Any, message: str) -> None:
     model, trainer = _make(repro_mlir.initialize(kind(), 2))
     (batch,) = _batches(1)
     trainer.step(*batch)

@@ -113,7 +113,7 @@ def test_the_optimizer_is_left_alone_too() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
-def test_what_the_user_does_to_it_counts(target: str) -> None:
+def test_changes_of_the_scaler_take_effect(target: str) -> None:
     _, scaler, trainer = _make(target=target)
     good = _batches()[0]
     scaler.load_state_dict(scaler.state_dict() | {"scale": 8.0})
@@ -173,7 +173,7 @@ def test_a_receipt_has_it(tmp_path: Path) -> None:
         (GradScaler("cpu", growth_interval=0), "expected a growth_interval of loss_scale from 1"),
     ],
 )
-def test_what_is_no_scaler(scaler: Any, message: str) -> None:
+def test_objects_that_are_not_scalers(scaler: Any, message: str) -> None:
     model = Steep()
     with pytest.raises(repro_mlir.ReproError, match=message):
         Trainer(model, _loss, MAKES["sgd"](model.parameters()), loss_scale=scaler)

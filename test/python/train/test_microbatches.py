@@ -121,7 +121,7 @@ class Unchanged(torch.nn.Linear):
         return super().forward(x) * self.scale
 
 
-def test_what_no_microbatch_decides_is_not_a_mean() -> None:
+def test_values_independent_of_microbatches_are_not_averaged() -> None:
     """The computed mean of seven equal numbers may differ from the number."""
     seven = torch.full([7], 0.1)
     assert (seven[0] + seven[1] + (seven[2] + seven[3]) + (seven[4] + seven[5] + seven[6])) / 7 != seven[0]
@@ -143,7 +143,7 @@ class Queue(torch.nn.Linear):
         return super().forward(x)
 
 
-def test_what_a_mean_has_no_meaning_for_is_refused() -> None:
+def test_values_without_a_meaningful_mean_are_refused() -> None:
     model = Queue()
     trainer = repro_mlir.Trainer(model, LOSS, torch.optim.SGD(model.parameters()), microbatches=2)
     with pytest.raises(ReproError, match=r"\(B3\) queue changes by what each microbatch computes"):
@@ -316,7 +316,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(case: str) -> None:
+def test_options_that_microbatches_refuse(case: str) -> None:
     message, options = REFUSED[case]
     with pytest.raises(ReproError, match=message):
         trained(**options)

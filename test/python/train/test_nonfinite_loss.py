@@ -89,7 +89,7 @@ def test_another_choice() -> None:
         trainer(nonfinite_loss="raise")
 
 
-def test_a_receipt_says_what_is_done(tmp_path: Path) -> None:
+def test_a_receipt_contains_the_setting(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with pytest.raises(NonFiniteLoss):
         with trainer(nonfinite_loss="stop", receipt=path) as run:

@@ -65,7 +65,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Change, Change, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_refused_with_what_to_do(name: str, tmp_path: Path) -> None:
+def test_refusals_name_the_remedy(name: str, tmp_path: Path) -> None:
     make, change, back, what = CASES[name]
 
     def new(receipt: str) -> tuple[nn.Module, Any, Trainer]:

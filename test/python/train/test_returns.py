@@ -97,7 +97,7 @@ def test_the_same_bits_on_every_target() -> None:
             assert all(torch.equal(one.gradients[name], other.gradients[name]) for name in one.gradients)
 
 
-def test_only_what_is_asked_for() -> None:
+def test_only_requested_values_are_returned() -> None:
     trainer = _make(metrics=METRICS)
     (batch,) = _batches(1)
     assert isinstance(trainer.step(*batch), float)
@@ -132,7 +132,7 @@ def test_a_program_for_each_choice_is_captured_once(monkeypatch: pytest.MonkeyPa
     assert len(captured) == 2
 
 
-def test_what_the_trainer_always_computes_is_one_program() -> None:
+def test_values_that_the_trainer_always_computes_need_no_other_program() -> None:
     trainer = _make(returns=("gradient_norm",))
     batches = _batches(2)
     assert isinstance(trainer.step(*batches[0]), float)
@@ -316,7 +316,7 @@ def test_bf16_parameters_have_bf16_gradients() -> None:
         (3, "expected returns as a tuple"),
     ],
 )
-def test_what_cannot_be_asked_for(returns: Any, message: str) -> None:
+def test_requests_that_are_refused(returns: Any, message: str) -> None:
     trainer = _make()
     (batch,) = _batches(1)
     with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
@@ -392,7 +392,7 @@ def test_metrics_that_are_none(metrics: Any) -> None:
         _make(metrics=metrics)
 
 
-def test_what_a_metric_reads_counts() -> None:
+def test_state_that_a_metric_reads_counts() -> None:
     settings = {"scale": 1.0}
     trainer = _make(metrics={"scale": lambda output, target: output.sum() * 0 + settings["scale"]})
     (batch,) = _batches(1)
@@ -416,7 +416,7 @@ def test_a_metric_changes_no_random_number() -> None:
 # --- Receipts ---
 
 
-def test_a_receipt_with_what_steps_gave(tmp_path: Path) -> None:
+def test_a_receipt_of_steps_with_returned_values(tmp_path: Path) -> None:
     path = tmp_path / "run.receipt"
     with _make(receipt=path, metrics=METRICS, clip_norm=0.5) as trainer:
         for number, batch in enumerate(_batches(6)):
@@ -447,7 +447,7 @@ def _recorded(path: Path, cut: int | None = None, resume: bool = False) -> None:
             trainer.step(*batches[trainer.cursor], returns=("gradient_norm",))
 
 
-def test_a_resumed_receipt_with_what_steps_gave(tmp_path: Path) -> None:
+def test_a_resumed_receipt_of_steps_with_returned_values(tmp_path: Path) -> None:
     _recorded(tmp_path / "whole")
     with pytest.raises(Cut):
         _recorded(tmp_path / "parts", cut=3)
@@ -474,7 +474,7 @@ def training():
 """
 
 
-def test_a_script_that_says_what_its_steps_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_with_returned_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, other = tmp_path / "script.py", tmp_path / "other.py"
     script.write_text(SCRIPT.format(lr=0.1))
     other.write_text(SCRIPT.format(lr=0.2))

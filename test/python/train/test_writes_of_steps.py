@@ -102,7 +102,7 @@ def test_copies_of_inputs_are_written() -> None:
 
 
 @pytest.mark.parametrize("change", [lambda x: x["a"].update(b=x["a"]["b"] * 2), lambda x: x.update(new=1)])
-def test_what_is_put_into_the_batch_is_refused(change: Callable) -> None:
+def test_writes_into_the_batch_are_refused(change: Callable) -> None:
     def function(_: Any, x: Any) -> Any:
         change(x)
         return x["a"]["b"]
@@ -218,7 +218,7 @@ def _table(model: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [_last, _table])
-def test_what_is_the_same_in_each_step_is_kept(function: Callable) -> None:
+def test_equal_writes_of_each_step_are_kept(function: Callable) -> None:
     capture(Net(function))
 
 

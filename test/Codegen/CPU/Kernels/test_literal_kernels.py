@@ -368,7 +368,7 @@ def test_assertion_E1(n: int) -> None:
 
 @pytest.mark.parametrize("combine", ["add", "replace"])
 @pytest.mark.parametrize("bad", [-1, 9, -(2**62)])
-def test_scatter_leaves_out_what_is_out_of_range_E1(combine: str, bad: int) -> None:
+def test_scatter_skips_indices_out_of_range_E1(combine: str, bad: int) -> None:
     """The scatter skips indices out of range, because repro-expand-checks has turned the check into an
     assertion."""
     found = []

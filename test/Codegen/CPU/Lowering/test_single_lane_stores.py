@@ -33,7 +33,7 @@ func.func @main(%x: tensor<3x65x{wide}>, %y: tensor<3x{wide}>) -> tensor<3x65x{n
     ("wide", "narrow"), [("f32", "bf16"), ("f32", "f16"), ("f64", "f32"), ("i32", "i8"), ("i32", "i16"), ("i64", "i32")]
 )
 @pytest.mark.parametrize("level", cpu.runnable_levels())
-def test_nothing_behind_the_last_element_is_written(level: str, wide: str, narrow: str) -> None:
+def test_nothing_after_the_last_element_is_written(level: str, wide: str, narrow: str) -> None:
     is_float = wide.startswith("f")
     names = {"add": "addf", "truncate": "truncf"} if is_float else {"add": "addi", "truncate": "trunci"}
     text = PROGRAM.format(wide=wide, narrow=narrow, **names)

@@ -219,7 +219,7 @@ def test_races(order: str | int) -> None:
     )
 
 
-def test_what_is_no_race() -> None:
+def test_programs_without_a_race() -> None:
     arrays = [np.zeros(64, np.uint32), np.zeros(64, np.uint32)]
     for body in (
         f"{SHARED}  st.shared.u32 [%rd3], %r3;\n  bar.sync 0;\n"

@@ -104,7 +104,7 @@ def test_class_of_the_target_M3(target: str) -> None:
 @pytest.mark.parametrize("more", [-1, 1])
 @pytest.mark.parametrize("of", INSTRUCTIONS, ids=str)
 @pytest.mark.parametrize("unit", ["ada", "hopper"])
-def test_fraction_is_told_apart_M1(unit: str, of: Instruction, more: int) -> None:
+def test_fraction_bits_are_distinguished_M1(unit: str, of: Instruction, more: int) -> None:
     by = rule(unit, of)
     assert by is not None
     a, b, c = operands(of, "normal" if of.element in ("bf16", "tf32") else "wide", 3)
@@ -157,7 +157,7 @@ def test_halves_of_f8_M3() -> None:
         ({0: (0x1E, 0x03), 2: (0x85, 0x6E)}, 0x009F4039, 0xC26FFFFE),
     ],
 )
-def test_subnormals_of_e4m3_beside_e5m2_M3(products: dict[int, tuple[int, int]], c: int, want: int) -> None:
+def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]], c: int, want: int) -> None:
     """Results of an H100: a subnormal of e4m3 is aligned as an f16, so this is not the sum of two f8 by (M4)."""
     of = Instruction("e4m3", 32, "e5m2")
     a, b = np.zeros((1, 16, 32), np.uint8), np.zeros((1, 32, 8), np.uint8)

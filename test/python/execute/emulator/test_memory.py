@@ -257,7 +257,7 @@ def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
         ("mov.f32 %r1, %r2;", "st.global.b8 [%rd1], %r1;"),
     ],
 )
-def test_whatever_gives_floats(given: str, stored: str) -> None:
+def test_stores_of_parts_of_floats_are_refused(given: str, stored: str) -> None:
     """Every register that an instruction writes is checked, alone or in a vector, packed or not."""
     with pytest.raises(ReproError, match=r"which is wider and given by .*: expected a mov of bits between them"):
         emulator.load(entry(f"  {given}\n  {stored}", 0))

@@ -188,7 +188,7 @@ def test_scales_of_blocks_M2(name: str) -> None:
             assert bits(got)[i] == rules.bits_of(want)
 
 
-def test_scales_that_are_no_number_M2() -> None:
+def test_scales_that_are_not_numbers_M2() -> None:
     one = np.ones((1, 64), np.float32)
     by = ACCUMULATORS["blackwell_nvfp4"]["f4E2M1FN", "f32"]
     good, bad = np.full((1, 64), 0x38), np.full((1, 64), 0x7F)

@@ -48,7 +48,7 @@ def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
-def test_what_is_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> None:
+def test_a_block_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> None:
     """The block before a loop must not be assigned to the loop: code generation emits no preheader block."""
     assembly = cpu.analyze(product(160), level).assembly
     assert ".preheader" not in assembly

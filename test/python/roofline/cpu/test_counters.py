@@ -91,7 +91,7 @@ def test_the_steps_that_are_measured_are_not_counted(program: Program, monkeypat
     assert read == [False] * ledger.steps + [True] * (5 if ledger.entries[0].counts else 0)
 
 
-def test_the_ledger_has_what_was_counted(program: Program) -> None:
+def test_the_ledger_contains_the_counts(program: Program) -> None:
     machine = replace(MACHINE, level=cpu.runnable_levels()[0])
     prediction = predict(read_code(program, machine), machine)
     ledger = measure(program, prediction, seconds=0.01)

@@ -68,7 +68,7 @@ def test_code_that_this_machine_does_not_run_is_not_measured(program: Program) -
         measure(program, prediction)
 
 
-def test_what_does_not_belong_together_is_refused(program: Program) -> None:
+def test_mismatched_arguments_are_refused(program: Program) -> None:
     machine = replace(MACHINE, level=cpu.runnable_levels()[0])
     prediction = predict(read_code(program, machine), machine)
     other = predict(read_code(program_of(EMPTY), machine), machine)

@@ -182,7 +182,7 @@ def test_where_the_bytes_of_a_thread_come_from() -> None:
     assert traffic(code, 4, 512, 1024, 2047) == [[0, 0, 0, 2048], [512, 0, 0, 1536]]
 
 
-def test_the_last_cache_loses_what_nothing_touches() -> None:
+def test_the_last_cache_loses_untouched_data() -> None:
     """After t seconds the L3 cache has lost all but 2^-t² of its data; averages over all times at which two launches
     that take 0.6 and 0.2 seconds touch a byte."""
     kernels = (Kernel("both", 1, 1),)
@@ -198,7 +198,7 @@ def test_the_last_cache_loses_what_nothing_touches() -> None:
     assert [[*each.values()] for each in found] == [[0, 2048, 0, 0]] * 2
 
 
-def test_what_comes_from_memory_where_others_use_the_last_cache() -> None:
+def test_bytes_from_memory_if_others_use_the_last_cache() -> None:
     """Two products of 1 MiB matrices read from memory everything that the L2 cache does not hold; the second one
     finds the first one's result there."""
     text = product(512)
@@ -233,7 +233,7 @@ def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
         (64, {"l3_bytes": 0}, False),
     ],
 )
-def test_a_launch_on_what_is_in_memory_begins_late(size: int, caches: dict[str, float], late: bool) -> None:
+def test_a_launch_on_data_in_memory_begins_late(size: int, caches: dict[str, float], late: bool) -> None:
     """A launch starts later only if its data is not in the L2 cache, however much of its data the L3 cache has lost."""
     code = read_code(program_of(product(size)), MACHINE)
     (launch,) = predict(code, replace(MACHINE, cold_launch_seconds=1e-3, **caches)).launches
@@ -241,7 +241,7 @@ def test_a_launch_on_what_is_in_memory_begins_late(size: int, caches: dict[str, 
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
-def test_a_launch_on_what_the_caches_of_its_threads_hold_does_not(threads: int) -> None:
+def test_a_launch_on_data_in_the_caches_of_its_threads_does_not(threads: int) -> None:
     """3 MiB do not fit in one L2 cache, but half of them do."""
     machine = replace(MACHINE, cold_launch_seconds=1e-3, l3_bytes=0)
     (launch,) = predict(read_code(program_of(doubled(3 << 17)), MACHINE), machine, threads).launches
@@ -266,7 +266,7 @@ def test_scattered_lines_take_longer() -> None:
     assert one[0].causes["memory"] == pytest.approx(3 * read / 1e10, rel=0.05)
 
 
-def test_a_slower_memory_is_no_faster_for_scattered_lines() -> None:
+def test_a_slower_memory_is_not_faster_for_scattered_lines() -> None:
     """The scattered bandwidth stays unchanged if `--set` changes only `memory_bandwidth`."""
     machine = replace(MACHINE, scattered_memory_bandwidth=2 * MACHINE.memory_bandwidth)
     moved = {"l1": 0, "l2": 0, "l3": 0, "memory": int(MACHINE.memory_bandwidth)}
@@ -275,7 +275,7 @@ def test_a_slower_memory_is_no_faster_for_scattered_lines() -> None:
 
 
 @pytest.mark.parametrize("part", [0.0, 0.25, 1.0])
-def test_what_is_fetched_ahead_overlaps(part: float) -> None:
+def test_prefetched_data_overlaps(part: float) -> None:
     """One second of the core and half a second of memory, of which `part` cannot overlap."""
     machine = replace(MACHINE, scattered_memory_bandwidth=MACHINE.memory_bandwidth / 4)
     moved = {"l1": 0, "l2": 0, "l3": 0, "memory": int(MACHINE.memory_bandwidth / 2)}

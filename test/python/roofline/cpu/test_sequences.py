@@ -38,7 +38,7 @@ def instructions(sequences: list[Sequence]) -> Counter[str]:
     return runs
 
 
-def test_loops_of_few_iterations_are_with_what_is_around_them() -> None:
+def test_loops_of_few_iterations_are_part_of_their_surroundings() -> None:
     (blocks,) = read_assembly(NESTED).values()
     assert [block.loop for block in blocks] == [0, 0, 1, 3, 0]
     inner = "mov\ty", *3 * ("add\tx", "jne\t.LBB0_2"), "mov\tz", "jne\t.LBB0_1"

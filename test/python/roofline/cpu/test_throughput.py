@@ -29,7 +29,7 @@ def issue(*instructions: str) -> float:
 
 
 @pytest.mark.parametrize("test", ["cmpq %rax, %rbx", "testl %ecx, %ecx"])
-def test_a_jump_is_one_with_what_it_tests(test: str) -> None:
+def test_a_jump_is_fused_with_its_test(test: str) -> None:
     assert issue(test, "jl .L") == 1
     assert issue(test, "incq %rdx", "jl .L") == 3
     assert issue(test, "jmp .L") == 2
@@ -60,7 +60,7 @@ def test_servers_have_two_units_of_512_bits(operation: str, source: str) -> None
     assert (alone.ports, mixed.ports) == (4, 8)
 
 
-def test_latencies_of_servers_are_those_of_what_is_written() -> None:
+def test_latencies_of_servers_depend_on_the_written_operand() -> None:
     machine = cpu("xeon-sapphire-rapids")
     chains = ["vfmadd231ps %zmm1, %zmm2, %zmm3", "vmulps %zmm1, %zmm3, %zmm3", "vmulps %zmm1, %zmm2, %zmm3"]
     found = cycles_of([[each] for each in chains], machine)

@@ -144,7 +144,7 @@ def _launches(step: GpuStepPrediction, **row: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("part", ["launches", "speed"])
-def test_code_is_told_by_its_digest(part: str, tmp_path: Path) -> None:
+def test_code_is_identified_by_its_digest(part: str, tmp_path: Path) -> None:
     """Kernels of different sizes have the same names, so the digest identifies the code."""
     step = predict(read_code(program_of(product(1024)), GPU), GPU)
     other = predict(read_code(program_of(product(2048)), GPU), GPU)

@@ -74,7 +74,7 @@ def test_the_work_of_a_product_is_counted_exactly(size: int) -> None:
     assert sizes == {0: 4 * size**2, 1: 4 * size**2}
 
 
-def test_what_is_not_counted_is_as_its_neighbours() -> None:
+def test_blocks_that_are_not_run_count_like_their_neighbours() -> None:
     """Only a few of 1024 equal blocks are run."""
     code = read_code(program_of(product(4096)), GPU)
     (work,) = code.work
@@ -169,7 +169,7 @@ def test_causes_by_hand() -> None:
     assert (launch.causes["issue"], launch.causes["tail"]) == (pytest.approx(1.5e-6), pytest.approx(0.5e-6))
 
 
-def test_l2_holds_what_fits() -> None:
+def test_l2_keeps_data_that_fits() -> None:
     (launch,) = predict(read_code(program_of(doubled(1 << 20)), GPU), GPU).launches
     assert launch.traffic["memory"] == 0
     assert launch.traffic["l2"] == 8 << 20
@@ -178,7 +178,7 @@ def test_l2_holds_what_fits() -> None:
     assert launch.seconds >= (8 << 25) / GPU.memory_bandwidth
 
 
-def test_what_is_read_and_written_passes_twice() -> None:
+def test_buffers_that_are_read_and_written_pass_twice() -> None:
     """Covers a state that is updated in place and several arguments with the same bytes."""
     launch = Launch(0, False, (("state", 0, 0), ("state", 1, 256), ("state", 1, 256)), (1, 1, 1))
     touched = ((0, 64, True, True), (0, 32, True, False), (0, 32, False, True))
@@ -225,7 +225,7 @@ def test_hostile_sizes_are_an_error() -> None:
         gpu_code_of(TargetCode("sm_90", None, text.encode(), huge, b""), "sm_90")
 
 
-def test_what_is_refused(code: GpuCode) -> None:
+def test_mismatched_machines_are_refused(code: GpuCode) -> None:
     with pytest.raises(ReproError, match="read for architecture sm_90, and made-up-gpu has sm_80: expected read_code"):
         predict(code, replace(GPU, architecture="sm_80"))
     with pytest.raises(ReproError, match="made-up-gpu runs no code of the compiler: expected a machine that extends"):

@@ -110,5 +110,5 @@ def test_registers_of_ptxas_and_the_estimate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fELF", bytes(64), b"\xff" * 200])
-def test_what_is_no_cubin_has_no_registers(data: bytes) -> None:
+def test_bytes_that_are_not_a_cubin_have_no_registers(data: bytes) -> None:
     assert registers_of(data) == {}

@@ -17,11 +17,11 @@ sys.modules["published_steps"] = published
 _SPEC.loader.exec_module(published)
 
 
-def test_the_page_is_what_the_code_says() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "roofline-published.md").read_text() == published.page(published.results())
 
 
-def test_errors_of_what_the_prediction_knows() -> None:
+def test_errors_of_covered_steps() -> None:
     """The mean error of dense training steps with a configuration is below 15 %, also of the hold-outs among them."""
     seen = published.seen(published.results())
     held_out = published.held_out(seen)

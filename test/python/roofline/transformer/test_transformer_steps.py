@@ -57,7 +57,7 @@ def test_a_pipeline_has_its_bubble() -> None:
     assert found[2] == pytest.approx(3 / 32, rel=0.02)
 
 
-def test_what_takes_longer() -> None:
+def test_settings_that_take_longer() -> None:
     def seconds(**changes: Any) -> float:
         given = {"batch": 64, "parallelism": Parallelism(data=8)} | changes
         return predict_training(LLAMA, A100, Training(**given)).seconds

@@ -214,7 +214,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(eager._Keeping, "run_node", wrong)
 
 
-def test_a_planted_difference_is_told_of_its_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault in any type of node of any module is attributed to an operator of that module that computes."""
     script = tmp_path / "script.py"
     script.write_text(MEANS)

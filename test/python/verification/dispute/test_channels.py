@@ -63,7 +63,7 @@ def test_a_rate_that_was_not_agreed_on(folder: Path) -> None:
     assert settle(local(folder / "rate"), local(folder / "honest"), terms=terms).wrong == ("A",)
 
 
-def test_what_was_published_counts(folder: Path) -> None:
+def test_a_published_link_binds_its_party(folder: Path) -> None:
     receipt = Receipt(folder / "cheat")
     published = Published(receipt.header.first_link(), receipt.log.records, receipt.log[receipt.log.records].chain)
     # The second party answers honestly, but its published link commits it to the cheating run.
@@ -142,7 +142,7 @@ def test_all_answers_of_a_party_have_a_limit_of_their_own() -> None:
     assert (verdict.outcome, verdict.wrong) == ("conduct", ("B",)) and time.monotonic() - start < 5
 
 
-def test_a_drip_and_a_flood_are_no_answers() -> None:
+def test_slow_and_endless_answers_lose() -> None:
     def answer(data: bytes, pause: float) -> SocketChannel:
         def send(other: socket.socket) -> None:
             other.recv(1 << 16)

@@ -397,7 +397,7 @@ def with_header(**fields: Any) -> RecordedRun:
     )
 
 
-def test_batches_that_nobody_can_count() -> None:
+def test_invalid_batch_numbers() -> None:
     """A batch number so large that counting would never end, or that does not grow, violates the terms."""
 
     def counted(cursor: int) -> RecordedRun:

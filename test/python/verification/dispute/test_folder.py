@@ -43,7 +43,7 @@ KINDS = ("fifo", "zero", "link", "nowhere", "directory", "socket", "huge")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_answer_that_is_no_file(tmp_path: Path, kind: str) -> None:
+def test_an_answer_that_is_not_a_file(tmp_path: Path, kind: str) -> None:
     channel = FileChannel(tmp_path)
     place(tmp_path / "answer-1.json", kind)
     begin = time.monotonic()
@@ -53,7 +53,7 @@ def test_an_answer_that_is_no_file(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_question_that_is_no_file(tmp_path: Path, kind: str) -> None:
+def test_a_question_that_is_not_a_file(tmp_path: Path, kind: str) -> None:
     place(tmp_path / "question-1.json", kind)
     with pytest.raises(ReproError, match=r"question-1.json: expected"):
         serve_files(honest(), tmp_path, 1)

@@ -73,7 +73,7 @@ def test_hostile_data_at_the_referee(name: str) -> None:
         dispute(local(CHEAT, DATA[name]), local(honest(), DATA[name]))
 
 
-def test_a_program_that_is_no_base64() -> None:
+def test_a_program_that_is_not_base64() -> None:
     class Scribbling(CachedProver):
         def reply(self, question: Message) -> Message:
             answer = super().reply(question)

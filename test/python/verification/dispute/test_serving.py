@@ -205,7 +205,7 @@ def test_the_prover_shows_itself_too() -> None:
             thread.join(10)
 
 
-def test_what_a_referee_says_to_one_prover_is_nothing_to_another() -> None:
+def test_a_relayed_message_of_a_referee_is_rejected() -> None:
     """A stranger in the middle can relay the handshake, but cannot forge a message after it."""
     with contextlib.ExitStack() as stack:
         serving = Serving(stack, TOKEN)

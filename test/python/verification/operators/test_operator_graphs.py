@@ -52,7 +52,7 @@ def arrays(graph: OperatorGraph) -> list[np.ndarray]:
     return [*graph.program.initial, *inputs(1)[0]]
 
 
-def test_operators_name_what_they_use(graph: OperatorGraph) -> None:
+def test_operators_name_their_operands(graph: OperatorGraph) -> None:
     assert [operator.index for operator in graph.operators] == list(range(len(graph.operators)))
     gather = next(o for o in graph.operators if any(v.name == "rows" or v.position == 6 for v in o.inputs))
     # The table that the body reads is an input too; the constants of the body are not.
@@ -103,7 +103,7 @@ def test_parts_are_canonical_and_keep_lines(graph: OperatorGraph) -> None:
             extractor.extract(begin, end)
 
 
-def test_lines_are_no_part_of_the_identity(graph: OperatorGraph) -> None:
+def test_lines_are_not_part_of_the_identity(graph: OperatorGraph) -> None:
     text = graph.program.text
     with ir.Context():
         without = str(ir.Module.parse(text).operation.get_asm(enable_debug_info=False))
@@ -113,7 +113,7 @@ def test_lines_are_no_part_of_the_identity(graph: OperatorGraph) -> None:
     assert all(o.line is not None for o in OperatorGraph(read_signature(to_bytes(located))).operators)
 
 
-def test_an_override_is_what_follows(graph: OperatorGraph, arrays: list[np.ndarray]) -> None:
+def test_an_override_determines_later_operators(graph: OperatorGraph, arrays: list[np.ndarray]) -> None:
     honest = commit_operators(graph, Tracer(graph), arrays)
     target = next(o for o in graph.operators if o.name == "repro.random")
 
@@ -137,7 +137,7 @@ def test_a_failed_check_has_no_values() -> None:
             list(Tracer(graph, target).run(arguments(graph.program, case.inputs)))
 
 
-def test_what_is_no_program() -> None:
+def test_bytes_that_are_not_a_program() -> None:
     with pytest.raises(ReproError, match="expected a canonical program"):
         read_signature(to_bytes("module {}"))
     with pytest.raises(ReproError, match="expected a stored program"):

@@ -75,7 +75,7 @@ def test_a_changed_envelope_does_not_verify(attested: tuple[Path, dict], key: Ed
             read({**value, name: other}).verify([public_key(key)], 1)
 
 
-def test_what_contradicts_itself_is_not_attested(
+def test_a_damaged_receipt_is_not_attested(
     attested: tuple[Path, dict], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     receipt = tmp_path / "changed.receipt"

@@ -71,7 +71,7 @@ def test_C2_nothing_else_has_that_proof() -> None:
                 assert other == count or not merkle.proves(path, leaf, index, other, root)
 
 
-def test_C2_a_node_is_no_leaf() -> None:
+def test_C2_a_node_is_not_a_leaf() -> None:
     a, b, c, d = LEAVES[:4]
     assert merkle.root([a, b, c, d]) != merkle.root([node(a, b), node(c, d)])
 

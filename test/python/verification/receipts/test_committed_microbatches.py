@@ -36,7 +36,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("committed") / "run.receipt")
 
 
-def test_C8_the_hash_of_what_a_microbatch_gives(recorded: Path) -> None:
+def test_C8_the_hash_of_the_results_of_a_microbatch(recorded: Path) -> None:
     receipt = Receipt(recorded)
     program = receipt.program
     assert [len(receipt.log[step].commitment.microbatches) for step in (1, 2, 3, 4)] == [0, 4, 0, 4]
@@ -163,7 +163,7 @@ def test_whole_batches_have_none(tmp_path: Path) -> None:
         repro_mlir.verify(path, microbatches="all")
 
 
-def test_who_lies_about_a_microbatch_loses_a_dispute(recorded: Path, tmp_path: Path) -> None:
+def test_a_lie_about_a_microbatch_loses_a_dispute(recorded: Path, tmp_path: Path) -> None:
     path = tmp_path / "forged.receipt"
     shutil.copytree(recorded, path)
 

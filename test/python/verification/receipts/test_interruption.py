@@ -188,7 +188,7 @@ def test_inputs_that_were_not_stored(finished: Path, tmp_path: Path) -> None:
             file.write(bytes(8))
 
 
-def test_a_directory_that_is_no_receipt(finished: Path, tmp_path: Path) -> None:
+def test_a_directory_that_is_not_a_receipt(finished: Path, tmp_path: Path) -> None:
     source = Receipt(finished)
     (tmp_path / "folder").mkdir()
     with pytest.raises(ReproError, match=r"folder/receipt.json: No such file"):

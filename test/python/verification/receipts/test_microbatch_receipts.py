@@ -131,7 +131,7 @@ PLANTED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", PLANTED)
-def test_what_is_planted_is_refused(case: str, recorded: Path, tmp_path: Path) -> None:
+def test_planted_programs_are_refused(case: str, recorded: Path, tmp_path: Path) -> None:
     change, message = PLANTED[case]
     receipt = Receipt(planted(recorded, tmp_path / "planted.receipt", change))
     with pytest.raises(ReceiptWrong, match=message):

@@ -98,7 +98,7 @@ def copied(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "copy"))
 
 
-def test_what_is_recorded(whole: Path) -> None:
+def test_recorded_programs_and_changes(whole: Path) -> None:
     receipt = Receipt(whole)
     log = receipt.log
     assert (log.steps, log.records, log.change_records) == (STEPS, STEPS + 2, [BETWEEN, AT_THE_END])
@@ -281,7 +281,7 @@ def test_cheats(copied: Path, capsys: pytest.CaptureFixture[str], name: str) -> 
     assert message in said
 
 
-def test_every_byte_of_what_is_new_counts(copied: Path) -> None:
+def test_a_flipped_bit_of_a_program_or_a_change_is_found(copied: Path) -> None:
     files = [copied / changes.name_of(BETWEEN), *(copied / "programs").iterdir()]
     for file in files:
         before, size = file.read_bytes(), file.stat().st_size
@@ -351,7 +351,7 @@ def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert all(program.signature.state is header.state for program in header.programs)
 
 
-def test_batches_without_a_step_behind_the_last_one(copied: Path) -> None:
+def test_batches_without_a_step_after_the_last_one(copied: Path) -> None:
     edit(copied / "steps.jsonl", lambda value: value.update(cursor=STEPS + 2), AT_THE_END - 1)
     _chained(copied)
     receipt = Receipt(copied)

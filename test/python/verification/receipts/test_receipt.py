@@ -37,7 +37,7 @@ def test_an_honest_receipt_is_right(finished: Path) -> None:
     assert {"seed", "step"} <= {kind.name for kind in receipt.header.programs[0].signature.state}
 
 
-def test_the_receipt_has_what_the_trainer_had(finished: Path, tmp_path: Path) -> None:
+def test_the_receipt_records_the_run_of_the_trainer(finished: Path, tmp_path: Path) -> None:
     model, loss_fn, optimizer, batches, options = training()
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, **options)
     losses = trainer.fit(batches, STEPS)

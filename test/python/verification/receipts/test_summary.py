@@ -23,7 +23,7 @@ def receipt(folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "r"
 
 
-def test_inspect_says_what_the_receipt_says(capsys, receipt: Path) -> None:
+def test_inspect_reports_the_receipt(capsys, receipt: Path) -> None:
     opened = Receipt(receipt)
     assert main(["inspect", str(receipt), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -112,6 +112,6 @@ def test_texts_of_strangers_stay_in_their_lines(capsys, receipt: Path) -> None:
     assert "\x1b" not in shown and "\nsigned   by me" not in shown
 
 
-def test_a_folder_that_is_no_receipt(capsys, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_receipt(capsys, tmp_path: Path) -> None:
     assert main(["inspect", str(tmp_path)]) == 2
     assert "receipt.json: No such file or directory" in capsys.readouterr().err
