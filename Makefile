@@ -55,7 +55,7 @@ coverage: build
 coverage-keras: build
 	$(BIN)/python test/python/coverage/keras_coverage.py --jobs $(JOBS) --expect
 
-# Conformance tests of TOSA, in an environment of its own; writes docs/coverage-tosa.md.
+# Conformance tests of TOSA, in an environment of its own; writes docs/coverage/tosa.md.
 coverage-tosa: build
 	$(BIN)/python test/environment.py test/tosa/requirements.txt build/environments/tosa
 	$(BIN)/python test/tosa/coverage.py build/environments/tosa
@@ -80,7 +80,7 @@ coverage-tensorflow: build
 	$(BIN)/python test/environment.py test/tensorflow_frontend/requirements.txt build/environments/tensorflow --over
 	build/environments/tensorflow/bin/python test/python/coverage/tensorflow_coverage.py --jobs $(JOBS) --expect
 
-# repro serve under 10,000 requests at 8 concurrent, with faults; see docs/serving.md.
+# repro serve under 10,000 requests at 8 concurrent, with faults; see docs/guides/serving.md.
 serve-load: build
 	$(BIN)/python test/load/serving.py
 
@@ -90,7 +90,7 @@ check-functions: build
 	$(BIN)/python tools/functions/check.py
 	$(BIN)/python tools/functions/check_double.py
 
-# Quantized tensors of other projects in the folder VECTORS, by the rules of docs/numerics.md; see docs/low-precision.md.
+# Quantized tensors of other projects in the folder VECTORS, by the rules of docs/reference/numerics.md; see docs/guides/low-precision.md.
 check-block-formats: build
 	REPRO_BLOCK_FORMATS=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_block_formats.py
 
@@ -98,7 +98,7 @@ check-block-formats: build
 check-tensor-cores: build
 	REPRO_TENSOR_CORES=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_tensor_cores.py test/python/reference/low_precision/test_compiled_tensor_cores.py
 
-# A GPT under each precision recipe on every target of this machine, 300 steps; see docs/precision.md.
+# A GPT under each precision recipe on every target of this machine, 300 steps; see docs/guides/precision.md.
 check-recipes: build
 	$(BIN)/python test/targets/recipes.py
 
@@ -107,7 +107,7 @@ gfloat-test: build
 	$(BIN)/python test/environment.py test/gfloat/requirements.txt build/environments/gfloat --over
 	build/environments/gfloat/bin/python -m pytest -q test/gfloat
 
-# Random programs on all targets, functions of PyTorch, then damaged files and messages at every reader; see docs/fuzzing.md.
+# Random programs on all targets, functions of PyTorch, then damaged files and messages at every reader; see docs/contributors/fuzzing.md.
 fuzz: build
 	$(BIN)/python test/fuzz/semantic.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/semantic.jsonl
 	$(BIN)/python test/fuzz/semantic.py --near --count 1000000 --minutes $(MINUTES) --journal build/fuzz/near.jsonl
@@ -115,7 +115,7 @@ fuzz: build
 	$(BIN)/python test/fuzz/readers.py --count 1000000 --minutes $(MINUTES)
 	$(BIN)/python test/fuzz/changes.py --journal build/fuzz/changes.jsonl
 
-# All of our C++ with sanitizers: lit, fuzzers, tests of Python; see docs/fuzzing.md.
+# All of our C++ with sanitizers: lit, fuzzers, tests of Python; see docs/contributors/fuzzing.md.
 check-sanitizers: build
 	$(BIN)/python tools/sanitizers/check.py --jobs $(JOBS)
 
@@ -140,7 +140,7 @@ tidy: build
 format: $(READY)
 	$(BIN)/python tools/style/check.py --fix
 
-# docs/reference, from the TableGen descriptions.
+# docs/reference/mlir, from the TableGen descriptions.
 docs: $(READY)
 	$(BIN)/python tools/docs/generate.py
 

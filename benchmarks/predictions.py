@@ -9,7 +9,7 @@
 Calibrates the machine for each level, with other programs, and measures each step, in several rounds that are
 minutes apart: on shared machines, processors and memory are slow for some time. Uses the calibration with the
 highest clock, and the least time of each launch. The file contains each kernel and is written at the end; see
-docs/roofline.md. The machine should run nothing else.
+docs/guides/roofline.md. The machine should run nothing else.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predicts steps with published times, and writes docs/roofline-published.md.
+"""Predicts steps with published times, and writes docs/performance/roofline-published.md.
 
 python benchmarks/published_steps.py [-o FILE]
 """
@@ -28,6 +28,7 @@ from repro_mlir.roofline.transformer import (
 )
 
 FOLDER = Path(__file__).resolve().parent
+PAGE = FOLDER.parent / "docs" / "performance" / "roofline-published.md"
 GIB = 1 << 30
 UNITS = {"seconds": "s", "device_tokens_per_second": "tokens/s/device", "tokens_per_second": "tokens/s"}
 
@@ -35,8 +36,8 @@ HEAD = """\
 # Predictions compared with published figures
 
 `python benchmarks/published_steps.py` writes this page from benchmarks/published_steps.json, which contains each row's
-configuration and source. [roofline.md](roofline.md) describes what is predicted. A positive error means that the
-predicted time, speed or memory is too large.
+configuration and source. [roofline.md](../guides/roofline.md) describes what is predicted. A positive error means that
+the predicted time, speed or memory is too large.
 
 No number is fitted to a row, but settings were chosen with knowledge of the rows. The share of the peak that products
 reach is a published setting, one for each machine (`matrix_efficiency` in the machine's file). If two values are
@@ -140,7 +141,7 @@ def seen(found: list[Result]) -> list[Result]:
 
 
 def page(found: list[Result]) -> str:
-    """Returns the text of docs/roofline-published.md."""
+    """Returns the text of docs/performance/roofline-published.md."""
     groups = list(dict.fromkeys(each.row["group"] for each in found))
     lines = ["| figures | rows | mean error | file's settings | hold-outs | their mean error |"]
     lines.append("| --- | --- | --- | --- | --- | --- |")
@@ -204,7 +205,7 @@ def shown(value: float, unit: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", type=Path, default=FOLDER.parent / "docs" / "roofline-published.md")
+    parser.add_argument("-o", "--output", type=Path, default=PAGE)
     options = parser.parse_args()
     options.output.write_text(page(results()))
 

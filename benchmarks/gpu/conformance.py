@@ -316,7 +316,7 @@ $next:
 
 
 def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
-    """Returns the plan (docs/plan.md) of one launch for each operation; the outputs are the sums."""
+    """Returns the plan (docs/reference/plan.md) of one launch for each operation; the outputs are the sums."""
     grid = (threads // BLOCK, 1, 1)
     plan = Plan(
         processor="gpu",

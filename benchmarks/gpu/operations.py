@@ -4,9 +4,9 @@
 """The PTX operations that compiled programs use, and C code for their expected results.
 
 In `ptx`, {d} is the destination and {a}, {b}, {c} are the operands, {p} and {q} predicates; %x, %y, %d, %b16_7 and
-%b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and
-arithmetic follows IEEE 754 fully (no contraction). The C is written from the PTX manual and docs/numerics.md, not
-from the compiler, so that the comparison is independent.
+%b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and arithmetic
+follows IEEE 754 fully (no contraction). The C is written from the PTX manual and docs/reference/numerics.md, not from
+the compiler, so that the comparison is independent.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ MLIR_CAPI_EXPORTED void reproGPUArchitectures(MlirStringCallback callback,
                                               void *userData);
 
 /** Compiles a canonical program for an architecture. Calls `callback` with the
- * PTX, the launch plan (docs/plan.md) and the bytes of the constants, in this
- * order. Errors are emitted as diagnostics. */
+ * PTX, the launch plan (docs/reference/plan.md) and the bytes of the constants,
+ * in this order. Errors are emitted as diagnostics. */
 MLIR_CAPI_EXPORTED MlirLogicalResult
 reproGPUCompile(MlirModule module, MlirStringRef architecture, bool timing,
                 MlirStringCallback callback, void *userData);

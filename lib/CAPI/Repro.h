@@ -37,7 +37,7 @@ MLIR_CAPI_EXPORTED bool reproSymbolicHash(MlirModule module, uint8_t *hash,
                                           void *userData);
 
 /** Calls `onBytes` with consecutive parts of a canonical program in the stored
- * format (docs/identity.md). Fails as reproProgramHash does. */
+ * format (docs/verification/identity.md). Fails as reproProgramHash does. */
 MLIR_CAPI_EXPORTED bool
 reproWriteProgram(MlirModule module, MlirStringCallback onBytes,
                   void *bytesData, MlirStringCallback onError, void *errorData);
@@ -71,7 +71,7 @@ MLIR_CAPI_EXPORTED bool reproContractionRoles(
     void *roleData, MlirStringCallback onError, void *errorData);
 
 /** The main functions of the tools. repro-opt reads stored programs
- * (docs/identity.md) as well as text. */
+ * (docs/verification/identity.md) as well as text. */
 MLIR_CAPI_EXPORTED int reproOptMain(int argc, char **argv);
 MLIR_CAPI_EXPORTED int reproLspServerMain(int argc, char **argv);
 MLIR_CAPI_EXPORTED int reproTranslateMain(int argc, char **argv);

@@ -7,7 +7,7 @@
 //
 // An emulator in plain C++17 without LLVM. It translates PTX text once: each
 // instruction becomes a call of a routine that computes the instruction for the
-// 32 threads of a warp with the host's vector instructions. docs/gpu.md
+// 32 threads of a warp with the host's vector instructions. docs/guides/gpu.md
 // describes the checks.
 //
 //===----------------------------------------------------------------------===//

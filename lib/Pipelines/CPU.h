@@ -33,7 +33,7 @@ FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,
 
 /// A description of compiled code, for tools that predict its speed.
 struct CPUAnalysis {
-  std::string plan;     ///< as bytes (docs/plan.md)
+  std::string plan;     ///< as bytes (docs/reference/plan.md)
   std::string operands; ///< the text that `describeOperands` returns
   std::string assembly; ///< of the kernels; counts are the names of blocks
 };

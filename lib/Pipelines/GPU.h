@@ -26,7 +26,7 @@ void buildGPULowerPipeline(OpPassManager &manager,
 /// The compiled program for a device.
 struct DeviceCode {
   std::string ptx;
-  std::string plan; ///< as bytes (docs/plan.md)
+  std::string plan; ///< as bytes (docs/reference/plan.md)
   std::string constants;
 };
 

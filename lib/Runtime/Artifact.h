@@ -17,9 +17,10 @@
 //   40           per section: u32 kind, u32 zero, u64 offset, u64 size
 //
 // Sections: 1 an ELF relocatable object (one or more), 2 the plan of a CPU
-// (docs/plan.md), 3 the read-only constants, 4 the name of the level that the
-// code is made for (one of each). Offsets are multiples of 64. The objects
-// together define `repro_kernels`, an array of the addresses of all kernels.
+// (docs/reference/plan.md), 3 the read-only constants, 4 the name of the level
+// that the code is made for (one of each). Offsets are multiples of 64. The
+// objects together define `repro_kernels`, an array of the addresses of all
+// kernels.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The plan of one step of a program, on a CPU or a GPU: the `launch.plan`
-// operation of the IR as data. docs/plan.md describes its byte format.
+// operation of the IR as data. docs/reference/plan.md describes its byte
+// format.
 //
 // This library requires only the C++ standard library, so that a runner on
 // another machine can be built from the same sources.

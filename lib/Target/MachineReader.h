@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads descriptions in the format of docs/machine.schema.json. A description
-// that `extends` another changes only sizes, so it never changes which machines
-// can run the code.
+// Reads descriptions in the format of docs/schemas/machine.schema.json. A
+// description that `extends` another changes only sizes, so it never changes
+// which machines can run the code.
 //
 //===----------------------------------------------------------------------===//
 

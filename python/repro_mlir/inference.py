@@ -75,14 +75,14 @@ def compile(
         "cuda:<sm_XX>", "ptx-emulator" (the emulator, running code for sm_90), "ptx-emulator:<sm_XX>", or "reference"
         (the slow interpreter that defines the bits). Code for aarch64 runs in qemu if qemu and a cross compiler are
         installed. The suffix "+tensor-cores" after "cuda" or an architecture uses tensor cores for accumulators (M4)
-        on GPUs with a certificate (docs/gpu.md).
+        on GPUs with a certificate (docs/guides/gpu.md).
       threads: the number of threads that run a step, by default one per available processor.
       inputs: example inputs of a model, as for `capture`. An exported model has its own inputs and dynamic shapes.
       dynamic_shapes: the sizes of a model that stay dynamic, as for `capture`.
       sizes: for an ONNX model, the size of each named dimension, as for `frontends.onnx.load`; `inputs` are then
         example inputs by name. For a SavedModel, as for `frontends.tensorflow.load`.
       ranks: the ranks (processes), each of which computes a part and keeps a part of the large weights; see
-        docs/distributed.md.
+        docs/guides/distributed.md.
       cut: with `ranks`, maps the names of partitioned state tensors and inputs to the partitioned dimension; by default
         the compiler chooses.
     Returns:

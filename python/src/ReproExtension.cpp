@@ -112,8 +112,9 @@ NB_MODULE(_repro, m) {
         return nb::bytes(bytes.data(), bytes.size());
       },
       nb::arg("module"),
-      "The bytes of a canonical program as it is stored (docs/identity.md). "
-      "Raises ValueError with the errors where the module is no canonical "
+      "The bytes of a canonical program as it is stored "
+      "(docs/verification/identity.md). Raises ValueError with the errors "
+      "where the module is no canonical "
       "program.");
   m.def(
       "read_program",

@@ -1,4 +1,4 @@
-// For each stage, repro-opt reads a program in the stored form of docs/identity.md.
+// For each stage, repro-opt reads a program in the stored form of docs/verification/identity.md.
 
 // RUN: %repro-opt --mlir-print-debuginfo %S/Inputs/subtract.program | FileCheck %s
 // RUN: %repro-opt --schedule %S/Inputs/subtract.program | FileCheck %s --check-prefix=SCHEDULE

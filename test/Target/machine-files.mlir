@@ -1,4 +1,4 @@
-// A machine file (docs/machines.md) replaces a level, or is rejected with one error that names the file.
+// A machine file (docs/contributors/machines.md) replaces a level, or is rejected with one error that names the file.
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 

@@ -17,7 +17,7 @@ from torch_differences import DIFFERENCES
 from torch_nearness import verdict
 from torch_programs import Input, Program
 
-_PAGE = Path(__file__).parents[2] / "docs" / "debugging.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "contributors" / "debugging.md"
 
 
 def test_the_page_has_the_table() -> None:

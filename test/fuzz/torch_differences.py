@@ -3,7 +3,7 @@
 
 """The complete table of calls whose results differ from those of eager PyTorch's kernels, with the results they have.
 
-docs/debugging.md contains the same table; a test compares both.
+docs/contributors/debugging.md contains the same table; a test compares both.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Difference:
         return self.condition.startswith("gradient")
 
     def row(self) -> str:
-        """Returns the row as text of the table in docs/debugging.md."""
+        """Returns the row as text of the table in docs/contributors/debugging.md."""
         functions = ", ".join(f"`{name}`" for name in self.functions.split())
         return f"| {self.name} | {functions} | {self.condition} | {self.eager} | {self.ours} | {self.reason} |"
 

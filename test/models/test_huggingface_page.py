@@ -1,14 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Python snippets of docs/huggingface.md run unchanged."""
+"""The Python snippets of docs/guides/huggingface.md run unchanged."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "huggingface.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "huggingface.md"
 
 
 def test_snippets_run(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
 
 
 def test_weights_follow_from_the_page_and_the_file(tmp_path: Path) -> None:
-    """Recomputes docs/serving.md, "Weights and programs", without this package."""
+    """Recomputes docs/guides/serving.md, "Weights and programs", without this package."""
     folder = llama_folder(tmp_path / "llama", head_size=96)
     known = programs_of(ModelFolder(folder).model, 16)
     stored = load_file(folder / "model.safetensors")

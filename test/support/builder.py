@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes canonical programs (docs/architecture.md) as text."""
+"""Writes canonical programs (docs/contributors/architecture.md) as text."""
 
 from __future__ import annotations
 

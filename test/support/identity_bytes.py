@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An independent implementation of docs/identity.md and the hashes of docs/numerics.md in plain Python.
+"""An independent implementation of docs/verification/identity.md and the hashes of numerics.md in plain Python.
 
 Imports nothing from the package: the input is the text of MLIR's generic form, and BLAKE3 is the only library.
 """

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs a sample of TOSA's conformance tests of each operator that takes f32, and writes docs/coverage-tosa.md.
+"""Runs a sample of TOSA's conformance tests of each operator that takes f32, and writes docs/coverage/tosa.md.
 
 python test/tosa/coverage.py ENVIRONMENT [--tests FOLDER] [--count N] [OPERATOR ...]
 """
@@ -21,7 +21,7 @@ import suite
 from repro_mlir import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
-REPORT = ROOT / "docs" / "coverage-tosa.md"
+REPORT = ROOT / "docs" / "coverage" / "tosa.md"
 VERSION = "1.0.2"
 
 COMMON = ("--profile", "tosa-pro-fp", "--extension", "tosa-ext-fft", "tosa-ext-controlflow")

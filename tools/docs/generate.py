@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MLIR = Path(sysconfig.get_path("purelib")) / "mlir"
-REFERENCE = ROOT / "docs" / "reference"
+REFERENCE = ROOT / "docs" / "reference" / "mlir"
 
 
 def run_tblgen(file: Path, *options: str) -> str:

@@ -4,8 +4,8 @@
 """Checks the compiled elementary functions on all 2^32 inputs (S5).
 
 Compares the block sums of every unary function, compiled for each level, with expected/<function>.txt; within a block
-that differs, finds each failing input. Writes the results to docs/functions/<function>.json. Skips a level with results
-for the present compiler and coefficients, so that an interrupted check can continue.
+that differs, finds each failing input. Writes the results to docs/reference/functions/<function>.json. Skips a level
+with results for the present compiler and coefficients, so that an interrupted check can continue.
 
 Usage: python tools/functions/check.py [--level LEVEL]... [--again] [FUNCTION ...]
 """
@@ -39,7 +39,7 @@ from objects import (
     reference,
 )
 
-RESULTS = ROOT / "docs" / "functions"
+RESULTS = ROOT / "docs" / "reference" / "functions"
 
 
 def failing_inputs(function: ctypes._CFuncPtr, name: str, block: int) -> list[int]:

@@ -3,7 +3,7 @@
 """Compares the compiled elementary functions of f64 with MPFR (S5).
 
 Arguments are special values, the hard cases of hard_double.txt, and random values of several types. Writes the results
-to docs/functions/double.json.
+to docs/reference/functions/double.json.
 
 Usage: python tools/functions/check_double.py [--count N] [--seed N] [--level LEVEL]... [FUNCTION ...]
 """
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from objects import ROOT, evaluate, object_of, reference
 
-RESULTS = ROOT / "docs" / "functions" / "double.json"
+RESULTS = ROOT / "docs" / "reference" / "functions" / "double.json"
 HARD = pathlib.Path(__file__).with_name("hard_double.txt")
 F64 = NDArray[np.float64]
 Operands = tuple[NDArray[np.generic], ...]

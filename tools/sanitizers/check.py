@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Builds the package with sanitizers and runs tests and fuzzers with it (docs/fuzzing.md).
+"""Builds the package with sanitizers and runs tests and fuzzers with it (docs/contributors/fuzzing.md).
 
 AddressSanitizer and UndefinedBehaviorSanitizer check all of our C++, linked with the released libraries of LLVM.
 ThreadSanitizer checks the executor and its thread pool. Prints the result of each run; exits with 1 if one failed.

@@ -19,7 +19,7 @@ def Repro_Dialect : Dialect {
     inference step whose result upstream dialects do not define: the order of a
     reduction, the rounding of an elementary function, the stream of a random
     number, the winner of a tie. Each operation refers to the rules of
-    docs/numerics.md by their labels: (F1), (S5), ...
+    docs/reference/numerics.md by their labels: (F1), (S5), ...
 
     Element-wise computation stays in `linalg.generic` over `arith` and the exact
     operations of `math`. A module that contains only these operations, has an

@@ -7,7 +7,7 @@
 //
 // These expansions are shared by repro-expand-kernels (CPU) and
 // repro-expand-device-kernels (GPU). Each computes the bits that
-// docs/numerics.md defines, on any number of threads.
+// docs/reference/numerics.md defines, on any number of threads.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,8 +7,8 @@
 //
 // The correctly rounded f64 functions (S5), written over the machine of
 // Formulas.h. Each function is computed in integers of at least 168 bits and
-// rounded once. docs/functions.md describes the methods and the error bounds
-// that getError() returns.
+// rounded once. docs/reference/functions.md describes the methods and the error
+// bounds that getError() returns.
 //
 //===----------------------------------------------------------------------===//
 

@@ -284,8 +284,8 @@ Value repro::buildFunction(OpBuilder &builder, Location loc, StringRef mnemonic,
     else if (mnemonic == "powi" && operands.size() == 2 &&
              emitter.hasLanes(operands.back().getType()))
       result = formulas.powi(x, emitter.integer(operands.back())).value;
-    // The probability and worst-case arguments of docs/functions.md need this
-    // bound.
+    // The probability and worst-case arguments of docs/reference/functions.md
+    // need this bound.
     assert(formulas.getError() < 0x1p-138 && "the formula is not exact enough");
     return result;
   }

@@ -12,8 +12,8 @@
 // computes values.
 //
 // Every function takes f32 values that were widened to f64 and returns an f64
-// that rounds to the correct f32. docs/functions.md describes the method, the
-// error bound and the number of checked inputs for each function.
+// that rounds to the correct f32. docs/reference/functions.md describes the
+// method, the error bound and the number of checked inputs for each function.
 //
 //===----------------------------------------------------------------------===//
 

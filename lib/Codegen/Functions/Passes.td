@@ -18,7 +18,7 @@ def ReproExpandFunctions : Pass<"repro-expand-functions"> {
     the correctly rounded result; functions of f64 become integer arithmetic.
     Arguments that need more work (huge angles, results next to a rounding
     boundary) are handled in an `scf.if` that runs if any lane has such an
-    argument. docs/functions.md describes the method of each function.
+    argument. docs/reference/functions.md describes the method of each function.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",

@@ -7,8 +7,8 @@
 //
 // Pass convert-math-to-repro (Passes.td), run by
 // lib/Pipelines/ImportPipelines.cpp: walks the arith and math operations and
-// replaces each by operations whose bits docs/numerics.md defines; others are
-// errors.
+// replaces each by operations whose bits docs/reference/numerics.md defines;
+// others are errors.
 //
 //===----------------------------------------------------------------------===//
 

@@ -25,7 +25,7 @@ _NOTES = """examples:
   repro precision examples/names_gpt.py --recipes mxfp8,mxfp4,nvfp4 --steps 300
   repro precision SCRIPT --recipes bf16,mine.json --steps 50 --samples 5 --output comparison
 
-f32 is always there: the others are compared with it. What is measured is in docs/precision.md.
+f32 is always there: the others are compared with it. What is measured is in docs/guides/precision.md.
 """
 
 
@@ -40,7 +40,7 @@ def register(commands: Commands) -> None:
         "--recipes",
         required=True,
         metavar="R,R",
-        help="names of precision recipes (docs/precision.md), or .json files with one",
+        help="names of precision recipes (docs/guides/precision.md), or .json files with one",
     )
     command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps of each")
     command.add_argument(

@@ -34,7 +34,7 @@ def module_of(program: bytes | str) -> ir.Module:
     """Reads a canonical program into an MLIR module.
 
     Args:
-        program: the stored program (docs/identity.md), or its MLIR text.
+        program: the stored program (docs/verification/identity.md), or its MLIR text.
 
     Raises:
         CompileError: the data is not such a program.
@@ -51,7 +51,7 @@ def compile(program: bytes | str, level: str = "native", *, jobs: int | None = N
 
     Args:
         program: as for `module_of`.
-        level: one of `levels()`, "native", or the path of a machine file (docs/machines.md).
+        level: one of `levels()`, "native", or the path of a machine file (docs/contributors/machines.md).
         jobs: the number of compiler threads, by default one per processor. The artifact does not depend on it.
         timing: whether to print the time of each pass to stderr.
 
@@ -78,7 +78,7 @@ class Analysis:
     """A description of compiled code.
 
     Attributes:
-      plan: the bytes of the launch plan (docs/plan.md).
+      plan: the bytes of the launch plan (docs/reference/plan.md).
       operands: one line per kernel with the buffers that the kernel reads and writes.
       assembly: the assembly text of the kernels. A comment `runs.N.` names a block that runs N times in one call with
         all work items.

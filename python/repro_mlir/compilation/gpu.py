@@ -20,7 +20,7 @@ class DeviceCode:
         arch: the target architecture, such as "sm_90".
         ptx: the text of the module.
         constants: the bytes of the memory space "constant".
-        plan: the bytes of the launch plan (docs/plan.md).
+        plan: the bytes of the launch plan (docs/reference/plan.md).
     """
 
     arch: str
@@ -38,8 +38,8 @@ def compile(program: bytes | str, arch: str = "sm_75", *, timing: bool = False) 
     """Compiles a canonical program to PTX.
 
     Args:
-        program: the stored program (docs/identity.md), or its MLIR text.
-        arch: one of `architectures()`, or the path of a machine file (docs/machines.md). With the suffix
+        program: the stored program (docs/verification/identity.md), or its MLIR text.
+        arch: one of `architectures()`, or the path of a machine file (docs/contributors/machines.md). With the suffix
           "+tensor-cores", accumulators (M4) of its class become matrix instructions, whose bits follow the rule only on
           certified GPUs.
         timing: whether to print the time of each pass to stderr.

@@ -10,7 +10,7 @@
 
 The emulator runs the same text that a GPU's driver would load. `load` raises an error for an opcode, with its
 modifiers, that the emulator does not know. Every access must be aligned and within a buffer; with `checked=True` data
-races and reads of uninitialized shared memory are faults too. docs/gpu.md describes how programs run on it.
+races and reads of uninitialized shared memory are faults too. docs/guides/gpu.md describes how programs run on it.
 
 The C interface lib/CAPI/Emulator.h of the same emulator needs neither Python nor LLVM.
 """

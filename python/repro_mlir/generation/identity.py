@@ -81,7 +81,7 @@ class ModelPrograms:
     weights: tuple[WeightTensor, ...]
 
     def write(self, folder: str | Path) -> None:
-        """Writes both programs as they are stored (docs/identity.md), and a list of the weights, into a new folder.
+        """Writes both programs as stored (docs/verification/identity.md), and a list of the weights, into a new folder.
 
         Raises ReproError if the folder exists or cannot be written.
         """

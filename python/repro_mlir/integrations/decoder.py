@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Adapts a decoder of transformers to `repro_mlir.Generator` (docs/huggingface.md)."""
+"""Adapts a decoder of transformers to `repro_mlir.Generator` (docs/guides/huggingface.md)."""
 
 from __future__ import annotations
 

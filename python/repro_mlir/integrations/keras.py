@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Keras' `fit` and `evaluate` with compiled steps (docs/keras.md)."""
+"""Keras' `fit` and `evaluate` with compiled steps (docs/guides/keras.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks that torchrun starts, connected by torch.distributed (docs/distributed.md)."""
+"""Ranks that torchrun starts, connected by torch.distributed (docs/guides/distributed.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bo
       shares: the relative amount of work per rank, the same list on every rank. None: equal shares. "measured":
         from the times of the microbatches in the second step.
       check_share: the fraction, from 0 to 1, of a rank's work that another rank repeats: a step with different
-        gradients has no result, and the faulty rank is named (docs/distributed.md).
+        gradients has no result, and the faulty rank is named (docs/guides/distributed.md).
       shard_optimizer: whether each rank stores and updates its own shard of the optimizer's state, as in ZeRO-1.
     Raises:
       ReproError: not started by `torchrun`, a backend other than gloo, or invalid shares.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Formats of an operand of a contraction: a 16-bit float, tf32, or the block formats of docs/low-precision.md."""
+"""Formats of an operand of a contraction: 16-bit floats, tf32, the block formats of docs/guides/low-precision.md."""
 
 from __future__ import annotations
 
@@ -353,6 +353,6 @@ REUSED = Format(FORWARD)
 
 
 def blocks(element: str, tile: str, rule: str, rounding: str = "rne") -> Format:
-    """Returns a block format by the names of its tile (as in docs/low-precision.md), scale rule and rounding."""
+    """Returns a block format by the names of its tile (as in docs/guides/low-precision.md), scale rule and rounding."""
     check_among("a tile", tile, TILES)
     return Format(element, TILES[tile], Scale(rule), Rounding.named(rounding))

@@ -1,7 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reads and writes canonical programs as bytes (docs/identity.md), and extracts their identity, names and types.
+"""Reads and writes canonical programs as bytes, and extracts their identity, names and types.
+
+docs/verification/identity.md defines the bytes.
 
 The constructor of `Program` examines each program here, so other code can rely on a canonical program with a correct
 signature.
@@ -127,7 +129,7 @@ def compiler_identity() -> bytes:
 
 
 def read_module(data: bytes) -> ir.Module:
-    """Reads a canonical module from its stored bytes (docs/identity.md) in the current context.
+    """Reads a canonical module from its stored bytes (docs/verification/identity.md) in the current context.
 
     Raises:
       ReproError: the bytes are invalid; the message contains the location of the error.

@@ -3,7 +3,8 @@
 
 """Debugging aids for the compiler: dumps of the program after each pass, and files that reproduce an error.
 
-docs/debugging.md describes both. They do not apply to untrusted programs, which are compiled in child processes.
+docs/contributors/debugging.md describes both. They do not apply to untrusted programs, which are compiled in child
+processes.
 """
 
 from __future__ import annotations

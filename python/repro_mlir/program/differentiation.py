@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Gradients of imported programs by the pass `repro-differentiate`: rules (J1) to (J5) of docs/numerics.md."""
+"""Gradients of imported programs by the pass `repro-differentiate`: (J1) to (J5) of docs/reference/numerics.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def differentiate(text: str, results: Sequence[int], arguments: Sequence[int], r
     """Adds a vector-Jacobian product to an imported program: gradients of results become gradients of arguments.
 
     Args:
-      text: MLIR text that follows the contract of imported linalg (docs/architecture.md), with static shapes.
+      text: MLIR text that follows the contract of imported linalg (docs/contributors/architecture.md), with static
+        shapes.
       results: the positions of results of `main`, float tensors, whose gradients become additional arguments of the
         same types, after the existing arguments.
       arguments: the positions of arguments of `main`, float tensors, whose gradients become additional results of the

@@ -128,7 +128,7 @@ class SymbolicImport:
     """A program with dynamic sizes, as a frontend returns it.
 
     Attributes:
-      text: as for an ImportedProgram, with symbols (docs/architecture.md).
+      text: as for an ImportedProgram, with symbols (docs/contributors/architecture.md).
       initial: as for an ImportedProgram.
       unsigned: role ("state", "input" or "output") and name of each tensor of unsigned integers.
       complex: role and name of each tensor of complex numbers.
@@ -181,7 +181,8 @@ class ImportedProgram(Generic[B]):
     outputs.
 
     Attributes:
-      text: one module in MLIR generic text that follows the contract of imported linalg (docs/architecture.md).
+      text: one module in MLIR generic text that follows the contract of imported linalg
+        (docs/contributors/architecture.md).
       state: name, element type and shape of each state tensor.
       initial: the value of each state tensor at capture, in the order of `state`: C-contiguous, with `dtype` and
         `shape` of its TensorType. NaNs may have any bits. The arrays are read-only by convention.

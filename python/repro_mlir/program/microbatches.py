@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps in microbatches: rules (B1) to (B5) of docs/numerics.md."""
+"""Training steps in microbatches: rules (B1) to (B5) of docs/reference/numerics.md."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class MicrobatchProgram:
 
     @cached_property
     def data(self) -> bytes:
-        """The stored form of the step (docs/identity.md)."""
+        """The stored form of the step (docs/verification/identity.md)."""
         size = struct.pack("<Q", len(self.part.data))
         return b"".join([self._magic, self._numbers(), size, self.part.data, self.finish.data])
 

@@ -3,7 +3,7 @@
 
 """Imports MLIR module files of other tools: linalg, TOSA and StableHLO, as text or bytecode.
 
-A child process reads and imports the modules (docs/security.md): `import_module` runs only there.
+A child process reads and imports the modules (docs/verification/security.md): `import_module` runs only there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Partitions a program over several ranks: rules (T1) to (T3) of docs/numerics.md."""
+"""Partitions a program over several ranks: rules (T1) to (T3) of docs/reference/numerics.md."""
 
 from __future__ import annotations
 

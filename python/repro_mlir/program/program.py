@@ -44,7 +44,7 @@ class Program:
     or the initial state does not match it.
 
     Attributes:
-      data: the stored canonical module (docs/identity.md); `canonical.to_bytes` converts MLIR text.
+      data: the stored canonical module (docs/verification/identity.md); `canonical.to_bytes` converts MLIR text.
       state: the state tensors, in the order of the first arguments and results of `main`.
       inputs: the inputs; the first `num_hyper_parameters` are hyper-parameters such as `lr`.
       outputs: the outputs.
@@ -128,8 +128,8 @@ class Program:
     def load(path: str | Path) -> Program:
         """Loads a file of `save` (this or an earlier format), the program of a bundle, or an MLIR module.
 
-        A module is text or bytecode of linalg, TOSA or StableHLO (docs/architecture.md), without initial values of the
-        state. Raises ReproError for any other file.
+        A module is text or bytecode of linalg, TOSA or StableHLO (docs/contributors/architecture.md), without initial
+        values of the state. Raises ReproError for any other file.
         """
         from repro_mlir.bundle.runner.bundle import Bundle, is_bundle
         from repro_mlir.program.modules import is_module, read_module_file
@@ -214,7 +214,7 @@ def import_program(text: str, passes: str = IMPORT) -> bytes:
     """Converts imported linalg from a frontend to a canonical program.
 
     Args:
-      text: MLIR text that follows the contract of imported linalg (docs/architecture.md).
+      text: MLIR text that follows the contract of imported linalg (docs/contributors/architecture.md).
       passes: the passes that make the program canonical.
     Returns:
       The stored program.

@@ -48,7 +48,7 @@ class SymbolicProgram:
     refer to it.
 
     Attributes:
-      text: MLIR text of the imported module, with symbols (docs/architecture.md).
+      text: MLIR text of the imported module, with symbols (docs/contributors/architecture.md).
       initial: the initial value of each state tensor; do not write to the arrays.
       unsigned, complex: as for a SymbolicImport.
     Raises:

@@ -23,7 +23,7 @@ Trace = Callable[[Operation, Sequence[np.ndarray], Sequence[np.ndarray]], None]
 
 
 class Interpreter:
-    """Runs a canonical program exactly as docs/numerics.md specifies."""
+    """Runs a canonical program exactly as docs/reference/numerics.md specifies."""
 
     def __init__(self, program: bytes | ParsedProgram) -> None:
         """Accepts a stored program, or a program that stored.py has parsed. Raises ProgramError for invalid bytes."""

@@ -33,7 +33,8 @@ class Operation:
 
     Attributes:
       operands, results: the numbers of values.
-      attributes: integers as int, enumerations as the words of docs/identity.md, lists as tuples, indexing maps as
+      attributes: integers as int, enumerations as the words of docs/verification/identity.md, lists as tuples, indexing
+      maps as
         indexing.IndexMap, an order as folds.FoldOrder; for an assertion, its message.
       location: `file:line:column` of the Python source line, else the name of a module of the model or of a phase of
         the step; empty if neither is known.

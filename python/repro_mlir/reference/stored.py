@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reads programs from their stored bytes (docs/identity.md).
+"""Reads programs from their stored bytes (docs/verification/identity.md).
 
 Counts are compared with the remaining bytes before anything is allocated for them. The reader checks the structure of a
 program; the verifier of canonical programs checks whether types fit each other.

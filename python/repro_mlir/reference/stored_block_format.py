@@ -132,7 +132,10 @@ def _expect(holds: bool, message: str) -> None:
 
 
 def block_format(stored: Sequence[int], element: ElementType) -> StoredFormat:
-    """Returns the format that the numbers encode (docs/identity.md). Raises InvalidFormat for invalid numbers."""
+    """Returns the format that the numbers encode (docs/verification/identity.md).
+
+    Raises InvalidFormat for invalid numbers.
+    """
     numbers = _Numbers(stored)
     rows, columns, symmetric = numbers.take(), numbers.take(), numbers.take_of(_FLAGS)
     direction, bits, layout = numbers.take_of(_DIRECTIONS), numbers.take(), numbers.take_of(_LAYOUTS)

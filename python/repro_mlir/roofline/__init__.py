@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predicts the time of a step from its compiled code and the parameters of a machine (docs/roofline.md)."""
+"""Predicts the time of a step from its compiled code and the parameters of a machine (docs/guides/roofline.md)."""
 
 from repro_mlir.roofline.ceilings import Ceilings
 from repro_mlir.roofline.cpu.calibration import Calibration, calibrate

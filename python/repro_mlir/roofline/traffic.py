@@ -27,7 +27,7 @@ class Touch:
     """A contiguous range of bytes that a launch reads or writes.
 
     Attributes:
-      space, number: the buffer that contains the bytes (docs/plan.md).
+      space, number: the buffer that contains the bytes (docs/reference/plan.md).
       offset, size: in bytes.
       times: the transfers of each byte on a cache miss: 2 if it is both fetched and written back.
     """

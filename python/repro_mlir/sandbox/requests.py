@@ -182,7 +182,8 @@ class _Server:
             except _Late:
                 self.stop()
                 raise ReproError(
-                    f"the program could not be {done} within {seconds:.3g} s (see {VARIABLE} in docs/security.md)"
+                    f"the program could not be {done} within {seconds:.3g} s "
+                    f"(see {VARIABLE} in docs/verification/security.md)"
                 ) from None
             except OSError as error:
                 self.stop()
@@ -261,7 +262,8 @@ def _ending(status: int, told: bytes, memory: int) -> str:
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         if most != resource.RLIM_INFINITY and most < memory:
             return f"it takes more than {most / (1 << 30):.3g} GiB of memory, the limit of ulimit -v"
-        return f"it takes more than {memory / (1 << 30):g} GiB of memory (see {VARIABLE} in docs/security.md)"
+        gib = f"{memory / (1 << 30):g} GiB"
+        return f"it takes more than {gib} of memory (see {VARIABLE} in docs/verification/security.md)"
     if status == -signal.SIGXCPU:
         return "it takes too much processor time"
     if status < 0:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The endpoints, in the format of OpenAI's API (docs/serving.md)."""
+"""The endpoints, in the format of OpenAI's API (docs/guides/serving.md)."""
 
 from __future__ import annotations
 

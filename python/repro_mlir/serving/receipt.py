@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The receipt of an answer: the question, the result and the identity of the model (docs/serving.md)."""
+"""The receipt of an answer: the question, the result and the identity of the model (docs/guides/serving.md)."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Trainer(ConstantAttributes):
     A step is atomic: if an exception ends the step, including a Ctrl-C at any moment, either all of state, `steps`,
     `cursor` and receipt have changed, or none of them; `steps` shows which.
 
-    With `receipt` the run is recorded so that others can check it (docs/receipts.md):
+    With `receipt` the run is recorded so that others can check it (docs/verification/receipts.md):
 
         with repro_mlir.Trainer(model, loss_fn, optimizer, receipt="run.receipt") as trainer:
             trainer.fit(loader, steps)

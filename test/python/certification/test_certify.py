@@ -22,7 +22,7 @@ from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.certification import make_cases
 
 jsonschema = pytest.importorskip("jsonschema")
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "certificate.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "certificate.schema.json").read_text())
 FILE = "PTX-emulator-13.0-stand-in"
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests dumps after each pass, and files that reproduce a compiler error (docs/debugging.md)."""
+"""Tests dumps after each pass, and files that reproduce a compiler error (docs/contributors/debugging.md)."""
 
 import shlex
 import subprocess

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Machine descriptions (docs/machines.md) choose code, never bits, and bad ones are rejected with one reason."""
+"""Machine descriptions (docs/contributors/machines.md) choose code, never bits; bad ones are rejected with a reason."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ from support import device_kit, kit
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "lib/Target/machines").glob("*.json"))}
-SCHEMA = json.loads((ROOT / "docs" / "machine.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs" / "schemas" / "machine.schema.json").read_text())
 
 PROGRAM = """
 func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}x{t}>) -> tensor<{m}x{n}x{t}>

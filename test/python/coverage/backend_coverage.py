@@ -8,7 +8,7 @@ its own process, compares values and gradients with eager mode, and prints one J
     python test/python/coverage/backend_coverage.py [--jobs N] [--accept] [NAME ...]
 
 With --accept, the outcomes become the expected ones (expected_torch_compile.json), and
-docs/coverage-torch-compile.md is rewritten. Names of module entries start with "module ".
+docs/coverage/torch-compile.md is rewritten. Names of module entries start with "module ".
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ gradients. Writes one JSON line per entry and a table of counts.
 
     python test/python/coverage/gradient_coverage.py [--jobs N] [--out FILE] [--accept] [NAME ...]
 
-With --accept, the outcomes become the expected ones (expected_gradients.json), and docs/coverage-gradients.md is
+With --accept, the outcomes become the expected ones (expected_gradients.json), and docs/coverage/gradients.md is
 rewritten.
 """
 

@@ -6,7 +6,7 @@ As a script: runs every float32 harness through all stages, and writes one JSON 
 
     python test/python/coverage/jax_coverage.py [--jobs N] [--out FILE] [--accept] [NAME ...]
 
-With --accept, the outcomes become the expected ones (expected_jax.json), and docs/coverage-jax.md is rewritten.
+With --accept, the outcomes become the expected ones (expected_jax.json), and docs/coverage/jax.md is rewritten.
 """
 
 from __future__ import annotations

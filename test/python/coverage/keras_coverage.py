@@ -7,7 +7,7 @@ writes one JSON line per file and a table of counts.
 
     python test/python/coverage/keras_coverage.py [--jobs N] [--out FILE] [--accept] [NAME ...]
 
-With --accept, the outcomes become the expected ones (expected_keras.json), and docs/coverage-keras.md is rewritten.
+With --accept, the outcomes become the expected ones (expected_keras.json), and docs/coverage/keras.md is rewritten.
 """
 
 from __future__ import annotations

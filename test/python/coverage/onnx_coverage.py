@@ -7,7 +7,7 @@ processes, and prints one JSON line per test and a table of counts.
 
     python test/python/coverage/onnx_coverage.py [--jobs N] [--accept] [NAME ...]
 
-With --accept, the outcomes become the expected ones (expected_onnx.json), and docs/coverage-onnx.md is rewritten.
+With --accept, the outcomes become the expected ones (expected_onnx.json), and docs/coverage/onnx.md is rewritten.
 """
 
 from __future__ import annotations

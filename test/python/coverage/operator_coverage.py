@@ -10,8 +10,7 @@ comparison with eager PyTorch.
         [--accept] [NAME ...]
 
 With --programs, captured programs are stored in the folder and reused if they exist. With --accept, the outcomes
-become the expected ones (expected.json or expected_TYPE.json), and docs/coverage.md or docs/coverage-TYPE.md is
-rewritten.
+become the expected ones (expected.json or expected_TYPE.json), and docs/coverage/TYPE.md is rewritten.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Suite:
 
     Attributes:
       script: the script next to this file that runs the suite.
-      name: suffix of the files: `expected.json` with _<name> and docs/coverage.md with -<name>; none for "".
+      name: suffix of the files: `expected.json` with _<name> and docs/coverage/<name>.md; float32.md for "".
       title: title of the document.
       stages: the stages at which an entry can end, `ok` last.
       about: returns the lines of the document above the table.
@@ -83,7 +83,7 @@ class Suite:
 
     @property
     def _document(self) -> Path:
-        return _ROOT / "docs" / ("-".join(["coverage", *filter(None, [self.name])]) + ".md")
+        return _ROOT / "docs" / "coverage" / f"{self.name or 'float32'}.md"
 
     def read_expected(self) -> dict[str, tuple[str, str]]:
         """Returns stage and reason for each entry that is expected not to be `ok`."""

@@ -7,7 +7,7 @@ stages, and writes one JSON line per operation and a table of counts.
 
     python test/python/coverage/tensorflow_coverage.py [--jobs N] [--out FILE] [--accept | --expect] [NAME ...]
 
-With --accept, the outcomes become the expected ones (expected_tensorflow.json), and docs/coverage-tensorflow.md is
+With --accept, the outcomes become the expected ones (expected_tensorflow.json), and docs/coverage/tensorflow.md is
 rewritten. With --expect, outcomes that differ from the expected ones are an error.
 """
 

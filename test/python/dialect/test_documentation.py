@@ -11,6 +11,7 @@ import pytest
 from repro_mlir import ir
 
 ROOT = Path(__file__).resolve().parents[3]
+REFERENCE = ROOT / "docs" / "reference" / "mlir"
 
 
 def split_types(types: str) -> list[str]:
@@ -58,7 +59,7 @@ def wrap(example: str) -> str:
 def examples() -> list[tuple[str, str]]:
     """Returns (name, text) of every example of the reference; the name is that of its section."""
     found = []
-    for file in sorted((ROOT / "docs" / "reference").glob("*.md")):
+    for file in sorted(REFERENCE.glob("*.md")):
         section = ""
         for part in re.split(r"^(?=#+ )", file.read_text(), flags=re.M):
             section = part.split("\n", 1)[0].strip("# ")
@@ -85,7 +86,7 @@ def test_example(text: str) -> None:
 
 @pytest.mark.parametrize("dialect", ["launch", "repro"])
 def test_every_operation_has_an_example(dialect: str) -> None:
-    reference = (ROOT / "docs" / "reference" / f"{dialect}-dialect.md").read_text()
+    reference = (REFERENCE / f"{dialect}-dialect.md").read_text()
     operations = set(re.findall(rf"^### `({dialect}\.\w+)`", reference, flags=re.M))
     assert operations
     shown = {name for _, text in examples() for name in operations if re.search(rf"{re.escape(name)}\b", text)}
@@ -94,7 +95,7 @@ def test_every_operation_has_an_example(dialect: str) -> None:
 
 def test_every_pass_has_a_lit_test() -> None:
     """A RUN line of a test names the pass, alone or in a pipeline."""
-    passes = set(re.findall(r"^### `-([\w-]+)`", (ROOT / "docs" / "reference" / "passes.md").read_text(), flags=re.M))
+    passes = set(re.findall(r"^### `-([\w-]+)`", (REFERENCE / "passes.md").read_text(), flags=re.M))
     assert passes
     runs = [
         line
@@ -106,7 +107,7 @@ def test_every_pass_has_a_lit_test() -> None:
 
 
 def test_rules_are_where_the_numerics_say() -> None:
-    numerics = (ROOT / "docs" / "numerics.md").read_text()
+    numerics = (ROOT / "docs" / "reference" / "numerics.md").read_text()
     defined = re.findall(r"^- \*\*\((\w\d)\)\*\*", numerics, flags=re.M)
     assert len(defined) == len(set(defined)) > 30
     rows = dict(re.findall(r"^\| (\w\d) \| (.*) \|$", numerics, flags=re.M))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs docs/distributed.md: its first example in one process, the second on two ranks of torchrun, then its
+"""Runs docs/guides/distributed.md: its first example in one process, the second on two ranks of torchrun, then its
 tutorial."""
 
 import os
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "distributed.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "distributed.md"
 
 
 def test_examples(tmp_path: Path) -> None:

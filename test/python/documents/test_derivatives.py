@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(J2) docs/derivatives.md contains all formulas of the sources, unchanged."""
+"""(J2) docs/reference/derivatives.md contains all formulas of the sources, unchanged."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "derivatives.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "derivatives.md").read_text()
 
 
 def test_formulas_of_functions() -> None:

@@ -170,7 +170,7 @@ def _names(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_names_in_backticks(page: Path) -> None:
     # The reference is generated from TableGen, and also names traits of MLIR.
-    ours = "repro" if "reference" in page.parts else ""
+    ours = "repro" if "mlir" in page.parts else ""
     assert not [name for name in sorted(_names(page)) if name.startswith(ours) and not _exists(name)]
 
 

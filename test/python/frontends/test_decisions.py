@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Each rewrite in docs/decisions.md has the result of PyTorch's decision that it replaces."""
+"""Each rewrite in docs/guides/decisions.md has the result of PyTorch's decision that it replaces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -164,5 +164,5 @@ def test_pairs(case: int) -> None:
         graph = second_stage(first_stage(_step(before), arguments))
         torch.testing.assert_close([*graph(*arguments)], expected)
         return
-    with pytest.raises(ReproError, match=r"test_decisions.py:\d+: .*(docs/decisions.md|tensor values)"):
+    with pytest.raises(ReproError, match=r"test_decisions.py:\d+: .*(docs/guides/decisions.md|tensor values)"):
         second_stage(first_stage(_step(before), arguments))

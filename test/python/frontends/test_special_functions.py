@@ -61,7 +61,7 @@ def _order(order: int) -> Callable[[torch.Tensor], torch.Tensor]:
 GAMMA_ARGUMENTS = [_geometric(1e-30, 1e30), _uniform(0.5, 3), _uniform(-20, 0)]
 POLYGAMMA_ARGUMENTS = [_geometric(1e-4, 1e4), _uniform(-20, 0)]
 BESSEL_ARGUMENTS = [_uniform(-85, 85), _uniform(-9, 9), _geometric(1e-20, 1)]
-#: name, function, exact function, arguments, error bound in units in the last place (docs/functions.md).
+#: name, function, exact function, arguments, error bound in units in the last place (docs/reference/functions.md).
 ACCURACY: list[tuple[str, Callable[..., Any], Callable[..., Any], list[NDArray[np.float32]], float]] = [
     ("lgamma", DECOMPOSITIONS[aten.lgamma.default], lambda x: mp.re(mp.loggamma(x)), GAMMA_ARGUMENTS, 0.51),
     ("digamma", DECOMPOSITIONS[aten.digamma.default], mp.digamma, GAMMA_ARGUMENTS, 0.51),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The imported linalg text: its contract in docs/architecture.md, and LLVM 22 parses it."""
+"""The imported linalg text: its contract in docs/contributors/architecture.md, and LLVM 22 parses it."""
 
 import re
 from pathlib import Path

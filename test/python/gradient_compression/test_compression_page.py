@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The example of docs/gradient-compression.md runs, and its table has the names and defaults of the methods."""
+"""The example of docs/guides/gradient-compression.md runs, and its table has the names and defaults of the methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from repro_mlir.gradient_compression import METHODS, compression_of
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "gradient-compression.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "gradient-compression.md"
 
 
 def test_the_example(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_the_page_of_recipes_is_correct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "precision.md").read_text()
+    text = (ROOT / "docs" / "guides" / "precision.md").read_text()
     code = text.split("every target.\n\n")[1].split("\n- `repro")[0]
     code += text.split("outputs keep every bit.\n\n")[1].split("\n`repro compile")[0]
     exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {})

@@ -28,7 +28,7 @@ from repro_mlir.precision.report.results import Operand
 from support.browser import check_structure, needs_browser, used
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "precision-report.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs" / "schemas" / "precision-report.schema.json").read_text())
 
 SCRIPT = """
 import torch
@@ -479,7 +479,7 @@ def test_the_example_of_the_documentation(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mlp.py").write_text(Path(script).read_text())
-    text = (ROOT / "docs" / "precision.md").read_text()
+    text = (ROOT / "docs" / "guides" / "precision.md").read_text()
     code = text.split("In Python:\n\n")[1].split("\n- The script")[0]
     # Two steps on the reference interpreter take less time and need no compilation.
     code = code.replace("steps=20", 'steps=2, target="reference"')

@@ -11,7 +11,8 @@ from support.stored_samples import PROGRAM
 ir = pytest.importorskip("repro_mlir.ir")
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
 
-# The hash of PROGRAM, over the bytes in docs/identity.md. It may change only with the version of the numerics.
+# The hash of PROGRAM, over the bytes in docs/verification/identity.md. It may change only with the version of the
+# numerics.
 EXPECTED = "15dc52ddc1ba1687c605f611e060792497a254475a8580bf9590b47aa096ca19"
 
 # The program's identity of version 1, which older receipts contain.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H1), (H2), (H3): a second implementation of docs/identity.md and docs/numerics.md gives the same hashes."""
+"""(H1), (H2), (H3): a second implementation of identity.md and numerics.md in docs/ gives the same hashes."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def test_tensors(element: str, bits: list[int]) -> None:
 
 
 def test_worked_example() -> None:
-    """The bytes and the hash in docs/identity.md are those of its example program."""
-    page = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()
+    """The bytes and the hash in docs/verification/identity.md are those of its example program."""
+    page = (Path(__file__).parents[3] / "docs" / "verification" / "identity.md").read_text()
     program = page.split("```mlir\n")[1].split("```")[0]
     shown = page.split("```text\n")[1].split("```")[0]
     data = b"".join(example_bytes(line) for line in shown.splitlines())

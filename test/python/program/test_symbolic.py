@@ -63,7 +63,7 @@ def test_V4_initial_values_are_canonical() -> None:
 
 
 class Writer:
-    """Writes the bytes of (H4), implemented from docs/identity.md alone."""
+    """Writes the bytes of (H4), implemented from docs/verification/identity.md alone."""
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/numerics.md implemented one element at a time, as the oracle for the interpreter's arrays."""
+"""docs/reference/numerics.md implemented one element at a time, as the oracle for the interpreter's arrays."""
 
 from __future__ import annotations
 

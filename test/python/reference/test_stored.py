@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the interpreter's reader: it accepts every encoding of docs/identity.md and nothing else."""
+"""Tests the interpreter's reader: it accepts every encoding of docs/verification/identity.md and nothing else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from repro_mlir.reference.stored_block_format import StoredFormat
 from support import stored_programs
 from support.stored_samples import BLOCK_CONTRACTIONS, EVERYTHING, LINES
 
-PAGE = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "verification" / "identity.md").read_text()
 
 ENUMERATIONS = {
     row[1]: dict(re.findall(r"(\w+) (\d+)", row[2]))

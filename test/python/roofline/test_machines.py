@@ -30,7 +30,7 @@ from repro_mlir.roofline.cpu.calibration import count_cores, with_units
 from support.predicted import MACHINE, SOURCES, product, program_of
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = json.loads((ROOT / "docs" / "machine.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "docs" / "schemas" / "machine.schema.json").read_text())
 
 
 def check_schema(path: Path) -> None:

@@ -30,7 +30,7 @@ from support.small_server import CAPACITY, Pieces, known_generator, known_identi
 
 pytest.importorskip("torch_mlir")
 
-SCHEMA = json.loads((Path(__file__).resolve().parents[3] / "docs" / "answer.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).resolve().parents[3] / "docs" / "schemas" / "answer.schema.json").read_text())
 
 
 VERSIONS = {"repro_mlir": "1", "another": "2"}

@@ -13,8 +13,8 @@
 namespace mlir::repro {
 
 /// Returns one line of text for each kernel of the kernel contract
-/// (docs/architecture.md): its name, then `read:BYTES`, `write:BYTES` or
-/// `read|write:BYTES` for each buffer.
+/// (docs/contributors/architecture.md): its name, then `read:BYTES`,
+/// `write:BYTES` or `read|write:BYTES` for each buffer.
 std::string describeOperands(ModuleOp module);
 
 } // namespace mlir::repro

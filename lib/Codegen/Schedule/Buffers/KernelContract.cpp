@@ -29,7 +29,8 @@ static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   return found;
 }
 
-/// Verifies the signature against the contract of docs/architecture.md.
+/// Verifies the signature against the contract of
+/// docs/contributors/architecture.md.
 static LogicalResult verifySignature(func::FuncOp function) {
   if (!function.getBody().hasOneBlock())
     return function.emitError("expected a kernel function of one block");

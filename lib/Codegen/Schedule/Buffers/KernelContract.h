@@ -14,7 +14,8 @@ namespace mlir::repro {
 
 /// Returns the structured operation of a kernel function, or the `scf.forall`
 /// over blocks of rows that contains several; null if there is none. Emits an
-/// error if the function violates the contract of docs/architecture.md.
+/// error if the function violates the contract of
+/// docs/contributors/architecture.md.
 FailureOr<Operation *> findKernelBody(func::FuncOp function);
 
 } // namespace mlir::repro

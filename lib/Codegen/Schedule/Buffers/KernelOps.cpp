@@ -20,7 +20,7 @@ using namespace mlir::repro;
 #include "lib/Codegen/Schedule/Buffers/KernelOpInterface.cpp.inc"
 
 /// Verifies a structured operation against the contract of
-/// docs/architecture.md.
+/// docs/contributors/architecture.md.
 static LogicalResult verifyOperands(Operation *op) {
   for (Value operand : op->getOperands()) {
     auto memref = dyn_cast<MemRefType>(operand.getType());
@@ -43,7 +43,7 @@ static LogicalResult verifyOperands(Operation *op) {
 }
 
 /// Verifies a loop over blocks of rows against the contract of
-/// docs/architecture.md.
+/// docs/contributors/architecture.md.
 static LogicalResult verifyBlocks(scf::ForallOp loop) {
   if (!loop.isNormalized() || loop.getRank() != 1 ||
       !getConstantIntValue(loop.getMixedUpperBound()[0]) ||
@@ -70,7 +70,7 @@ static LogicalResult verifyBlocks(scf::ForallOp loop) {
 }
 
 /// Verifies a contraction and the operation on its results against the contract
-/// of docs/architecture.md.
+/// of docs/contributors/architecture.md.
 static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
   SmallVector<Operation *> ops =
       llvm::map_to_vector(scope.getBodyRegion().front().without_terminator(),

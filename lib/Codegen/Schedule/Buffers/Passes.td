@@ -81,7 +81,7 @@ def ReproOutlineKernels : Pass<"repro-outline-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Moves each structured operation, or each group of operations that was fused,
     into a kernel function of its own (see "Kernel function" in
-    docs/architecture.md). Equal kernels share one function. `main` launches the
+    docs/contributors/architecture.md). Equal kernels share one function. `main` launches the
     kernels by `launch.dispatch`.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect",

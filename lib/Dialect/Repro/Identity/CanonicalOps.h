@@ -53,7 +53,8 @@ enum class CanonicalPlace {
   pad       ///< in the body of a tensor.pad
 };
 
-/// An operation that docs/architecture.md allows in a canonical program.
+/// An operation that docs/contributors/architecture.md allows in a canonical
+/// program.
 struct CanonicalOp {
   CanonicalPlace place;
   /// Every inherent attribute of the operation, in the order in which the

@@ -32,7 +32,7 @@ static bool isElementType(Type type) {
              Float6E2M3FNType, Float4E2M1FNType, Float8E8M0FNUType>(type);
 }
 
-/// Reports a type for which docs/numerics.md defines no semantics.
+/// Reports a type for which docs/reference/numerics.md defines no semantics.
 static LogicalResult verifyType(Operation *op, Type type) {
   if (isElementType(type) || type.isIndex())
     return success();
@@ -236,7 +236,7 @@ static LogicalResult verifyOp(Operation *op) {
            << pass << "' decomposes it";
   if (!entry)
     return op->emitOpError("has no meaning in a canonical program: it is not "
-                           "on the list of docs/architecture.md");
+                           "on the list of docs/contributors/architecture.md");
   if (auto random = dyn_cast<RandomOp>(op);
       random && random.getDistribution() != Distribution::bits &&
       random.getDistribution() != Distribution::uniform)

@@ -12,8 +12,9 @@
 
 namespace mlir::repro {
 
-/// Checks the contract "canonical program" of docs/architecture.md. Reports a
-/// violation as an error at its location.
+/// Checks the contract "canonical program" of
+/// docs/contributors/architecture.md. Reports a violation as an error at its
+/// location.
 LogicalResult verifyCanonicalProgram(ModuleOp module);
 
 /// Whether the results of the operation depend on the elements of this tensor

@@ -244,8 +244,9 @@ LogicalResult Origins::expectEnd() const {
 static constexpr unsigned kMaxNesting = 1;
 
 namespace {
-/// Builds a module from the bytes that docs/identity.md defines. The result may
-/// be invalid; MLIR's verifiers and verifyCanonicalProgram check it.
+/// Builds a module from the bytes that docs/verification/identity.md defines.
+/// The result may be invalid; MLIR's verifiers and verifyCanonicalProgram check
+/// it.
 class BodyReader {
 public:
   BodyReader(Cursor bytes, Messages messages, Origins origins,

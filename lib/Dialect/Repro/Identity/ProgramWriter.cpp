@@ -48,7 +48,7 @@ private:
 };
 
 /// Writes the body, which is the part that the identity hashes
-/// (docs/identity.md).
+/// (docs/verification/identity.md).
 class BodyWriter : public BytesWriter {
 public:
   BodyWriter(raw_ostream &stream, IdentityVersion version)

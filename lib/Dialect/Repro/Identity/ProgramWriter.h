@@ -21,8 +21,9 @@ enum class IdentityVersion { first = 1, current = 2 };
 LogicalResult writeBody(ModuleOp module, raw_ostream &stream,
                         IdentityVersion version);
 
-/// Writes a stored program (docs/identity.md): the body, names, messages and
-/// origins. Fails if writeBody does, and for text that is not UTF-8.
+/// Writes a stored program (docs/verification/identity.md): the body, names,
+/// messages and origins. Fails if writeBody does, and for text that is not
+/// UTF-8.
 LogicalResult writeProgram(ModuleOp module, raw_ostream &stream);
 
 } // namespace mlir::repro

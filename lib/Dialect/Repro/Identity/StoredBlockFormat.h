@@ -13,7 +13,7 @@
 namespace mlir::repro {
 
 /// The numbers that encode a block format in the identity (H2), without its
-/// element type (docs/identity.md).
+/// element type (docs/verification/identity.md).
 SmallVector<int64_t> getStoredNumbers(BlockFormatAttr format);
 
 /// The block format with these numbers; null after an error by `emitError`.

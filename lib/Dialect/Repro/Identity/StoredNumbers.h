@@ -14,7 +14,8 @@
 namespace mlir::repro {
 
 /// (H2) The number of an enumeration's value; none for another attribute.
-/// docs/identity.md defines these numbers, which do not depend on MLIR's.
+/// docs/verification/identity.md defines these numbers, which do not depend on
+/// MLIR's.
 std::optional<uint64_t> getStoredNumber(AttributeForm form, Attribute value);
 std::optional<uint64_t> getStoredNumber(Totals totals);
 std::optional<uint64_t> getStoredNumber(SumRounding rounding);

@@ -79,7 +79,8 @@ void repro::eraseSymbolicSignature(func::FuncOp main) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Hashes the encoding of a symbolic program that docs/identity.md defines.
+/// Hashes the encoding of a symbolic program that docs/verification/identity.md
+/// defines.
 class SymbolicHash {
 public:
   void hashBytes(StringRef bytes) { blake.update(bytes); }

@@ -37,13 +37,14 @@ struct SymbolicSignature {
 bool isSymbolic(func::FuncOp main);
 
 /// Reads the attributes `repro.symbols`, `repro.bounds` and `repro.extents`.
-/// Fails with an error if they violate docs/architecture.md.
+/// Fails with an error if they violate docs/contributors/architecture.md.
 FailureOr<SymbolicSignature> readSymbolicSignature(func::FuncOp main);
 
 /// Removes the attributes that `readSymbolicSignature` reads.
 void eraseSymbolicSignature(func::FuncOp main);
 
-/// (H4) The BLAKE3 hash of the bytes that docs/identity.md defines.
+/// (H4) The BLAKE3 hash of the bytes that docs/verification/identity.md
+/// defines.
 FailureOr<ProgramHash> hashSymbolicProgram(ModuleOp module);
 
 } // namespace mlir::repro

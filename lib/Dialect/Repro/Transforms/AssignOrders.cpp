@@ -7,8 +7,8 @@
 //
 // Pass repro-assign-orders (Passes.td), run by
 // lib/Pipelines/ImportPipelines.cpp: walks the folds and sets the order of each
-// fold without one by order policy v1 of docs/numerics.md; existing orders
-// stay.
+// fold without one by order policy v1 of docs/reference/numerics.md; existing
+// orders stay.
 //
 //===----------------------------------------------------------------------===//
 

@@ -115,7 +115,7 @@ def ReproUnrollLoops : Pass<"repro-unroll-loops", "::mlir::ModuleOp"> {
     Removes all control flow, because a canonical program has none. Functions
     are inlined. `scf.for`, `scf.while` and `stablehlo.while` are unrolled; their
     numbers of iterations must follow from constants. For this, the pass evaluates
-    integers and comparisons by docs/numerics.md ((S1) to (S4), (I1)), also those
+    integers and comparisons by docs/reference/numerics.md ((S1) to (S4), (I1)), also those
     of small tensors, and replaces known integers by constants. For `scf.if`,
     `scf.index_switch`, `stablehlo.if` and `stablehlo.case`, the pass keeps only
     the branch that is taken. If the branch depends on values, all branches
@@ -248,7 +248,7 @@ def ReproAssignOrders : Pass<"repro-assign-orders"> {
 def ReproFoldConstants : Pass<"repro-fold-constants", "::mlir::ModuleOp"> {
   let summary = "fold constants and canonicalize without a change of any bit";
   let description = [{
-    (V3) Folds constants with an evaluator that follows docs/numerics.md, and
+    (V3) Folds constants with an evaluator that follows docs/reference/numerics.md, and
     applies the listed identities that keep every bit. Upstream's patterns and
     folders run only on operations that move data or compute integers. Upstream's
     canonicalizer never runs, because it may evaluate floats in ways that the
@@ -383,7 +383,7 @@ def ReproVerifyCanonical : Pass<"repro-verify-canonical", "::mlir::ModuleOp"> {
   let summary = "verify that a program is canonical";
   let description = [{
     Reports an error for each operation, type or attribute whose bits
-    docs/numerics.md does not define, and for each access that it does not bound.
+    docs/reference/numerics.md does not define, and for each access that it does not bound.
     This pass is the last one of the pipeline `canonical` and the first one of
     `schedule`.
   }];

@@ -7,7 +7,8 @@
 //
 // Pass repro-verify-canonical (Passes.td), run by
 // lib/Pipelines/{ImportPipelines,Schedule}.cpp: reports violations of the
-// contract "canonical program" of docs/architecture.md and changes nothing.
+// contract "canonical program" of docs/contributors/architecture.md and changes
+// nothing.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Canonical JSON: each value has exactly one text, so that the text can be hashed (docs/receipts.md).
+"""Canonical JSON: each value has exactly one text, so that the text can be hashed (docs/verification/receipts.md).
 
 The text is UTF-8 without whitespace. Keys are in code-point order, strings in Unicode normalization form C with the
 shortest escapes, and numbers are integers below 2^53 in magnitude: the subset of RFC 8785 without fractions.

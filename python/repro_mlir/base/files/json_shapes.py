@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of parsed JSON against the schema of the receipt format (docs/receipt.schema.json)."""
+"""Checks of parsed JSON against the schema of the receipt format (docs/schemas/receipt.schema.json)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reads bundles: device code, launch plans, state and recorded inputs in one file (docs/bundle.md)."""
+"""Reads bundles: device code, launch plans, state and recorded inputs in one file (docs/reference/bundle.md)."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Bundle(ConstantAttributes):
         return self._manifest["format"] != FORMAT
 
     def module(self) -> bytes:
-        """Returns the canonical module in the stored format (docs/identity.md), or as text if `has_text`."""
+        """Returns the canonical module as stored (docs/verification/identity.md), or as text if `has_text`."""
         return self._data[PROGRAMS[self._manifest["format"]]]
 
     def member_sizes(self) -> dict[str, int]:

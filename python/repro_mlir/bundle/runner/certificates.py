@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Certificates that a device's matrix instructions have the results of a class (M3), one file each (docs/gpu.md).
+"""Certificates that a device's matrix instructions have the results of a class (M3), one file each.
 
-Matrix instructions on floats run only on certified devices, as no manual specifies how they add.
+Matrix instructions on floats run only on certified devices (docs/guides/gpu.md), as no manual specifies how they add.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Parses the launch plans of bundles of format 1, which are JSON (docs/bundle.md)."""
+"""Parses the launch plans of bundles of format 1, which are JSON (docs/reference/bundle.md)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read_json_plan(value: Any, constant_size: int, where: str) -> Plan:
     """Converts a parsed JSON value to a plan.
 
     Args:
-      value: a value of the format in docs/bundle.md.
+      value: a value of the format in docs/reference/bundle.md.
       constant_size: the size in bytes of the target's constants, which are not in the plan.
       where: the name of the plan in messages.
     Raises:

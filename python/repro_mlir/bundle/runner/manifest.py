@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The manifest of a bundle: its format, and the members that it requires (docs/bundle.md)."""
+"""The manifest of a bundle: its format, and the members that it requires (docs/reference/bundle.md)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def parse_json(data: bytes, where: str) -> Any:
 
 
 def read_manifest(data: bytes, where: str) -> dict[str, Any]:
-    """Parses and checks a manifest, whose structure docs/bundle.md describes.
+    """Parses and checks a manifest, whose structure docs/reference/bundle.md describes.
 
     Args:
       data: the bytes of manifest.json.

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The launch plan of a compiled program and its binary format (docs/plan.md): which kernels run on which buffers.
+"""The launch plan of a compiled program, and its binary format: which kernels run on which buffers.
 
-lib/Runtime/Plan.cpp reads and writes the same format.
+docs/reference/plan.md defines the format, which lib/Runtime/Plan.cpp reads and writes too.
 """
 
 from __future__ import annotations

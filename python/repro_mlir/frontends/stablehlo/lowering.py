@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Lowers StableHLO to imported linalg text (docs/architecture.md) with jaxlib's passes."""
+"""Lowers StableHLO to imported linalg text (docs/contributors/architecture.md) with jaxlib's passes."""
 
 from __future__ import annotations
 

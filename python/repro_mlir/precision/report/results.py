@@ -152,7 +152,7 @@ class Report:
     runs: tuple[Run, ...] = field(repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the report in the format of docs/precision-report.schema.json."""
+        """Returns the report in the format of docs/schemas/precision-report.schema.json."""
         return {"format": FORMAT, **dataclasses.asdict(self)}
 
     def write(self, folder: str | Path) -> tuple[Path, Path]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Machine descriptions as data: the performance of a processor (docs/machines.md)."""
+"""Machine descriptions as data: the performance of a processor (docs/contributors/machines.md)."""
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import check_among

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""CPUs as data: the performance of a processor (docs/machines.md)."""
+"""CPUs as data: the performance of a processor (docs/contributors/machines.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Machine files: values by name, each with its source (docs/machine.schema.json)."""
+"""Machine files: values by name, each with its source (docs/schemas/machine.schema.json)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predicts transformers without compiling them, from their sizes and the parameters of a device (docs/roofline.md)."""
+"""Predicts transformers without compilation, from their sizes and a device's parameters (docs/guides/roofline.md)."""
 
 from repro_mlir.roofline.transformer.config import TransformerConfig, config_of
 from repro_mlir.roofline.transformer.kernel_time import operation_seconds

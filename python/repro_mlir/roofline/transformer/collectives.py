@@ -4,7 +4,7 @@
 """The time of communication among devices from latencies and bandwidths; collectives follow Thakur et al. (2005).
 
 The compiler's own gradient sums (B2) transfer the same number of bytes if each rank has one node of the tree, in p-1
-messages (docs/distributed.md).
+messages (docs/guides/distributed.md).
 """
 
 from __future__ import annotations

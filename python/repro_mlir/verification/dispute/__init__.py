@@ -1,7 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Disputes: two runs that disagree are narrowed down to one operator, which a referee recomputes (docs/disputes.md)."""
+"""Disputes narrow two runs that disagree down to one operator, which a referee recomputes.
+
+The page docs/verification/disputes.md describes the procedure.
+"""
 
 from repro_mlir.verification.dispute.channels import Channel, FileChannel, LocalChannel, SocketChannel
 from repro_mlir.verification.dispute.party import Published

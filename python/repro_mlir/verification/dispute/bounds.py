@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 """Bounds on the traffic of a dispute in which both parties answer: logarithmic in steps and operators
-(docs/disputes.md)."""
+(docs/verification/disputes.md)."""
 
 from __future__ import annotations
 

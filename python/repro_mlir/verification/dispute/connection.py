@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An authenticated socket between a prover and its referee, which carries whole messages (docs/disputes.md).
+"""An authenticated socket between a prover and its referee, for whole messages (docs/verification/disputes.md).
 
 Both ends have a token, which is empty if they did not agree on one. Each end proves that it knows the token by a keyed
 hash over random bytes of both ends. Every message has a keyed hash that covers its number in this conversation.

@@ -92,7 +92,7 @@ def _check_size(operator: Operator, step: int) -> None:
     if size > most:
         raise ReproError(
             f"no verdict: {operator} of step {step} takes and gives {size:,} bytes, expected at most {most:,} "
-            f"(see {VARIABLE} in docs/security.md)"
+            f"(see {VARIABLE} in docs/verification/security.md)"
         )
 
 

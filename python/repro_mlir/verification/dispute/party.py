@@ -177,7 +177,8 @@ class Party:
         try:
             text = self._ask({"ask": "program", "identity": identity}, _SHORT + quotas.program_bytes())["data"]
         except TooLong as error:
-            raise ReproError(f"{self.name}'s program: {error} (see {VARIABLE} in docs/security.md)") from None
+            message = f"{self.name}'s program: {error} (see {VARIABLE} in docs/verification/security.md)"
+            raise ReproError(message) from None
         self.traffic.program += self.traffic.received - before
         return _admitted(_decoded(text, "the program"), identity)
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A prover, which answers a referee's questions about its run (docs/disputes.md defines the messages)."""
+"""A prover, which answers a referee's questions about its run (docs/verification/disputes.md defines the messages)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class QuestionError(ValueError):
 class Prover:
     """Answers the questions of one dispute about a run.
 
-    A dispute is about one step and one operator of that step, within the number of questions of docs/disputes.md. A
-    referee thus causes one run of the steps up to the step in dispute, and one more of that step for the operator's
-    tensors.
+    A dispute is about one step and one operator of that step, within the number of questions of
+    docs/verification/disputes.md. A referee thus causes one run of the steps up to the step in dispute, and one more of
+    that step for the operator's tensors.
     """
 
     def __init__(self, run: Run) -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The referee, which narrows a dispute down to one operator and recomputes that operator (docs/disputes.md)."""
+"""The referee, which narrows a dispute down to one operator and recomputes it (docs/verification/disputes.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The parts of a receipt as Python objects and as canonical JSON (docs/receipts.md, docs/receipt.schema.json)."""
+"""The parts of a receipt as Python objects and as canonical JSON.
+
+docs/verification/receipts.md describes them, docs/schemas/receipt.schema.json is their schema.
+"""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ def _check_memory(header: Header, where: str) -> None:
 class Receipt(ConstantAttributes):
     """The directory of a receipt, whose run may still be unfinished.
 
-    Each part is read on first use and checked for the format of docs/receipts.md. `verify` checks that the parts are
-    consistent and agree with what the programs compute.
+    Each part is read on first use and checked for the format of docs/verification/receipts.md. `verify` checks that the
+    parts are consistent and agree with what the programs compute.
 
     Attributes:
       path: the directory.
@@ -125,7 +125,7 @@ class Receipt(ConstantAttributes):
             if left <= 0:
                 raise ReproError(
                     f"{self.path}: the programs could not be read within {limits().read_seconds} s together "
-                    f"(see {VARIABLE} in docs/security.md)"
+                    f"(see {VARIABLE} in docs/verification/security.md)"
                 )
             begin = time.monotonic()
             self._programs[index] = self._read_program(index, left)

@@ -55,7 +55,8 @@ class Verified:
       state_hash: the hash of the last state (H3), in hexadecimal; None for an unfinished run.
       signed_by: the public key of the signature, in hexadecimal; None if there is no signature.
       sealed: whether the run has ended.
-      not_checked: the facts that this verification did not check, one line each (docs/receipts.md, "What right means").
+      not_checked: the facts that this verification did not check, one line each (docs/verification/receipts.md,
+        "What right means").
     """
 
     steps: int

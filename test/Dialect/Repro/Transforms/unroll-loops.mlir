@@ -61,7 +61,7 @@ func.func @end_of_type(%x: i8) -> i8 {
 
 // -----
 
-// Conditions depend on small tensors: generics, sums of integers, fills and f32 by docs/numerics.md.
+// Conditions depend on small tensors: generics, sums of integers, fills and f32 by docs/reference/numerics.md.
 // CHECK-LABEL: func.func @tensors
 // CHECK-COUNT-3: repro.sin
 // CHECK-NOT: repro.sin

@@ -179,7 +179,7 @@ func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
 func.func @main(%x: tensor<4xf32>) attributes {repro.num_state = 0 : i64} {
   %true = arith.constant true
   %i = arith.constant 0 : index
-  // expected-error @+1 {{has no meaning in a canonical program: it is not on the list of docs/architecture.md}}
+  // expected-error @+1 {{has no meaning in a canonical program: it is not on the list of docs/contributors/architecture.md}}
   %0 = scf.if %true -> f32 {
     %1 = tensor.extract %x[%i] : tensor<4xf32>
     scf.yield %1 : f32

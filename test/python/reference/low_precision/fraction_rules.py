@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The rules (Q1) to (Q5) and (M1) to (M3) of docs/numerics.md, computed one value at a time in fractions.
+"""The rules (Q1) to (Q5) and (M1) to (M3) of docs/reference/numerics.md, computed one value at a time in fractions.
 
 Shares no code with the package: formats are tables of all their values, and rounding searches these tables. A value
 is a Fraction, or one of INF, -INF, NAN, and MINUS_ZERO where the sign of a zero matters.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks that docs/roofline-published.md matches the code's output, and how large the errors are."""
+"""Checks that docs/performance/roofline-published.md matches the code's output, and how large the errors are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPEC.loader.exec_module(published)
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "roofline-published.md").read_text() == published.page(published.results())
+    assert (ROOT / "docs" / "performance" / "roofline-published.md").read_text() == published.page(published.results())
 
 
 def test_errors_of_covered_steps() -> None:
@@ -34,7 +34,7 @@ def test_the_documentation_has_the_mean_errors() -> None:
     found = published.results()
     seen, steps = published.seen(found), [each for each in found if each.row["kind"] == "training"]
     held_out = published.held_out(seen)
-    text = " ".join((ROOT / "docs" / "roofline.md").read_text().split())
+    text = " ".join((ROOT / "docs" / "guides" / "roofline.md").read_text().split())
     assert f"with {len(found)} published figures" in text
     assert f"For the {len(seen)} dense training steps" in text and f"For all {len(steps)}," in text
     assert f"For the {len(held_out)} of them" in text

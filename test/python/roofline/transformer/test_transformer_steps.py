@@ -133,7 +133,7 @@ def test_latent_attention() -> None:
 
 
 def test_operands_in_place_of_sums() -> None:
-    """A layer exchanges 28 n C (R - 1) / R bytes in f32 (docs/distributed.md); the total operations stay the same."""
+    """A layer exchanges 28 n C (R - 1) / R bytes in f32 (docs/guides/distributed.md); the operations stay the same."""
     config = replace(PRESETS["gpt2-124m"], ffn=4 * 768)
     for tensor in (2, 4):
         kernels = Kernels(config, Share(1, "f32", tensor, gathers_operands=True))

@@ -28,7 +28,7 @@ CHECK = next(operator.index for operator in graph().operators if operator.name =
 
 
 def named(verdict: Verdict, runs: tuple[RecordedRun, RecordedRun], step: int, index: int, wrong: str) -> None:
-    """Checks the verdict, and that the dispute stayed within the bounds of docs/disputes.md."""
+    """Checks the verdict, and that the dispute stayed within the bounds of docs/verification/disputes.md."""
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("operator", (wrong,), step), verdict
     assert verdict.operator is not None and verdict.operator.index == index, verdict
     assert verdict.values[wrong].count == 1

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/receipt.schema.json accepts receipts, and refuses values that the reader refuses."""
+"""docs/schemas/receipt.schema.json accepts receipts, and refuses values that the reader refuses."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ from repro_mlir.verification.receipts.form import Header, Record, Seal
 
 jsonschema = pytest.importorskip("jsonschema")
 
-SCHEMA = json.loads((Path(__file__).parents[4] / "docs" / "receipt.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[4] / "docs" / "schemas" / "receipt.schema.json").read_text())
 VALUES = [None, True, 0, -1, 3, "", "x", "0" * 64, "0" * 128, "stored", "f32", [], {}, ["a"], {"a": "b"}]
 
 

@@ -19,7 +19,7 @@ from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, origin_of_node
 
 _DEPENDS = "control flow or a shape depends on tensor values"
-PAGE = "docs/decisions.md"
+PAGE = "docs/guides/decisions.md"
 _Tensor: Any = torch.Tensor
 
 _REQUESTS: dict[Any, str] = {

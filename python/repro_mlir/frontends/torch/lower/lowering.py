@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Lowers a functional ATen graph to imported linalg text (docs/architecture.md) with torch-mlir."""
+"""Lowers a functional ATen graph to imported linalg text (docs/contributors/architecture.md) with torch-mlir."""
 
 import io
 import re
@@ -301,7 +301,7 @@ def _name(main: ir.OpView, num_state: int, arguments: Sequence[str], results: Se
 
 
 def _mark_sizes(main: ir.OpView, sizes: Sizes, num_state: int) -> None:
-    """Sets the attributes for symbols and extents (docs/architecture.md)."""
+    """Sets the attributes for symbols and extents (docs/contributors/architecture.md)."""
     bounds = ", ".join(f"{symbol.least}, {symbol.most}" for symbol in sizes.symbols)
     main.attributes["repro.symbols"] = ir.ArrayAttr.get([ir.StringAttr.get(symbol.name) for symbol in sizes.symbols])
     main.attributes["repro.bounds"] = ir.Attribute.parse(f"array<i64: {bounds}>")

@@ -22,7 +22,7 @@ class LoweringEnded(Exception):
 
 
 def run_passes(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> subprocess.CompletedProcess[bytes]:
-    """Runs `pipeline` within the limits `memory_bytes` and `capture_seconds` of docs/security.md.
+    """Runs `pipeline` within the limits `memory_bytes` and `capture_seconds` of docs/verification/security.md.
 
     Args:
       bytecode: the module.

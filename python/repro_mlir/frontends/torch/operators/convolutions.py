@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's convolutions and their gradients as `repro.convolution`: rule (K2) of docs/numerics.md.
+"""PyTorch's convolutions and their gradients as `repro.convolution`: rule (K2) of docs/reference/numerics.md.
 
 A transposed convolution, which is also the input gradient of a strided convolution, is a convolution with a dilated
 input. A weight gradient is a convolution that takes the batch as its channel dimension and the output gradient as its

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Computes low-precision operators in f32 with one rounding: rule (V1) of docs/numerics.md."""
+"""Computes low-precision operators in f32 with one rounding: rule (V1) of docs/reference/numerics.md."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Draws random numbers at numbered sites: rules (R1) and (R2) of docs/numerics.md.
+"""Draws random numbers at numbered sites: rules (R1) and (R2) of docs/reference/numerics.md.
 
 Every random ATen operator becomes arithmetic on the distributions of `repro.random`. Each distribution is a custom
 operator with its site as an argument.
