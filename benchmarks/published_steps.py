@@ -35,9 +35,10 @@ UNITS = {"seconds": "s", "device_tokens_per_second": "tokens/s/device", "tokens_
 HEAD = """\
 # Predictions compared with published figures
 
-`python benchmarks/published_steps.py` writes this page from benchmarks/published_steps.json, which contains each row's
-configuration and source. [roofline.md](../guides/roofline.md) describes what is predicted. A positive error means that
-the predicted time, speed or memory is too large.
+This page compares predictions with figures that others have published. `python benchmarks/published_steps.py` writes it
+from benchmarks/published_steps.json, which contains each row's configuration and source.
+[roofline.md](../guides/roofline.md) describes what is predicted. A positive error means that the predicted time, speed
+or memory is too large.
 
 No number is fitted to a row, but settings were chosen with knowledge of the rows. The share of the peak that products
 reach is a published setting, one for each machine (`matrix_efficiency` in the machine's file). If two values are

@@ -94,8 +94,8 @@ def main() -> int:
     lines = [
         "# Predictions for GPUs",
         "",
-        "The predictions of [roofline.md](../guides/roofline.md) for the programs of benchmarks/gpu: milliseconds of a",
-        "step, and the causes that take more than a tenth of them on the first machine. Written by",
+        "This page has the predictions of [roofline.md](../guides/roofline.md) for the programs of benchmarks/gpu:",
+        "milliseconds of a step, and the causes that take more than a tenth of them on the first machine. Written by",
         "",
         f"    python benchmarks/gpu/predict.py {shlex.join(sys.argv[1:])}",
         "",

@@ -128,7 +128,7 @@ def _report(rows: list[tuple[str, str, int, int, str]]) -> None:
     lines = [
         "# Coverage of TOSA",
         "",
-        "Written by `make coverage-tosa` (test/tosa/coverage.py).",
+        "This page counts the conformance tests of TOSA that pass. `make coverage-tosa` writes it.",
         "",
         f"Conformance tests of TOSA {VERSION}, as `{package}` generates them: of each operator that takes f32",
         "a sample of the positive tests of f32. The graph is imported as `repro compile` does; results are the same",

@@ -38,7 +38,7 @@ def generate() -> dict[Path, str]:
     dialect = run_tblgen(operations, "-gen-dialect-doc", "-dialect=repro")
     launches = ROOT / "dialects" / "Launch" / "IR" / "LaunchOps.td"
     launch = run_tblgen(launches, "-gen-dialect-doc", "-dialect=launch")
-    passes = ["# Passes\n"]
+    passes = ["# Passes\n", "This page lists the passes of the compiler, by the folder that has them.\n"]
     for file in sorted(file for folder in ("dialects", "lib") for file in (ROOT / folder).rglob("Passes.td")):
         text = run_tblgen(file, "-gen-pass-doc").replace(generated, "").strip()
         if text:

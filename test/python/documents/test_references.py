@@ -23,11 +23,36 @@ PATH = r"(?<![\w/.-])((?:python|lib|dialects|docs|test|tools|examples|benchmarks
 FUNCTIONS = {name for file in TESTS if file.suffix == ".py" for name in re.findall(r"def (test_\w+)", file.read_text())}
 
 
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub names them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page: Path) -> None:
-    # A C++ lambda looks like a link.
-    for link in re.findall(r"\]\(([^)#\s]+)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
+    # Lambdas of C++ look like links.
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
         assert "://" in link or (page.parent / link).exists(), link
+        target = page.parent / link if link else page
+        assert not anchor or "://" in link or anchor in _anchors(target), f"{link}#{anchor}"
+
+
+def test_index() -> None:
+    """docs/README.md describes every page."""
+    index = ROOT / "docs" / "README.md"
+    described = re.findall(r"^- \[[^]]+\]\(([\w/.-]+)\): [^\n]", index.read_text(), flags=re.M)
+    assert {str(page.relative_to(index.parent)) for page in PAGES if index.parent in page.parents} - set(described) == {
+        "README.md"
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_first_sentence(page: Path) -> None:
+    """A page begins with its title and a sentence, not with a heading, a list, a table or code."""
+    text = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.S).strip()
+    assert re.match(r"# [^\n]+\n\n+[A-Z`_][^|]", text), text[:200]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
