@@ -60,7 +60,7 @@ TAIL = """\
 - **Power.** A limit below the rated power is assumed to lower the peaks in proportion.
 - **Network.** Links have a latency and a bandwidth. Congestion, slow devices and exchanges that take multiprocessors
   from kernels are not modelled, which the largest runs show.
-- **Host.** Launches follow each other; a late host is not predicted.
+- **Host.** The prediction assumes that the host never delays a launch.
 - **Experts.** Tokens are spread evenly, each device's experts are one kernel, and the host never waits for the number
   of tokens of an expert. The source reports 2.6 times the speed of the B200 on a GB200, which has another host. The
   latency of exchanges does not explain the error: one latency per device instead of one for all would lower these
