@@ -113,8 +113,8 @@ NB_MODULE(_repro, m) {
       },
       nb::arg("module"),
       "The bytes of a canonical program as it is stored "
-      "(docs/verification/identity.md). Raises ValueError with the errors "
-      "where the module is no canonical "
+      "(docs/verification/identity.md). "
+      "Raises ValueError with the errors where the module is no canonical "
       "program.");
   m.def(
       "read_program",
