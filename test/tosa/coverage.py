@@ -130,7 +130,7 @@ def _report(rows: list[tuple[str, str, int, int, str]]) -> None:
         "",
         "This page counts the conformance tests of TOSA that pass. `make coverage-tosa` writes it.",
         "",
-        f"Conformance tests of TOSA {VERSION}, as `{package}` generates them: of each operator that takes f32",
+        f"The tests are those that `{package}` generates for TOSA {VERSION}: for each operator that accepts f32",
         "a sample of the positive tests of f32. The graph is imported as `repro compile` does; results are the same",
         "bits from the reference interpreter, `cpu` and `cpu:x86-64-v2`, and the suite's own verification compares",
         "them with those of its reference model in f64, by the tolerance of the test. repro-mlir "

@@ -134,10 +134,11 @@ def _plain(value: Any) -> Any:
 
 def _about() -> list[str]:
     return [
-        "PyTorch's operator tests (OpInfo, float32) and module tests (ModuleInfo), each as one graph of",
-        "`torch.compile` with the backend of this package. `ok` means: values and gradients are close to those of",
-        "eager PyTorch (rtol 1e-3, atol 1e-4); of random numbers, their shapes. `dynamo` means that `torch.compile`",
-        "itself does not make one graph of it: of CTCLoss and GaussianNLLLoss neither, which `Trainer` trains.",
+        "The entries are PyTorch's operator tests (OpInfo, float32) and module tests (ModuleInfo), each as one graph",
+        "of `torch.compile` with the backend of this package. `ok` means: values and gradients are close to those of",
+        "eager PyTorch (rtol 1e-3, atol 1e-4); for random numbers only shapes are compared. `dynamo` means that",
+        "`torch.compile` itself does not make one graph of it, as of CTCLoss and GaussianNLLLoss, which `Trainer`",
+        "trains.",
     ]
 
 

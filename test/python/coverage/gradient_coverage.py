@@ -79,16 +79,17 @@ def _about() -> list[str]:
     import torch
 
     return [
-        f"The forward programs of PyTorch's operator tests (OpInfo, float32, PyTorch {torch.__version__}),",
-        f"{date.today()}: `repro-differentiate` adds the gradients of all floats. `ok` means: close to those of",
-        "PyTorch's autograd (rtol 1e-3, atol 1e-4), and all results bit-equal between the reference interpreter and",
-        "every CPU level of the machine. `no-gradient` has nothing to compare, and `capture` no forward program.",
+        "The entries are the forward programs of PyTorch's operator tests (OpInfo, float32, PyTorch",
+        f"{torch.__version__}), {date.today()}. `repro-differentiate` adds the gradients of all floats. `ok` means:",
+        "close to those of PyTorch's autograd (rtol 1e-3, atol 1e-4), and all results bit-equal between the reference",
+        "interpreter and every CPU level of the machine. Entries at `no-gradient` have nothing to compare, those at",
+        "`capture` no forward program.",
         "",
-        "What is not close has another meaning: PyTorch's gradient of a Cholesky factor is symmetric, ours is that",
-        "of the elements that are read; of `max_unpool` all of several updates of one element have its gradient,",
-        "ours the last; where a square root or a logarithm of 0 is masked afterwards, and of the 2-norm of zeros,",
-        "PyTorch's formula leaves out a NaN; that of `as_strided_scatter` gives the gradient of elements that are",
-        "written, ours of those kept.",
+        "Entries that are not close compute another gradient. PyTorch's gradient of a Cholesky factor is symmetric;",
+        "ours is that of the elements that are read. If `max_unpool` writes an element several times, PyTorch gives",
+        "the gradient to each update, and ours to the last one. Where a square root or a logarithm of 0 is masked",
+        "afterwards, and for the 2-norm of zeros, PyTorch's formula leaves out a NaN. PyTorch's gradient of",
+        "`as_strided_scatter` is that of the elements that are written; ours is that of the elements that are kept.",
     ]
 
 

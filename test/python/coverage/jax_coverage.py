@@ -102,7 +102,7 @@ def _about() -> list[str]:
     import jaxlib
 
     return [
-        "JAX's own tests of primitives (the harnesses of float32 among its internal test utilities) as",
+        "The entries are JAX's own tests of primitives (the harnesses of float32 among its internal test utilities) as",
         f"programs: jax {jax.__version__}, jaxlib {jaxlib.__version__}, {datetime.date.today()}. `ok` means: captured,",
         "imported, run by the reference interpreter with results close to those of JAX (rtol 1e-3, atol 1e-4), and",
         f"bit-equal to it at {' and '.join(LEVELS)} with one thread and at the level of the machine with three.",

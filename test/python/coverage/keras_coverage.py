@@ -275,15 +275,14 @@ def _about() -> list[str]:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("keras", "torch", "jax"))
     counted = " and ".join(f"{_CALLS[f'{each} ok']} of {_CALLS[each]} on {each}" for each in BACKENDS)
     return [
-        "Keras' own tests of layers, as the package has them, on two of its backends:",
-        f"{versions}, {datetime.date.today()}.",
-        "Each layer that a file of tests gives to `run_layer_test`, with its inputs, becomes a program of its outputs,",
-        "the new values of its variables and, where Keras has them, the gradients of its weights and inputs.",
-        "A file is `ok` where each of its layers is: captured, imported, run by the reference interpreter with results",
-        "close to those of Keras (rtol 1e-3, atol 1e-4; random numbers on PyTorch are not compared), and bit-equal to",
-        f"it at {' and '.join(LEVELS)} with one thread and at the level of the machine with three.",
-        f"Of the layers themselves {counted} are ok.",
-        "Of `no-sample` Keras runs none on the backend, or only sparse or ragged tensors.",
+        f"The entries are Keras' own tests of layers, as the package has them, on two of its backends: {versions},",
+        f"{datetime.date.today()}. Each layer that a file of tests gives to `run_layer_test`, with its inputs, becomes",
+        "a program of its outputs, the new values of its variables and, where Keras has them, the gradients of its",
+        "weights and inputs. A file is `ok` if each of its layers is: captured, imported, run by the reference",
+        "interpreter with results close to those of Keras (rtol 1e-3, atol 1e-4; random numbers on PyTorch are not",
+        f"compared), and bit-equal to it at {' and '.join(LEVELS)} with one thread and at the level of the machine",
+        f"with three. Counted by layer, {counted} are ok. `no-sample` means that Keras runs no test of the file on the",
+        "backend, or only tests of sparse or ragged tensors.",
     ]
 
 

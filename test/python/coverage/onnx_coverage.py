@@ -181,12 +181,13 @@ def _about() -> list[str]:
     import torch
 
     return [
-        f"The tests of onnx {onnx.__version__} (their names begin with test), on {datetime.date.today()} with",
-        f"repro-mlir {repro_mlir.__version__} and PyTorch {torch.__version__.partition('+')[0]}: models of one",
-        "operator (node, pytorch-operator), of layers (pytorch-converted, simple) and whole networks (real).",
-        "`ok` means: a program, whose outputs in the reference interpreter are as close to the expected ones as",
-        "the suite's own runner asks for (rtol 1e-3, atol 1e-7), and have the same bits on",
-        f"{' and '.join(TARGETS)}. Inputs from which shapes are computed are constants of the program.",
+        f"The entries are the tests of onnx {onnx.__version__} (their names begin with test), on",
+        f"{datetime.date.today()} with repro-mlir {repro_mlir.__version__} and PyTorch",
+        f"{torch.__version__.partition('+')[0]}: models of one operator (node, pytorch-operator), of layers",
+        "(pytorch-converted, simple) and whole networks (real). `ok` means: a program, whose outputs in the reference",
+        "interpreter are as close to the expected ones as the suite's own runner asks for (rtol 1e-3, atol 1e-7), and",
+        f"have the same bits on {' and '.join(TARGETS)}. Inputs from which shapes are computed are constants of the",
+        "program.",
     ]
 
 
@@ -203,8 +204,9 @@ SUITE = Suite(
     what="all",
     columns={kind: _is_of(kind) for kind in _KINDS},
     notes=[
-        "Refused are strings, sequences and optional values as inputs or outputs, element types that no program has",
-        "(V1), operators of ai.onnx.ml and of training, random numbers, and shapes that depend on tensor values.",
+        "The following are refused: strings, sequences and optional values as inputs or outputs, element types that",
+        "no program has (V1), operators of ai.onnx.ml and of training, random numbers, and shapes that depend on",
+        "tensor values.",
     ],
     shown=_without_node,
 )

@@ -184,8 +184,8 @@ def run_all(
 
 _MEANINGS = {
     "float32": [
-        "with results close to eager PyTorch (rtol 1e-3, atol 1e-4), bit-equal to it on every CPU level of the machine",
-        f"and as PTX for {' and '.join(DEVICES)} on the emulator, and taken by ptxas for one GPU.",
+        "with results close to eager PyTorch (rtol 1e-3, atol 1e-4), bit-equal to it on every CPU level of the",
+        f"machine and as PTX for {' and '.join(DEVICES)} on the emulator, and taken by ptxas for one GPU.",
     ],
     "bfloat16": ["with results close to eager PyTorch (rtol 2e-2, atol 1e-2)."],
     "int64": ["with results equal to eager PyTorch, floats among them close (rtol 1e-3, atol 1e-4)."],
@@ -204,8 +204,8 @@ def suite(dtype: str = "float32") -> Suite:
         title="Coverage of PyTorch's operators" + ("" if is_plain else f" on {dtype}"),
         stages=STAGES,
         about=lambda: [
-            f"PyTorch's own operator tests (OpInfo) as programs: of each {dtype} entry the first sample whose result",
-            "has two elements, forward and backward. `ok` means: captured, imported, run by the reference interpreter",
+            f"Each entry is an operator test of PyTorch (OpInfo) for {dtype}: the first sample whose result has two",
+            "elements, forward and backward. `ok` means: captured, imported, run by the reference interpreter",
             *_MEANINGS[dtype],
         ],
         columns={"with backward": lambda outcome: outcome.backward},

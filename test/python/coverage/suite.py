@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -51,6 +52,12 @@ def all_lines(error: BaseException) -> str:
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
 
 
+def _wrapped(lines: Iterable[str]) -> str:
+    """Returns lines as paragraphs of at most 120 columns; an empty line ends a paragraph."""
+    paragraphs = "\n".join(lines).split("\n\n")
+    return "\n\n".join(textwrap.fill(each, 120, break_on_hyphens=False) for each in paragraphs)
+
+
 @dataclass(frozen=True)
 class Suite:
     """Describes a suite and its documents.
@@ -60,10 +67,10 @@ class Suite:
       name: suffix of the files: `expected.json` with _<name> and docs/coverage/<name>.md; float32.md for "".
       title: title of the document.
       stages: the stages at which an entry can end, `ok` last.
-      about: returns the lines of the document above the table.
+      about: returns the paragraphs above the table, as lines of any width; an empty line ends a paragraph.
       what: the name of the entries in the table.
       columns: additional columns of the table: title, and which entries are counted.
-      notes: lines above the causes.
+      notes: the paragraphs above the causes, as lines of any width.
       shown: converts an outcome for the table of causes.
     """
 
@@ -113,13 +120,13 @@ class Suite:
             "",
             "This page counts the entries of a test suite by the stage at which they end, and lists the causes.",
             "",
-            *self.about(),
+            _wrapped(self.about()),
             "",
             *self.counts(outcomes),
             "",
             "## What is not ok, by cause",
             "",
-            *([*self.notes, ""] if self.notes else []),
+            *([_wrapped(self.notes), ""] if self.notes else []),
             *self._causes([self.shown(each) for each in failed]),
         ]
         self._document.write_text("\n".join(lines) + "\n")

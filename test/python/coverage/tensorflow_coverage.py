@@ -196,12 +196,12 @@ def _about() -> list[str]:
     from importlib.metadata import version
 
     return [
-        "Functions of TensorFlow's public API on small tensors (the table is in the script) as programs:",
+        "The entries are functions of TensorFlow's public API on small tensors (the table is in the script) as",
+        "programs:",
         f"tensorflow-cpu {version('tensorflow-cpu')}, {datetime.date.today()}. `ok` means: captured, imported, run by "
-        "the reference",
-        "interpreter with results close to those of TensorFlow (rtol 1e-3, atol 1e-4; of random numbers those of",
-        f"`jit_compile=True`), and bit-equal to it at {' and '.join(LEVELS)} with one thread and at the level of the",
-        "machine with three.",
+        "the reference interpreter with results close to those of TensorFlow (rtol 1e-3, atol 1e-4; for random",
+        f"numbers those of `jit_compile=True`), and bit-equal to it at {' and '.join(LEVELS)} with one thread and at",
+        "the level of the machine with three.",
     ]
 
 
