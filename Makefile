@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 # What a developer types. Everything comes from the package registries into .venv; the build tree is build/.
-#   make build | test | fuzz | check-sanitizers | coverage-report | demo | bench
+#   make build | test | test-all | fuzz | check-sanitizers | coverage-report | demo | bench
 #   make format | lint | tidy | lock | docs | wheel | clean
 
 PYTHON ?= python3
@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -32,24 +32,28 @@ lock:
 build: $(READY)
 	$(BIN)/python tools/build.py --jobs $(JOBS)
 
+# The sanitizers run if C++ files differ from SINCE: the last common commit with main, on main the previous commit.
+test: SINCE ?= $(shell test "$$(git branch --show-current)" = main && echo HEAD^ || echo main)
 test: build lint lit-test sanitizer-sample tensorflow-test mpi-test unit-test
 
 sanitizer-sample: build
-	$(BIN)/python tools/sanitizers/check.py --sample --seconds 5 --programs 10 --jobs $(JOBS)
+	$(BIN)/python tools/sanitizers/check.py --sample --seconds 5 --programs 10 --jobs $(JOBS) $(if $(SINCE),--since $(SINCE))
 
 lit-test: build
 	$(BIN)/lit -j$(JOBS) -q test
 
 unit-test: build
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal test/python test/Codegen test/fuzz
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
-# The cases that unit-test takes samples of, too: those marked `sampled` (test/conftest.py).
+# What `make test` leaves out, too: exhaustive cases (test/conftest.py) and the sanitizers; see docs/contributors/testing.md.
+test-all: build lint lit-test sanitizer-sample tensorflow-test mpi-test exhaustive-test
+
 exhaustive-test: build
-	REPRO_TESTS=all $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal test/python test/Codegen test/fuzz
+	REPRO_TESTS=all $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 # Every operator of PyTorch's own tests, and every backend test of ONNX; unit-test takes a sample.
 coverage: build
-	REPRO_COVERAGE=all $(BIN)/python -m pytest -q --timeout 0 test/python/coverage
+	REPRO_COVERAGE=all REPRO_TESTS=all $(BIN)/python -m pytest -q --timeout 0 test/python/coverage
 
 # The layers of Keras' own tests on both of its backends; fails where that is not what expected_keras.json says.
 coverage-keras: build

@@ -14,7 +14,7 @@ STRIDE = 29
 
 
 @pytest.mark.parametrize("number", range(0, len(CASES), STRIDE))
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal(number=range(0, len(CASES), 6 * STRIDE))
 def test_a_change_counts_or_is_refused(number: int) -> None:
     kind, place = CASES[number]
     found = changes.outcome(kind, place)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
@@ -14,8 +13,6 @@ from pathlib import Path
 
 from repro_mlir.compilation.assembler import find_assembler
 
-SHARE = 1 if os.environ.get("REPRO_TESTS") == "all" else 16
-"""One program out of this number is assembled in the check of device code."""
 TOLERATED = {"sm_90": 16, "sm_100": 16}
 """Bytes that a kernel may spill: ptxas 13.0 spills a few to fit more blocks per processor although registers remain."""
 

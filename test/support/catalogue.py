@@ -1470,6 +1470,24 @@ GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
     "imported": imported_operations,
 }
 
+REPRESENTATIVES = (
+    *("float-operations/unary-f8E5M2", "float-operations/fma-f32", "float-functions/powi-f8E4M3FN-i32"),
+    *("integer-operations/extended-i8", "conversions/f16-from-i8", "generics/generic-two-results-index"),
+    *("generics/gather-outside", "movements/pad-i64", "movements/concat-bf16", "slices-of-one/1x1x0x2"),
+    *("contractions/matmul-65x129x40", "contractions/matmul-bf16-5", "contractions/contraction-heads"),
+    *("exact-contractions/exact2-two-reductions", "exact-contractions/exact3-17x33x511"),
+    *("accumulated-contractions/accumulated-50x1x33", "accumulated-contractions/accumulated-hopper-f32-f32"),
+    *("convolutions/conv-stride-phases", "convolutions/conv-grouped", "reductions/sum-of-all-9x31x77"),
+    *("reductions/batch-norm-sum-65", "any-order/andi-i64-9x130", "any-order/maximumf-permuted-5x70"),
+    *("sequential/two-results", "arg-reductions/arg-max-bf16-4x1x3", "sorts/sort-descending-f32-33x5"),
+    *("scans/scan-add-f64-600x4", "scatters/scatter-minimum-f32-200-2", "scatters/scatter-add-bf16-40-1"),
+    *("random-numbers/random-3x7-0", "checks/gathered-part-2", "whole-programs/state-swapped"),
+    *("row-chains/softmax-4x6x33", "row-chains-of-other-types/layer-norm-bf16-7x13"),
+    *("row-chains-of-parts/softmax-of-rows-of-another-7-30-outside-above", "attention/attention-1x20x8-f32"),
+    "imported/convolution-random-0",
+)
+"""The cases of tests that vary other things than the operations, such as the strides of their operands."""
+
 
 @functools.cache
 def cases() -> tuple[Case, ...]:

@@ -27,6 +27,10 @@ SOURCES = ROOT / "tools" / "sanitizers"
 NATIVE = ROOT / "test" / "fuzz" / "native"
 CORPUS = ROOT / "test" / "fuzz" / "corpus"
 
+# The files that the C++ code is made of, and what checks it.
+CHECKED = ["lib", "dialects", "python/*.cpp", "CMakeLists.txt", "**/CMakeLists.txt", "test/CAPI", "test/Runtime"]
+CHECKED += ["test/fuzz/native", "tools/sanitizers", "tools/build.py"]
+
 # Without vptr, which needs RTTI; LLVM is built without RTTI.
 MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 THREADS = ["-fsanitize=thread"]
@@ -65,6 +69,12 @@ class Machine:
         """Returns the path of a library of the compiler."""
         command = [self.compiler, f"-print-file-name={name}"]
         return str(Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()).resolve())
+
+
+def has_changed(revision: str) -> bool:
+    """Returns whether C++ files differ from the last common commit with a revision, or git does not know it."""
+    command = ["git", "diff", "--quiet", "--merge-base", revision, "--", *CHECKED]
+    return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL).returncode != 0
 
 
 # Building -------------------------------------------------------------------------------------------------------------
@@ -223,8 +233,12 @@ def main() -> int:
     parser.add_argument("--sample", action="store_true", help="what CI takes: the compiler alone, by lit and programs")
     parser.add_argument("--seconds", type=int, default=60, help="of each reader's mutations")
     parser.add_argument("--programs", type=int, default=100, help="random ones")
+    parser.add_argument("--since", metavar="REVISION", help="runs only if C++ files differ from it, or git lacks it")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
+    if options.since and not has_changed(options.since):
+        print(f"not checked: no C++ file differs from {options.since}")
+        return 0
     machine = Machine()
     if not machine.has_sanitizers:
         print("not checked: the C++ compiler of this machine has no sanitizers")

@@ -3,28 +3,37 @@
 
 """Checks that ptxas accepts the PTX of every architecture and that no kernel spills.
 
-Each architecture gets a different part of the catalogue; with REPRO_TESTS=all, each gets all cases.
 test/python/coverage does the same with PyTorch's operators, test/python/examples/test_golden.py with the examples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from repro_mlir.compilation import gpu as device_code
 from support import assembling, catalogue
 
-ARCHITECTURES = device_code.architectures()
 BATCH = 20
 """The number of modules per call of ptxas."""
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_catalogue(arch: str) -> None:
-    cases = catalogue.cases()[ARCHITECTURES.index(arch) % assembling.SHARE :: assembling.SHARE]
+def check(cases: Sequence[catalogue.Case], arch: str) -> None:
     for start in range(0, len(cases), BATCH):
         batch = cases[start : start + BATCH]
         modules = [device_code.compile(case.program, arch).ptx for case in batch]
         assembling.check(modules, arch, [case.name for case in batch])
+
+
+@pytest.mark.parametrize("arch", device_code.architectures())
+def test_representatives(arch: str) -> None:
+    check([case for case in catalogue.cases() if case.name in catalogue.REPRESENTATIVES], arch)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("arch", device_code.architectures())
+def test_catalogue(arch: str) -> None:
+    check(catalogue.cases(), arch)
 
 
 def test_a_spill_is_found() -> None:

@@ -13,21 +13,21 @@ from support.accumulated_blocks import DRAWS, SUMS
 
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("name", SUMS)
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_sums_M5(name: str, draw: str) -> None:
     case = accumulated_blocks.product(f"{name}-{draw}", SUMS[name], (5, 9, 149), DRAWS[draw])
     device_kit.check(case.program, case.inputs, "sm_90")
 
 
 @pytest.mark.parametrize("number", range(20))
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal(number=range(5))
 def test_random_sums_M5(number: int) -> None:
     case = accumulated_blocks.contraction(100 + number)
     device_kit.check(case.program, case.inputs, "sm_75", checked=number % 5 == 0)
 
 
 @pytest.mark.parametrize("arch", device_code.architectures())
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal(arch=["sm_75", "sm_100"])
 def test_assembler(arch: str) -> None:
     # Excludes exact sums, which keep their digits in local memory by design.
     names = [name for name, chosen in SUMS.items() if chosen.by.fraction is not None]

@@ -16,7 +16,7 @@ CASES = {name: (product, operands) for name, product, operands in products()}
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal("name")
 def test_products_M4(name: str) -> None:
     product, operands = CASES[name]
     device_kit.check(product.program(), operands, "sm_80")

@@ -162,7 +162,7 @@ def _with_scales(step: str, block: int, k: int) -> Case:
 
 
 @pytest.mark.parametrize("arch", device_code.architectures())
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal(arch=["sm_80", "sm_120"])
 def test_assembler(arch: str) -> None:
     cases = [block_programs.product(random.Random(name), name, *CASES[name]) for name in CASES]
     modules = [device_code.compile(case.program, arch).ptx for case in cases]

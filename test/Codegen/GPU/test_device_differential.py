@@ -1,10 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Device code gives the bits of the reference interpreter, for old and new architectures, in any order of threads.
-
-A sample of the catalogue runs by default, and all cases run with REPRO_TESTS=all.
-"""
+"""Device code gives the bits of the reference interpreter, for old and new architectures, in any order of threads."""
 
 from __future__ import annotations
 
@@ -13,34 +10,38 @@ import os
 import pytest
 from hypothesis import HealthCheck, given, settings
 from support import block_programs, catalogue, device_kit, random_programs
-from support.assembling import SHARE
 
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60")) // 3
 CASES = catalogue.cases()
 BLOCKS = [case for group in block_programs.GROUPS.values() for case in group()]
 
 
-@pytest.mark.parametrize("case", CASES[::SHARE], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.diagonal("case")
 def test_catalogue_oldest(case: catalogue.Case) -> None:
     device_kit.check(case.program, case.inputs, "sm_75")
 
 
-@pytest.mark.parametrize("case", CASES[SHARE // 2 :: SHARE], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.diagonal(case=catalogue.REPRESENTATIVES)
 def test_catalogue_newer(case: catalogue.Case) -> None:
     device_kit.check(case.program, case.inputs, "sm_90", order="descending")
 
 
-@pytest.mark.parametrize("case", CASES[SHARE // 3 :: 2 * SHARE], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.diagonal(case=catalogue.REPRESENTATIVES)
 def test_no_race(case: catalogue.Case) -> None:
     device_kit.check(case.program, case.inputs, "sm_75", checked=True)
 
 
-@pytest.mark.parametrize("case", BLOCKS[:: max(SHARE // 2, 1)], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", BLOCKS, ids=lambda case: case.name)
+@pytest.mark.diagonal("case")
 def test_tensors_in_blocks_Q1_Q2_Q3(case: catalogue.Case) -> None:
     device_kit.check(case.program, case.inputs, "sm_75")
 
 
-@pytest.mark.parametrize("number", range(0, 40, 2 if SHARE > 1 else 1))
+@pytest.mark.parametrize("number", range(40))
+@pytest.mark.diagonal(number=range(10))
 def test_contractions_in_blocks_Q4(number: int) -> None:
     """Runs with and without matrix instructions on bytes."""
     case = block_programs.contraction(number)
@@ -57,7 +58,6 @@ def test_stride_phases_K2(arch: str) -> None:
 
 @pytest.mark.parametrize("case", list(catalogue.imported_operations()), ids=lambda case: case.name)
 def test_imported_operations(case: catalogue.Case) -> None:
-    """Runs all cases, without sampling."""
     device_kit.check(case.program, case.inputs, "sm_75")
 
 

@@ -72,7 +72,7 @@ def uses_matrices(code: str) -> bool:
         (("ik", "jlk", "ijl"), {"i": 10, "j": 3, "k": 40, "l": 4}),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_layouts(digits: int, maps: tuple[str, str, str], sizes: dict[str, int]) -> None:
     text = program(digits, maps, sizes)
     assert uses_matrices(device_code.compile(text, "sm_80").ptx)

@@ -42,7 +42,7 @@ def opcodes(product: Product, arch: str) -> set[str]:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(8, each=lambda name, arch: arch)
+@pytest.mark.diagonal("name")
 def test_products_M4(name: str, arch: str) -> None:
     """Covers rules that match the unit of the architecture and rules that do not."""
     product, operands = CASES[name]
@@ -136,7 +136,7 @@ def test_turing_has_no_bf16() -> None:
 @pytest.mark.parametrize("kind", ["normal", "tiny", "special", "any-bits"])
 @pytest.mark.parametrize("k", [1, 8, 9, 16, 24, 31, 32, 33, 41, 63, 72])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.sampled(8, each=lambda arch, k, kind: arch)
+@pytest.mark.diagonal
 def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
     """Zeros pad the last block; -0 stays -0 because no block consists only of zeros."""
     by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), start="init" if k % 3 else "zero")
@@ -159,7 +159,7 @@ def test_negative_zeros_M4(arch: str, k: int) -> None:
 
 @pytest.mark.parametrize("chunk", [16, 32, 48, 64, 128])
 @pytest.mark.parametrize("k", [31, 32, 64, 95, 128, 200, 257, 512])
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal
 def test_chunks_M4(chunk: int, k: int) -> None:
     product = Product(dataclasses.replace(HOPPER, chunk=chunk), {"m": 40, "n": 65, "k": k})
     assert opcodes(product, "sm_90")
@@ -181,7 +181,7 @@ def test_chunks_M4(chunk: int, k: int) -> None:
     ],
 )
 @pytest.mark.parametrize("k", [33, 130, 200])
-@pytest.mark.sampled(3, each=lambda arch, element, result, chunk, k: (arch, element, result, chunk))
+@pytest.mark.diagonal
 def test_chunks_of_other_types_M4(arch: str, element: str, result: str, chunk: int, k: int) -> None:
     by = dataclasses.replace(named(arch, element, result), chunk=chunk)
     product = Product(by, {"m": 40, "n": 65, "k": k}, (element, element, "f32"))
@@ -193,7 +193,7 @@ def test_chunks_of_other_types_M4(arch: str, element: str, result: str, chunk: i
 @pytest.mark.parametrize("kind", ["tf32", "normal", "special", "tiny", "any-bits"])
 @pytest.mark.parametrize("k", [1, 4, 5, 8, 13, 16, 17, 20, 31, 40])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.sampled(8, each=lambda arch, k, kind: arch)
+@pytest.mark.diagonal
 def test_tf32_M4(arch: str, k: int, kind: str) -> None:
     """Operands are f32 values, including values that tf32 cannot represent."""
     by = dataclasses.replace(named(arch, "f32"), start="init" if k % 3 else "zero")
@@ -236,7 +236,7 @@ def test_tiles_that_tf32_lacks_M4(maps: tuple[str, str, str], start: str) -> Non
         ("sm_89", "f8E5M2", "f8E4M3FN"),
     ],
 )
-@pytest.mark.sampled(72, each=lambda arch, x, y, result, **_: (arch, x, y, result))
+@pytest.mark.diagonal
 def test_f8_M4(arch: str, x: str, y: str, result: str, k: int, kind: str) -> None:
     by = dataclasses.replace(named(arch, x, result), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, (x, y, result))
@@ -247,7 +247,7 @@ def test_f8_M4(arch: str, x: str, y: str, result: str, k: int, kind: str) -> Non
 @pytest.mark.parametrize("kind", ["normal", "wide", "tiny", "large", "cancelling", "special", "any-bits"])
 @pytest.mark.parametrize("k", [1, 7, 8, 9, 16, 24, 31, 32, 33, 41])
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.sampled(10, each=lambda arch, k, kind: arch)
+@pytest.mark.diagonal
 def test_sums_in_f16_M4(arch: str, k: int, kind: str) -> None:
     start = "init" if k % 3 else "zero"
     by = dataclasses.replace(named(arch, "f16", "f16"), start=start)
@@ -266,7 +266,7 @@ def test_sums_in_f16_M4(arch: str, k: int, kind: str) -> None:
         ("sm_90", "f8E5M2", (0x81, 0x01)),
     ],
 )
-@pytest.mark.sampled(2, each=lambda arch, element, codes, k: (arch, element))
+@pytest.mark.diagonal
 def test_negative_zeros_in_f16_M1(arch: str, element: str, codes: tuple[int, int], k: int) -> None:
     """A result that is rounded to -0 stays -0: no block of only zeros follows it."""
     by = dataclasses.replace(named(arch, element, "f16"), start="init")
@@ -281,7 +281,7 @@ def test_negative_zeros_in_f16_M1(arch: str, element: str, codes: tuple[int, int
 
 @pytest.mark.parametrize("maps", LAYOUTS, ids="-".join)
 @pytest.mark.parametrize("n", [37, 64])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_layouts_M4(maps: tuple[str, str, str], n: int) -> None:
     sizes = {"b": 3, "m": 72, "n": n, "k": 48, "l": 3}
     product = Product(HOPPER, {letter: sizes[letter] for letter in set("".join(maps))}, ("f16", "f16", "f32"), maps)
@@ -317,7 +317,7 @@ def test_no_race(k: int, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(120))
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal(seed=range(16))
 def test_random_products_M4(seed: int) -> None:
     choose = random.Random(seed)
     product, kind = random_product(choose)
@@ -345,7 +345,7 @@ def kinds_of(arch: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("arch", device_code.architectures())
-@pytest.mark.sampled(4)
+@pytest.mark.diagonal(arch=["sm_90"])
 def test_ptxas_takes_the_code(arch: str) -> None:
     """Checks that no kernel spills; covers the largest tiles and the tiles that keep totals of chunks."""
     modules = []

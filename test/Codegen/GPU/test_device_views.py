@@ -50,7 +50,7 @@ def contraction(ordering: str, maps: tuple[str, str, str], sizes: dict[str, int]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("maps", LAYOUTS, ids="-".join)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_contractions_K1_K4(kind: str, maps: tuple[str, str, str], sizes: dict[str, int]) -> None:
     ordering, arch = KINDS[kind]
     made = views.of_views(contraction(ordering, maps, sizes), sizes["i"])
@@ -69,7 +69,7 @@ def test_accumulators_M4(seed: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(20))
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(number=range(4))
 def test_contractions_in_blocks_Q4(number: int) -> None:
     for arch in ("sm_75", "sm_90"):
         made = views.of_views(block_programs.contraction(number), number)
@@ -83,7 +83,7 @@ def test_contractions_in_accumulators_M5(number: int) -> None:
 
 
 @pytest.mark.parametrize("case", catalogue.cases(), ids=lambda case: case.name)
-@pytest.mark.sampled(25)
+@pytest.mark.diagonal(case=catalogue.REPRESENTATIVES)
 def test_catalogue(case: catalogue.Case) -> None:
     made = views.of_views(case, 1)
     device_kit.check(made.program, made.inputs, "sm_90")

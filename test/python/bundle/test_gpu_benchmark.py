@@ -196,7 +196,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(find_assembler() is None, reason="no ptxas")
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100"])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(architecture=["sm_75", "sm_100"])
 def test_kernels_of_rates_assemble(architecture: str, scripts: None, tmp_path: Path) -> None:
     """The kernels are assembled but not run: they read the clock, which no emulator has."""
     import rates

@@ -94,7 +94,7 @@ CACHES = [
 
 
 @pytest.mark.parametrize("level", cpu.runnable_levels())
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(level=cpu.runnable_levels()[-1:])
 def test_no_size_changes_a_bit(level: str, tmp_path: Path) -> None:
     cases = [((600, 90, 1100, "nt", "f32"), CACHES)]
     cases += [((70, 200, 520, "tt", "f32"), CACHES[-2:]), ((130, 33, 1030, "tn", "f64"), CACHES[-2:])]

@@ -18,7 +18,7 @@ CASES = list(accumulated_blocks.cases())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal("case")
 def test_M5_contractions(case: Case) -> None:
     check(case.program, case.inputs)
 
@@ -46,6 +46,6 @@ def test_M5_a_scale_of_more_rows_than_there_are(name: str) -> None:
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize("level", ["aarch64", "aarch64-dotprod"])
 @pytest.mark.parametrize("case", CASES[::4], ids=[case.name for case in CASES[::4]])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal("case")
 def test_M5_aarch64(case: Case, level: str) -> None:
     check(case.program, case.inputs, [Configuration(level, 3)], runs=1)

@@ -21,13 +21,13 @@ ON_AARCH64 = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-@pytest.mark.sampled(8)
+@pytest.mark.diagonal("case")
 def test_V1_Q1_Q2_Q3_blocks(case: Case) -> None:
     check(case.program, case.inputs)
 
 
 @pytest.mark.parametrize("number", range(40))
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal(number=range(10))
 def test_Q4_contractions(number: int) -> None:
     case = block_programs.contraction(number)
     check(case.program, case.inputs)
@@ -46,7 +46,7 @@ def test_Q4_large_contractions(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", list(block_programs.extreme_contractions()), ids=lambda case: case.name)
-@pytest.mark.sampled(8)
+@pytest.mark.diagonal("case")
 def test_Q4_extreme_contractions(case: Case) -> None:
     """Sums saturate and wrap only where they must, at every level and with two threads."""
     check(case.program, case.inputs, ON_EVERY_LEVEL)
@@ -55,6 +55,6 @@ def test_Q4_extreme_contractions(case: Case) -> None:
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize("level", ["aarch64", "aarch64-dotprod"])
 @pytest.mark.parametrize("case", ON_AARCH64, ids=[case.name for case in ON_AARCH64])
-@pytest.mark.sampled(8)
+@pytest.mark.diagonal("case")
 def test_aarch64(case: Case, level: str) -> None:
     check(case.program, case.inputs, [Configuration(level, 3)], runs=1)

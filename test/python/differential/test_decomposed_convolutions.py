@@ -49,7 +49,7 @@ def recordable(outputs: Sequence[np.ndarray], layer: Layer) -> list[str]:
 
 
 @pytest.mark.parametrize("layer", convolutions.layers(), ids=lambda layer: layer.name)
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal("layer")
 def test_K2_recorded_bits(layer: Layer) -> None:
     assert recordable(run(layer.program(), layer.arrays()), layer) == RECORDED[layer.name]
 
@@ -79,7 +79,7 @@ def check(case: General, x: np.ndarray, w: np.ndarray, init: np.ndarray, toleran
 
 
 @pytest.mark.parametrize("case", convolutions.general(48), ids=lambda case: case.name)
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal(case=convolutions.general(48)[:6])
 def test_K2_windows_of_all_kinds(case: General) -> None:
     """Also covers (K3): each result has its own initial operand instead of the bias of its channel."""
     x, w, init = (values.random("f32", shape, 5, 2) for shape in case.shapes())

@@ -48,7 +48,7 @@ def check(
 
 @pytest.mark.parametrize("shape", [(), (5,), (3, 7), (0,), (2, 3, 257)], ids=str)
 @pytest.mark.parametrize(("seed", "step"), [(0, 0), (-1, 2**32 - 1)])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_R2(shape: tuple[int, ...], seed: int, step: int) -> None:
     check(shape, seed, step)
 

@@ -24,14 +24,14 @@ ON_AARCH64 = [case for case in catalogue.cases() if group_of(case) in GROUPS_ON_
 
 
 @pytest.mark.parametrize("case", catalogue.cases(), ids=lambda case: case.name)
-@pytest.mark.sampled(12, each=group_of)
+@pytest.mark.diagonal("case")
 def test_catalogue(case: catalogue.Case) -> None:
     kit.check(case.program, case.inputs)
 
 
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize("case", ON_AARCH64, ids=lambda case: case.name)
-@pytest.mark.sampled(3, each=group_of)
+@pytest.mark.diagonal("case")
 def test_catalogue_on_aarch64(case: catalogue.Case) -> None:
     kit.check(case.program, case.inputs, [kit.Configuration("aarch64", 3)], runs=1)
 

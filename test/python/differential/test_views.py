@@ -12,14 +12,14 @@ CASES = [*catalogue.cases(), *(case for group in block_programs.GROUPS.values() 
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.sampled(40)
+@pytest.mark.diagonal(case=catalogue.REPRESENTATIVES)
 def test_catalogue_of_views(case: catalogue.Case) -> None:
     made = views.of_views(case, 0)
     kit.check(made.program, made.inputs, runs=1)
 
 
 @pytest.mark.parametrize("number", range(20))
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(number=range(6))
 def test_contractions_in_blocks_of_views_Q4(number: int) -> None:
     for seed in range(2):
         made = views.of_views(block_programs.contraction(number), seed)

@@ -104,7 +104,7 @@ WIDE_METHODS = {**METHODS, "top_k": TopK(0.01)}
 
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "blocks"])
 @pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.sampled(2, each=lambda name, size: name)
+@pytest.mark.diagonal
 def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
     """(T2) Ranks send each microbatch's compressed gradients and loss, the residuals' part of the state hash, and
     two reports."""

@@ -71,7 +71,7 @@ def decoder(leaves: int, accumulate: int) -> Run:
 
 @pytest.mark.parametrize("make", [normalized, decoder])
 @pytest.mark.parametrize("leaves, accumulate", [(1, 1), (3, 1), (5, 3), (64, 1), (32, 3)])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_one_hash_for_any_number_of_ranks(make: Any, leaves: int, accumulate: int) -> None:
     given = make(leaves, accumulate)
     want = alone(given)
@@ -113,7 +113,7 @@ def test_shares_are_proportional_to_measured_rates() -> None:
 
 @pytest.mark.parametrize("size", range(1, 17))
 @pytest.mark.parametrize("leaves", [64, 96])
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal(size=[1, 3, 8, 16])
 def test_bytes_are_those_of_the_formula(leaves: int, size: int) -> None:
     """Each rank sends k + 1 slices to each other rank, where k is the number of its largest tree nodes (as in a ring
     if k = 1), and reports."""
@@ -134,7 +134,7 @@ def flip(array: np.ndarray, bit: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal(seed=range(6))
 def test_a_flipped_bit_of_the_state_is_found_in_its_step(seed: int) -> None:
     given, draw = normalized(4, 1), np.random.default_rng(seed)
     wrong, bit = int(draw.integers(3)), int(draw.integers(99))

@@ -57,7 +57,7 @@ def small(name: str = "AdamW", clip_norm: float | None = None) -> Run:
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("clip_norm", [None, 0.1])
-@pytest.mark.sampled(4)
+@pytest.mark.diagonal
 def test_one_hash_for_any_number_of_ranks_that_share_the_optimizer(name: str, clip_norm: float | None) -> None:
     given = small(name, clip_norm)
     # Uses the reference, which compiles nothing, for all optimizers but one.
@@ -122,7 +122,7 @@ def test_memory_that_is_released_is_zero() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal(seed=range(3))
 def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
     """Covers tensors that no other rank has."""
     given, draw = small(), np.random.default_rng(seed)

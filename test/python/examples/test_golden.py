@@ -64,16 +64,13 @@ def test_state_hashes(example: Example, level: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", device_code.architectures())
-@pytest.mark.sampled(4)
+@pytest.mark.diagonal(architecture=["sm_75", "sm_90", "sm_120"])
 def test_ptxas_takes_the_device_code(example: Example, architecture: str) -> None:
-    """Runs one example for each architecture, and all with REPRO_TESTS=all."""
     name, program, _ = example
-    turn = (list(GOLDEN).index(name) + device_code.architectures().index(architecture)) % len(GOLDEN)
-    if turn == 0 or assembling.SHARE == 1:
-        assembling.check([device_code.compile(program.text, architecture).ptx], architecture, [name])
+    assembling.check([device_code.compile(program.text, architecture).ptx], architecture, [name])
 
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
-@pytest.mark.sampled(2, each=lambda example, architecture: example)
+@pytest.mark.diagonal
 def test_state_hashes_of_device_code(example: Example, architecture: str) -> None:
     check(example, f"ptx-emulator:{architecture}", 10)

@@ -128,7 +128,7 @@ FORMS = {"radam": 2, "asgd": 3, "rprop": 2, "first_gradient": 2, "warmed_up": 2,
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal(name=["adagrad", "asgd", "adafactor", "lion", "first_gradient", "tensor_counter", "shampoo"])
 def test_what_eager_mode_trains(name: str) -> None:
     trainer = compare(CASES[name])
     assert len(trainer._forms) == FORMS.get(name, 1)
@@ -139,7 +139,7 @@ def test_muon_in_bf16() -> None:
 
 
 @pytest.mark.parametrize("name", ["lion", "old_adam", "nadam", "warmed_up", "adafactor", "first_gradient", "noisy"])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(name=["lion", "nadam", "noisy"])
 def test_the_same_bits_on_every_target(name: str) -> None:
     hashes = set()
     for target in TARGETS:
@@ -196,7 +196,7 @@ BETWEEN: dict[str, Between] = {
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("name", ["lion", "old_adam", "nadam"])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_what_changes_between_steps(name: str, between: str) -> None:
     trainer = compare(CASES[name], steps=5, between=BETWEEN[between])
     # These two have a different step without weight decay.
@@ -286,7 +286,7 @@ def test_counters_that_differ() -> None:
 
 @pytest.mark.parametrize("form", ["dict", "file"])
 @pytest.mark.parametrize("name", ["old_adam", "adafactor", "warmed_up"])
-@pytest.mark.sampled(2, each=lambda name, form: name)
+@pytest.mark.diagonal
 def test_checkpoints(name: str, form: str, tmp_path: Path) -> None:
     model, optimizer = new(CASES[name])
     trainer = repro_mlir.Trainer(model, F.mse_loss, optimizer, target="reference")

@@ -78,7 +78,7 @@ def _operands(
     ("queries", "keys", "block"), [(8, 8, 4), (10, 10, 4), (5, 11, 4), (11, 5, 4), (1, 9, 1), (5, 5, 1), (6, 7, 64)]
 )
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_blocks_of_all_shapes_K5(queries: int, keys: int, block: int, causal: bool) -> None:
     _compare(
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal),

@@ -53,7 +53,7 @@ def test_K2_convolution_and_gradients(case: str) -> None:
 
 @pytest.mark.parametrize("output_padding", [0, 1])
 @pytest.mark.parametrize("case", FORMS)
-@pytest.mark.sampled(2, each=lambda case, output_padding: case)
+@pytest.mark.diagonal
 def test_K2_transposed_convolution_and_gradients(case: str, output_padding: int) -> None:
     size, kernel, stride, padding, dilation, groups = FORMS[case]
     if output_padding and stride == 1:

@@ -90,7 +90,7 @@ module {
 
 @pytest.mark.parametrize("shape", [(), (3,), (4,), (3, 5), (3, 4, 5)])
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_random_bits_are_those_of_xla(shape: tuple[int, ...], dtype: str) -> None:
     """The last Philox counter overflows its lower word."""
     words = [[3 * 2**40 + 5, 2**33 + 7], [2**63 + 1, 2**64 - 2]]

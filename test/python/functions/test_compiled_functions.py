@@ -56,7 +56,7 @@ def expected(name: str, count: int) -> NDArray[np.float32]:
 
 @pytest.mark.parametrize("level", available_levels())
 @pytest.mark.parametrize("name", UNARY)
-@pytest.mark.sampled(4, each=lambda name, level: name)
+@pytest.mark.diagonal
 def test_unary(name: str, level: str) -> None:
     x = np.concatenate([SIGNED, hard_cases(name)])
     right = reference.evaluate(name, x)
@@ -131,7 +131,7 @@ def pairs(name: str, count: int) -> list[tuple[str, NDArray[np.float32], NDArray
 
 @pytest.mark.parametrize("level", available_levels())
 @pytest.mark.parametrize("name", ["atan2", "hypot", "pow", "powi"])
-@pytest.mark.sampled(2, each=lambda name, level: name)
+@pytest.mark.diagonal
 def test_binary(name: str, level: str) -> None:
     count = 1 << 19
     for what, x, y in pairs(name, count):

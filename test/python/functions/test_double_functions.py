@@ -72,7 +72,7 @@ def test_reference_rounds_once() -> None:
 @pytest.mark.skipif(not compiler().exists(), reason=f"no compiler at {compiler()}")
 @pytest.mark.parametrize("level", available_levels())
 @pytest.mark.parametrize("name", ["exp", "tan"])
-@pytest.mark.sampled(2, each=lambda name, level: name)
+@pytest.mark.diagonal
 def test_compiled_code(name: str, level: str) -> None:
     operands = arguments(name, 20000, seed=2)
     wrong = failing(name, level, operands, reference.evaluate(name, *operands))

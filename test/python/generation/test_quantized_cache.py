@@ -103,7 +103,7 @@ def check(name: str, slots: int, chunk: int, target: str, threads: int) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(name=["mxfp8", "mxint8", "nvfp4", "e2m3"])
 def test_k7_logits_are_those_of_a_forward_pass_on_values_of_codes(name: str) -> None:
     check(name, 3, 4, "cpu", 2)
 
@@ -119,7 +119,7 @@ def test_k7_logits_are_those_of_a_forward_pass_on_values_of_codes(name: str) -> 
         ("nvfp4", 2, 3, "reference"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal("target")
 def test_k7_on_every_target(name: str, slots: int, chunk: int, target: str) -> None:
     check(name, slots, chunk, target, 1)
 

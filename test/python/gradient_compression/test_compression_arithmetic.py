@@ -187,7 +187,7 @@ def test_L5_a_gradient_of_zeros_stays_one() -> None:
 
 @pytest.mark.parametrize("name", ["mxfp8", "mxfp4", "mxint8", "nvfp4", "fp8_tensorwise", "fp8_rowwise", "deepseek_v3"])
 @pytest.mark.parametrize("shape", [(7,), (3, 5), (70, 11)])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_L6_blocks(name: str, shape: tuple[int, ...]) -> None:
     method = Blocks.named(name)
 

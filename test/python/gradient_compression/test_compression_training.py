@@ -114,7 +114,7 @@ def test_residuals_start_at_zero_without_an_entry() -> None:
 
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "power_sgd"])
 @pytest.mark.parametrize("first", [True, False])
-@pytest.mark.sampled(2, each=lambda name, first: name)
+@pytest.mark.diagonal
 def test_a_layer_that_is_frozen_for_some_steps(name: str, first: bool, tmp_path: Path) -> None:
     """A run can resume from each of its checkpoints, with the layer frozen or not."""
     frozen = (first, not first, first)

@@ -259,7 +259,6 @@ PROGRAMS |= {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.sampled(3)
 def test_J1_gradients_are_those_of_finite_differences(name: str) -> None:
     text = PROGRAMS[name]
     plain = Interpreter(to_bytes(canonicalize(text)))

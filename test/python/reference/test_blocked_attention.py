@@ -111,7 +111,7 @@ CASES = [(7, 7, 3, "causal"), (9, 5, 4, "causal"), (5, 9, 4, "causal"), (6, 130,
 
 
 @pytest.mark.parametrize(("queries", "keys", "block", "kind"), CASES)
-@pytest.mark.sampled(2, each=lambda kind, **_: kind)
+@pytest.mark.diagonal("kind")
 def test_all_targets_follow_the_rule_K5(queries: int, keys: int, block: int, kind: str) -> None:
     rng = np.random.default_rng(queries)
     q, k, v, grad = (

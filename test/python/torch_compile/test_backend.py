@@ -98,7 +98,7 @@ def square(model: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(name=["cnn", "attention"])
 def test_models_as_in_eager_and_equal_on_all_targets(name: str) -> None:
     make, inputs = MODELS[name]
     model, x = make(), inputs()
@@ -145,26 +145,25 @@ def test_steps_are_those_of_the_trainer(dropout: float) -> None:
         assert all(map(same_bits, model.buffers(), other.buffers()))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda p: torch.optim.SGD(p, lr=0.1),
-        lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.01),
-        lambda p: torch.optim.AdamW(p, lr=0.01, amsgrad=True),
-        lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True, momentum=0.5),
-        lambda p: torch.optim.Adagrad(p, lr=0.1),
-        lambda p: torch.optim.NAdam(p, lr=0.01),
-    ],
-    ids=["sgd", "adam", "adamw", "rmsprop", "adagrad", "nadam"],
-)
-@pytest.mark.sampled(2)
-def test_compiled_optimizer_steps(make: Any) -> None:
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01, weight_decay=0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, amsgrad=True),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True, momentum=0.5),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=0.01),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.diagonal(name=["sgd", "adamw", "rmsprop"])
+def test_compiled_optimizer_steps(name: str) -> None:
     found = []
     weight = torch.randn(6, 5)
     for target in ("eager", *TARGETS):
         torch._dynamo.reset()
         parameter = nn.Parameter(weight.clone())
-        optimizer = make([parameter])
+        optimizer = OPTIMIZERS[name]([parameter])
         step = optimizer.step if target == "eager" else compiled(optimizer.step, target=target)
         for number in range(3):
             parameter.grad = torch.linspace(-1, 1 + number, 30).reshape(6, 5)
@@ -264,7 +263,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("gradient", [False, True])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_results_are_the_views_and_strides_of_eager(name: str, gradient: bool) -> None:
     function = VIEWS[name]
     outputs = []
@@ -298,7 +297,7 @@ DTYPES = (torch.int32, torch.int16, torch.int64, torch.uint8, torch.complex64)
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("part", [slice(None), slice(1, 3), slice(1, None, 2)], ids=str)
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_an_argument_is_viewed_as_another_type(dtype: torch.dtype, part: slice) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x.view(dtype)[part]
@@ -357,7 +356,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 @pytest.mark.parametrize("gradient", [False, True])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_parts_of_tensors_of_any_size(name: str, gradient: bool) -> None:
     function = PARTS[name]
     run = compiled(function, dynamic=True)

@@ -207,7 +207,7 @@ CHANGES = [
     ],
     ids=lambda value: "+".join(change.__name__ for change in value) if isinstance(value, tuple) else None,
 )
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal(changes=CHANGES[::3], optimizer=[adamw])
 def test_as_in_pytorch(changes: tuple[Callable, ...], optimizer: Callable, first: int) -> None:
     """Changes state before step `first` and every second step after it; compares the state without sync."""
     trainer, model, made = new_trainer(optimizer, target="reference")

@@ -575,6 +575,11 @@ SCRIPTS: tuple[Script, ...] = (
     half_precision_with_a_scaler,
     dropout,
 )
+ROUTINE = (
+    *(plateau_of_the_validation_loss, numpy_batches, dict_batches, best_checkpoint, logged_metrics),
+    *(gan_with_two_trainers, freezing_and_unfreezing_the_backbone, moving_average, resumed_in_a_new_trainer),
+    *(tied_language_model, half_precision_with_a_scaler, dropout),
+)
 RANDOM = (dropout,)
 LOOSE = (half_precision_with_a_scaler,)
 
@@ -587,7 +592,7 @@ def state_of(models: list[nn.Module]) -> dict[str, torch.Tensor]:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal(script=ROUTINE)
 def test_near_eager_mode_and_the_same_bits_on_every_target(script: Script, tmp_path: Path) -> None:
     values, models = script(partial(Trainer, target=TARGETS[0], threads=1), tmp_path)
     state = state_of(models)

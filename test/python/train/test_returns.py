@@ -69,7 +69,7 @@ def _eager(clip: float | None, count: int) -> list[StepResult]:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("clip", [None, 0.3])
-@pytest.mark.sampled(2, each=lambda target, clip: target)
+@pytest.mark.diagonal
 def test_as_eager_and_the_state_as_without(clip: float | None, target: str) -> None:
     plain, asked = _make(target=target, clip_norm=clip), _make(target=target, clip_norm=clip, metrics=METRICS)
     results = []

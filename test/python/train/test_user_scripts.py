@@ -29,11 +29,17 @@ REFUSED = {
     "quasi_newton": "expected its own step in a loop, with the loss compiled by torch.compile",
     "masters_outside_of_the_model": "a model in f32 and autocast=",
 }
+TRAINED = (
+    *("momentum_contrast_with_a_queue", "triplet_loss", "distillation", "variational_autoencoder", "diffusion"),
+    *("wasserstein_gan_with_gradient_penalty", "focal_loss", "low_rank_adaptation", "quantization_aware_training"),
+    *("freezing_midway", "averaged_weights", "one_cycle", "gradients_of_the_step", "proximal_policy_optimization"),
+    *("character_model_that_carries_its_state", "mixture_of_experts", "tied_weights"),
+)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
-@pytest.mark.sampled(2, each=lambda script: (script.__module__, script.__name__ in REFUSED))
+@pytest.mark.diagonal(script=(*REFUSED, *TRAINED))
 def test_trains_as_eager_mode_or_is_refused(script: Script) -> None:
     make = partial(Trainer, target="reference")
     expected = REFUSED.get(script.__name__)

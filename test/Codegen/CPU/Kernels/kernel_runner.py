@@ -9,23 +9,24 @@ cut into any shares.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import llvm
-import mlir
 import numpy as np
 from repro_mlir import ir
 from repro_mlir.compilation.cpu import runnable_levels
+from repro_mlir.dialects.llvm import translate_module_to_llvmir
 from repro_mlir.passmanager import PassManager
 
-MLIR_TRANSLATE = Path(next(iter(mlir.__path__))) / "bin" / "mlir-translate"
 LLVM_OPT = Path(next(iter(llvm.__path__))) / "bin" / "opt"
 LLC = Path(next(iter(llvm.__path__))) / "bin" / "llc"
 
@@ -50,7 +51,7 @@ SUPPORT = (
     b"double fma(double, double, double);\ndouble repro_fma(double a, double b, double c) { return fma(a, b, c); }\n"
 )
 
-_cache = Path(tempfile.gettempdir()) / f"repro-kernels-{os.getuid()}"
+_cache = Path(os.environ["REPRO_TEST_SESSION"]) / "kernels"
 
 
 def run_tool(command: list, text: bytes) -> bytes:
@@ -116,6 +117,7 @@ def describe(array: np.ndarray) -> ctypes.Structure:
     return kind(*values)
 
 
+@functools.lru_cache(maxsize=8)
 def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]:
     """Compiles all private kernel functions of a module for a level."""
     expanded = expand(module, level)
@@ -131,28 +133,38 @@ def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]
     if level != "v2":
         lowering = lowering.replace(",repro-expand-fma", "")
     lowered = run_passes(public, lowering)
-    # Only LLVM's tools, which stay the same between builds, compile this text, so its hash can be a cache key.
-    tag = hashlib.sha256((lowered + level).encode()).hexdigest()[:24]
-    library = _cache / f"{tag}.so"
+    library = _cache / f"{hashlib.sha256((lowered + level).encode()).hexdigest()}.so"
     if not library.exists():
-        _cache.mkdir(exist_ok=True)
-        text = run_tool([MLIR_TRANSLATE, "--mlir-to-llvmir"], lowered.encode())
+        with ir.Context():
+            text = translate_module_to_llvmir(ir.Module.parse(lowered).operation).encode()
         cpu = f"-mcpu={LEVELS[level]}"
         code = run_tool([LLVM_OPT, "-O2", cpu, "-mtriple=x86_64-linux-gnu"], text)
         with tempfile.TemporaryDirectory() as folder:
-            target = Path(folder) / "kernel.o"
-            run_tool(
-                [LLC, "-O3", cpu, "-mtriple=x86_64-linux-gnu", *OBJECT_FLAGS, "-o", target],
-                code,
-            )
-            linked = Path(folder) / "kernel.so"
-            support = Path(folder) / "support.c"
-            support.write_bytes(SUPPORT)
-            run_tool(["gcc", "-shared", "-fPIC", "-o", linked, target, support, "-lm"], b"")
-            library.write_bytes(linked.read_bytes())
+            target, linked = Path(folder) / "kernel.o", Path(folder) / library.name
+            run_tool([LLC, "-O3", cpu, "-mtriple=x86_64-linux-gnu", *OBJECT_FLAGS, "-o", target], code)
+            run_tool(["gcc", "-shared", "-o", linked, target, _support(), "-lm"], b"")
+            _move(linked)
     loaded = ctypes.CDLL(str(library))
     touch_pages(library)
     return {name: Kernel(getattr(loaded, f"_mlir_ciface_{name}"), *work) for name, work in works.items()}
+
+
+@functools.cache
+def _support() -> Path:
+    """Returns the object file of the functions that kernels call."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "support.o"
+        run_tool(["gcc", "-x", "c", "-c", "-fPIC", "-o", made, "-"], SUPPORT)
+        return _move(made)
+
+
+def _move(file: Path) -> Path:
+    """Moves a file into the session's folder, which other processes read and write, too; returns its place there."""
+    _cache.mkdir(exist_ok=True)
+    target = _cache / file.name
+    part = target.with_name(f"{target.name}.{os.getpid()}")
+    shutil.copyfile(file, part)
+    return part.replace(target)
 
 
 def touch_pages(library: Path) -> None:

@@ -45,14 +45,14 @@ CASES = {name: (product, operands) for name, product, operands in products()}
     ],
     ids=lambda value: ordering(value)[12:-1] if isinstance(value, Accumulator) else None,
 )
-@pytest.mark.sampled(4)
+@pytest.mark.diagonal("t")
 def test_long_and_packed_M4(by: Accumulator, t: str, sizes: dict[str, int], maps: tuple[str, str, str]) -> None:
     product = Product(by, sizes, (t, t, "f32"), maps)
     kit.check(product.program(), product.operands(OPERANDS["normal"], 7), WHERE, runs=1)
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES))
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal(seed=range(8))
 def test_made_up_rules_M4(seed: int) -> None:
     choose = random.Random(seed)
     product, kind = random_product(choose)
@@ -62,7 +62,7 @@ def test_made_up_rules_M4(seed: int) -> None:
 
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sampled(8)
+@pytest.mark.diagonal("name")
 def test_classes_on_aarch64_M3(name: str) -> None:
     product, operands = CASES[name]
     kit.check(product.program(), operands, WHERE[-1:], runs=1)
@@ -72,7 +72,7 @@ def test_classes_on_aarch64_M3(name: str) -> None:
 @pytest.mark.parametrize(
     "by", [HOPPER, Accumulator.named("blackwell", "f8E4M3FN"), Accumulator(16, 29, "rz_f32", -140)]
 )
-@pytest.mark.sampled(2, each=lambda by, sign: by)
+@pytest.mark.diagonal
 def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
     """Products of the largest significands, with a growing number of them per column, and an exponent that fits
     c."""
@@ -89,7 +89,7 @@ def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
 
 @pytest.mark.parametrize("start", ["zero", "init"])
 @pytest.mark.parametrize("by", [HOPPER, AMPERE, Accumulator(4, 12, "rne_f32", -200)])
-@pytest.mark.sampled(2, each=lambda by, start: by)
+@pytest.mark.diagonal
 def test_values_near_the_least_scale_M1(by: Accumulator, start: str) -> None:
     """Tests c and products near 2^(F - 125): below that, 2^(F - E) is not an f32 value, and results must stay
     correct."""

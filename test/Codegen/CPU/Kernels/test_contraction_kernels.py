@@ -16,7 +16,7 @@ def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
 @pytest.mark.parametrize("k", [1, 3, 511, 512, 513, 1300])
 @pytest.mark.parametrize("a", ["mk", "km"])
 @pytest.mark.parametrize("b", ["kn", "nk"])
-@pytest.mark.sampled(4)
+@pytest.mark.diagonal
 def test_depths_K1_F3(k: int, a: str, b: str) -> None:
     case = matmul(21, 37, k, a, b)
     case.check(arrays(case))
@@ -26,7 +26,7 @@ def test_depths_K1_F3(k: int, a: str, b: str) -> None:
     "mn", [(1, 1), (1, 100), (100, 1), (2, 64), (7, 16), (8, 32), (9, 33), (13, 48), (70, 47), (300, 290)]
 )
 @pytest.mark.parametrize("layout", [("mk", "kn", "mn"), ("mk", "nk", "mn"), ("km", "kn", "nm"), ("mk", "nk", "nm")])
-@pytest.mark.sampled(5)
+@pytest.mark.diagonal
 def test_tiles_and_edges_K1(mn: tuple[int, int], layout: tuple[str, str, str]) -> None:
     m, n = mn
     case = matmul(m, n, 19, *layout)
@@ -101,7 +101,7 @@ def test_other_types_F7(kind: str) -> None:
 
 # The last parts of packed rows end within a vector, within a cache line, and at the end of both.
 @pytest.mark.parametrize(("n", "k"), [(37, 530), (270, 72), (270, 126), (270, 512), (270, 575)])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(k=[530, 126])
 def test_fused_producers_K1(n: int, k: int) -> None:
     body = """^bb0(%x: f32, %s: f32, %y: f32, %w: f32, %acc: f32):
   %z = arith.constant 0.0 : f32
@@ -179,7 +179,7 @@ def test_convolution_weight_gradient_K2(n: int, o: int, c: int, size: int) -> No
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize("size", [3, 7, 14, 19, 32])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
     """Writes every second pixel of every second row of a larger image; the pixels between must not change."""
     maps = [m.format(s=1) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]
@@ -192,7 +192,7 @@ def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize(("c", "o", "kernel"), [(5, 37, 3), (70, 40, 3), (3, 66, 5), (40, 7, 2)])
-@pytest.mark.sampled(4)
+@pytest.mark.diagonal
 def test_flipped_kernel_K2(kind: str, c: int, o: int, kernel: int) -> None:
     """Taps in descending order with exchanged channels: an input gradient reads the weight without a copy."""
     head = "(n, o, h, w, c, y, x)"

@@ -114,7 +114,7 @@ def convolution(program: Program, kind: str) -> str:
 @pytest.mark.parametrize(
     ("m", "n", "k"), [(1, 1, 3), (1, 100, 5), (100, 1, 5), (13, 48, 19), (70, 47, 1100), (300, 290, 40)]
 )
-@pytest.mark.sampled(4)
+@pytest.mark.diagonal
 def test_bias_and_relu_K1(m: int, n: int, k: int, layout: str) -> None:
     size = {"m": m, "n": n, "k": k}
     a, b, c = layout.split()
@@ -137,7 +137,7 @@ def test_blocks_parts_and_strips_K1(m: int, n: int, k: int) -> None:
 
 @pytest.mark.parametrize("output", ["(m, n) -> (m, n)", "(m, n) -> (n, m)"])
 @pytest.mark.parametrize("residual", ["(m, n) -> (m, n)", "(m, n) -> (n, m)"])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_residuals_of_other_layouts_K1(output: str, residual: str) -> None:
     size = {"(m, n) -> (m, n)": "75x66xf32", "(m, n) -> (n, m)": "66x75xf32"}
     program = Program("75x20xf32", "20x66xf32", size[residual])
@@ -205,7 +205,7 @@ def test_double_precision_and_mask_F7() -> None:
 
 @pytest.mark.parametrize("size", [(5, 16), (9, 32), (6, 7), (4, 5)])
 @pytest.mark.parametrize("channels", [10, 32])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_convolution_K2(size: tuple[int, int], channels: int) -> None:
     """A scale and a shift for each channel."""
     h, w = size

@@ -31,7 +31,7 @@ def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("op", ["add", "fma"])
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 40, 63, 64, 65, 100, 128, 1000])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_rows_F1_F2(op: str, n: int) -> None:
     case = fold(order(run=1), ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"5x{n}xf32", "5xf32"], body(op))
     case.check(arrays(case))
@@ -49,7 +49,7 @@ def test_fma_of_tiny_negative_products_keeps_the_sign_of_zero_F2() -> None:
 @pytest.mark.parametrize("extents", [(3, 7), (9, 64), (4, 100), (70, 130), (2, 63), (5, 1)])
 @pytest.mark.parametrize("run", [0, 1, 2])
 @pytest.mark.parametrize("chunk", [64, 100, 192, 8192])
-@pytest.mark.sampled(5)
+@pytest.mark.diagonal
 def test_runs_and_chunks_F1_F3(extents: tuple[int, int], run: int, chunk: int) -> None:
     o, r = extents
     for totals in ("refold", "sequential"):
@@ -59,7 +59,7 @@ def test_runs_and_chunks_F1_F3(extents: tuple[int, int], run: int, chunk: int) -
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 128])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(lanes=[2, 16, 128])
 def test_other_lanes_F2(lanes: int) -> None:
     maps = ["(i, j) -> (i, j)", "(i, j) -> (i)"]
     case = fold(order(100, lanes), maps, "pr", ["5x333xf32", "5xf32"], body("add"))
@@ -69,7 +69,7 @@ def test_other_lanes_F2(lanes: int) -> None:
 @pytest.mark.parametrize("op", ["max", "min"])
 @pytest.mark.parametrize("kind", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize("shape", [(4, 3, 5), (6, 2, 64), (3, 4, 100), (2, 40, 7)])
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal
 def test_any_order_F5(op: str, kind: str, shape: tuple[int, int, int]) -> None:
     a, b, c = shape
     for reduced, kept in (("rpr", "j"), ("prp", "i, k"), ("rrp", "k"), ("prr", "i"), ("rrr", "")):
@@ -112,7 +112,7 @@ def test_fused_inputs_and_index() -> None:
 
 @pytest.mark.parametrize("columns", [2, 15, 16, 17, 64, 65, 200])
 @pytest.mark.parametrize("n", [1, 512, 1100])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_columns_F3(columns: int, n: int) -> None:
     attribute = order(512, 1, 0, "sequential")
     for maps in (["(j, i) -> (i, j)", "(j, i) -> (j)"], ["(j, i) -> (j, i)", "(j, i) -> (j)"]):
@@ -145,7 +145,7 @@ def test_long_rows_F7() -> None:
 @pytest.mark.parametrize(
     ("step", "kind"), [("maximumf", "f32"), ("minimumf", "f64"), ("addi", "i64"), ("maxsi", "i8"), ("ori", "i1")]
 )
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal("kind")
 def test_long_rows_F5(step: str, kind: str) -> None:
     text = f"^bb0(%x: {kind}, %acc: {kind}):\n  %r = arith.{step} %acc, %x : {kind}\n  repro.yield %r : {kind}"
     check_long_rows("#repro.any_order", kind, text)

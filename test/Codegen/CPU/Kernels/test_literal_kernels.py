@@ -46,7 +46,7 @@ def test_row_fold_run_F1(extents: tuple[int, int, int], op: str) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 3, 511, 512, 513, 1300])
 @pytest.mark.parametrize("columns", [1, 5, 70])
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_column_fold_F3(n: int, columns: int) -> None:
     case = fold(
         COLUMN,
@@ -68,7 +68,7 @@ def test_any_order_float_F5(op: str, dims: str) -> None:
 
 @pytest.mark.parametrize("op", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
 @pytest.mark.parametrize("kind", ["i32", "i64", "i8"])
-@pytest.mark.sampled(4)
+@pytest.mark.diagonal
 def test_any_order_integer_F5(op: str, kind: str) -> None:
     case = fold(
         "#repro.any_order",
@@ -117,7 +117,7 @@ def test_low_precision_fold_F7(n: int) -> None:
 @pytest.mark.parametrize("name", ["max", "min"])
 @pytest.mark.parametrize("dimension", [0, 1])
 @pytest.mark.parametrize("shape", [(19, 45), (64, 3), (2, 1)])
-@pytest.mark.sampled(5)
+@pytest.mark.diagonal
 def test_arg_reduce_D2(kind: str, name: str, dimension: int, shape: tuple[int, int]) -> None:
     kept, whole = shape[1 - dimension], f"{shape[0]}x{shape[1]}x{kind}"
     outs = f"outs(%a1, %a2 : tensor<{kept}x{kind}>, tensor<{kept}xi64>)"
@@ -133,7 +133,7 @@ def test_arg_reduce_D2(kind: str, name: str, dimension: int, shape: tuple[int, i
 @pytest.mark.parametrize("combine", ["add", "mul", "maximum", "minimum", "replace"])
 @pytest.mark.parametrize("kind", ["f32", "i64", "bf16"])
 @pytest.mark.parametrize("n", [0, 1, 40, 1500])
-@pytest.mark.sampled(5)
+@pytest.mark.diagonal
 def test_scatter_D1(combine: str, kind: str, n: int) -> None:
     operands = f"ins(%a0, %a1 : tensor<{n}x77x{kind}>, tensor<{n}x1xi64>) outs(%a2 : tensor<13x77x{kind}>)"
     text = f"repro.scatter {combine} {operands}"
@@ -155,7 +155,7 @@ def test_scatter_elements_D1() -> None:
 @pytest.mark.parametrize("kind", ["f32", "bf16", "i64"])
 @pytest.mark.parametrize("shape", [(3, 5), (2, 512), (2, 1100), (1100, 2), (600, 37)])
 @pytest.mark.parametrize("dimension", [0, 1])
-@pytest.mark.sampled(5)
+@pytest.mark.diagonal
 def test_scan_D3(combine: str, kind: str, shape: tuple[int, int], dimension: int) -> None:
     t = f"{shape[0]}x{shape[1]}x{kind}"
     case = Case(f"repro.scan {combine} dimension = {dimension} ins(%a0 : tensor<{t}>) outs(%a1 : tensor<{t}>)", [t, t])
@@ -166,7 +166,7 @@ def test_scan_D3(combine: str, kind: str, shape: tuple[int, int], dimension: int
 @pytest.mark.parametrize("kind", ["f32", "i32", "i1"])
 @pytest.mark.parametrize("shape", [(1, 4), (9, 3), (100, 2), (2, 257)])
 @pytest.mark.parametrize("dimension", [0, 1])
-@pytest.mark.sampled(4, each=lambda direction, kind, **_: (direction, kind))
+@pytest.mark.diagonal
 def test_sort_D2(direction: str, kind: str, shape: tuple[int, int], dimension: int) -> None:
     k, v = (f"{shape[0]}x{shape[1]}x{e}" for e in (kind, "i64"))
     operands = f"ins(%a0, %a1 : tensor<{k}>, tensor<{v}>) outs(%a2, %a3 : tensor<{k}>, tensor<{v}>)"
@@ -184,7 +184,7 @@ SHAPES = [(1,), (16,), (37,), (3, 5), (4, 64), (9000,), (2, 3, 17)]
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i32", "i64", "i8", "i1"])
-@pytest.mark.sampled(3, each=lambda shape, kind: kind)
+@pytest.mark.diagonal
 def test_elementwise_copy_and_operation_V1(shape: tuple[int, ...], kind: str) -> None:
     t = "x".join(map(str, shape)) + "x" + kind
     total = f"%r = arith.add{'i' if kind[0] == 'i' else 'f'} %x, %y : {kind}"
@@ -237,7 +237,7 @@ LAYOUTS = [((100, 1), 3), ((1, 60), 0), ((110, 2), 5)]
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("operand", [0, 1])
 @pytest.mark.parametrize("kind", ["f32", "bf16", "i1"])
-@pytest.mark.sampled(2, each=lambda layout, operand, kind: (operand, kind))
+@pytest.mark.diagonal
 def test_parts_of_larger_buffers(layout: tuple, operand: int, kind: str) -> None:
     body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
     for access in ("(i, j) -> (i, j)", "(i, j) -> (j, i)"):
@@ -249,7 +249,7 @@ def test_parts_of_larger_buffers(layout: tuple, operand: int, kind: str) -> None
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("operand", [0, 1, 2])
-@pytest.mark.sampled(2, each=lambda layout, operand: operand)
+@pytest.mark.diagonal
 def test_contraction_of_parts_of_larger_buffers_K1(layout: tuple, operand: int) -> None:
     case = matmul(40, 41, 42)
     case.layouts[operand] = layout
@@ -281,7 +281,7 @@ def test_other_accesses_than_linear_ones() -> None:
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i1"])
 @pytest.mark.parametrize("size", [1, 3, 9, 16, 23, 33])
-@pytest.mark.sampled(3, each=lambda kind, size: kind)
+@pytest.mark.diagonal
 def test_descending_and_every_second_element(kind: str, size: int) -> None:
     """Tails of all lengths, read and written; the elements between every second element must not change."""
     body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
@@ -314,7 +314,7 @@ def check_error(arguments: str, text: str, memory: list[np.ndarray], expected: i
 
 @pytest.mark.parametrize("columns", [3, 16, 37])
 @pytest.mark.parametrize("bad", [None, -1, 11, 2**40])
-@pytest.mark.sampled(2, each=lambda columns, bad: bad)
+@pytest.mark.diagonal
 def test_gather_of_checked_indices_E1(columns: int, bad: int | None) -> None:
     arguments = f"%t: memref<11x{columns}xf32>, %i: memref<20x{columns}xi64>, %o: memref<20x{columns}xf32>"
     index = np.random.default_rng(1).integers(0, 11, (20, columns))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
 import numpy as np
@@ -69,9 +70,8 @@ def expected(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, by: A
 
 
 @pytest.mark.parametrize("kind", accumulated.OPERANDS)
-@pytest.mark.parametrize("of", INSTRUCTIONS, ids=str)
-@pytest.mark.parametrize("unit", dict.fromkeys(CLASSES.values()))
-@pytest.mark.sampled(4, each=lambda unit, of, kind: (unit, of))
+@pytest.mark.parametrize(("unit", "of"), [*itertools.product(dict.fromkeys(CLASSES.values()), INSTRUCTIONS)], ids=str)
+@pytest.mark.diagonal
 def test_products_M1(unit: str, of: Instruction, kind: str) -> None:
     by = rule(unit, of)
     a, b, c = operands(of, kind, 1)

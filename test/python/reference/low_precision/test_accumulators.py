@@ -125,14 +125,14 @@ def check(by: Accumulator, of: BinaryFormat, count: int, blocks: int, seed: int 
 
 
 @pytest.mark.parametrize("name, of, result", [each for each in NAMED if "mx" not in each[0] and "nv" not in each[0]])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal("name", "of", "result")
 def test_named_M3(name: str, of: str, result: str) -> None:
     check(named_accumulator(name, FORMATS[of], FORMATS[result]), FORMATS[of], 250, 2)
 
 
 @pytest.mark.parametrize("terms", [1, 2, 5, 16, 128])
 @pytest.mark.parametrize("fraction", [10, 13, 24, 40])
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal
 def test_made_up_M1(terms: int, fraction: int) -> None:
     for how in ("rz_f32", "rz_e8m13", "rne_f16", "rne_f32"):
         check(Fdpa(terms, fraction, how, -133), BF16, 25, 2, terms)

@@ -138,7 +138,7 @@ def test_classes_and_others_M5(name: str, draw: str) -> None:
 
 
 @pytest.mark.parametrize("number", range(40))
-@pytest.mark.sampled(2)
+@pytest.mark.diagonal(number=range(12))
 def test_random_sums_M5(number: int) -> None:
     choose = random.Random(1000 + number)
     chosen = accumulated_blocks.random_sum(choose)

@@ -62,7 +62,7 @@ def as_f32_bits(outcome: kit.Outcome, result: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("file", files("REPRO_TENSOR_CORES", "check-tensor-cores"))
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal("file")
 def test_compiled_M4(file: Path, record_property: Callable[[str, object], None]) -> None:
     found = Comparison(file.name)
     data = recorded(file)

@@ -65,7 +65,7 @@ def amaxes(element: Format) -> np.ndarray:
 @pytest.mark.parametrize("infinity", [each.value for each in InfiniteAmax])
 @pytest.mark.parametrize("rule", [each.value for each in PowerRule])
 @pytest.mark.parametrize("element", ELEMENTS)
-@pytest.mark.sampled(3, each=lambda rule, infinity, **_: (rule, infinity))
+@pytest.mark.diagonal
 def test_powers_of_two_Q2(element: str, rule: str, infinity: str) -> None:
     amax = amaxes(ELEMENT_FORMATS[element])
     got = power_bytes(amax, ELEMENT_FORMATS[element], PowerOfTwo(PowerRule(rule), InfiniteAmax(infinity)))
@@ -292,7 +292,7 @@ SINGLES = [name for name, rule in SCALE_RULES.items() if isinstance(rule, Single
 @pytest.mark.parametrize("name", SINGLES)
 @pytest.mark.parametrize("element", [F8E4M3FN, F8E5M2, MXINT8], ids=lambda each: each.name)
 @pytest.mark.parametrize("tile", ["row", "tensor", "row128", "square128"])
-@pytest.mark.sampled(3, each=lambda name, **_: name)
+@pytest.mark.diagonal
 def test_scales_of_f32_Q2(name: str, element: Format, tile: str) -> None:
     """Compares with NumPy's arithmetic, which follows IEEE 754."""
     rng = np.random.default_rng(12)

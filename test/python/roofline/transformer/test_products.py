@@ -207,7 +207,7 @@ def product_of(contraction: Any) -> tuple[int, int, int, int]:
     [GPT, LLAMA, EXPERTS, LATENT, LATENT_OF_INPUT],
     ids=["gpt", "llama", "experts", "latent", "latent_of_input"],
 )
-@pytest.mark.sampled(3, each=lambda config, block: config)
+@pytest.mark.diagonal
 def test_products_are_those_of_the_compiler(config: TransformerConfig, block: int) -> None:
     """Forward and backward, with whole and blocked attention; products are compared up to transposition."""
     config = replace(config, attention_block=block)

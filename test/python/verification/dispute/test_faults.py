@@ -38,7 +38,7 @@ def named(verdict: Verdict, runs: tuple[RecordedRun, RecordedRun], step: int, in
 
 
 @pytest.mark.parametrize("index", COMPUTING, ids=lambda i: f"{i}-{graph().operators[i].name}")
-@pytest.mark.sampled(6)
+@pytest.mark.diagonal(index=COMPUTING[::6])
 def test_each_operator(index: int) -> None:
     generator = np.random.default_rng(index)
     step, wrong = int(generator.integers(1, STEPS + 1)), "AB"[COMPUTING.index(index) % 2]

@@ -51,7 +51,7 @@ def receipt(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
         ("ptx-emulator", "sample:2"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.diagonal
 def test_other_targets_agree(receipt: Path, target: str, steps: str) -> None:
     try:
         verified = repro_mlir.verify(receipt, steps, target, 2)
