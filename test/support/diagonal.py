@@ -1,0 +1,65 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Chooses the cases of a parametrized test that `make test` runs, for the marker `diagonal` (test/conftest.py)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+Case = Mapping[str, object]
+"""The values of a case, by parameter."""
+
+
+def diagonal(
+    cases: Sequence[Case], rows: Sequence[Sequence[str]], named: Collection[str] = (), **kept: Iterable[object]
+) -> list[int]:
+    """Returns the numbers of cases that together have every value of every parameter.
+
+    Each choice adds the most values; of several such cases, it is the one whose values were chosen least.
+
+    Args:
+      rows: groups of parameters whose values vary together and count as one.
+      named: parameters of which every word of the values' names is enough.
+      kept: the names of the values that count, by parameter; a case with another value is not chosen.
+
+    Raises:
+      ValueError: no value has a kept name.
+    """
+    contents: dict[int, set[object]] = {}
+    for number, case in enumerate(cases):
+        contents[number] = set()
+        for row in rows:
+            words = [_words(name, case[name]) for name in row if name in named]
+            contents[number].update(*words or [[(*row, *(id(case[name]) for name in row))]])
+    for parameter, names in kept.items():
+        found = {number: name_of(cases[number][parameter]) for number in contents}
+        wanted = set(map(name_of, names))
+        if missing := wanted.difference(found.values()):
+            raise ValueError(f"no {parameter} is {', '.join(sorted(missing))}")
+        contents = {number: content for number, content in contents.items() if found[number] in wanted}
+    chosen: list[int] = []
+    uses: Counter[object] = Counter()
+    left = set().union(*contents.values())
+    while left:
+        values = {number: (len(each & left), -sum(uses[value] for value in each)) for number, each in contents.items()}
+        chosen.append(max(values, key=values.__getitem__))
+        left -= contents[chosen[-1]]
+        uses.update(contents[chosen[-1]])
+    return chosen
+
+
+def name_of(value: object) -> str:
+    """Returns the name of a parameter's value; the name of a number or text is itself."""
+    if isinstance(value, tuple):
+        return "+".join(map(name_of, value))
+    name = getattr(value, "name", None) or getattr(value, "__name__", None)
+    return name if isinstance(name, str) else str(value)
+
+
+def _words(parameter: str, value: object) -> set[object]:
+    """Returns the words of a value's name, apart from numbers and sizes, with the group that precedes a slash."""
+    group, _, rest = name_of(value).rpartition("/")
+    return {(parameter, group, word) for word in re.split("[-,]", rest) if not word[:1].isdigit()}
