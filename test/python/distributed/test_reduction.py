@@ -78,6 +78,7 @@ def combined(count: int, shares: Sequence[int]) -> tuple[list[Sums], list[Events
 
 @pytest.mark.parametrize("size", [8, 16, 40, 1 << 20])
 @pytest.mark.parametrize("count, shares", [(1, (1,)), (2, (1, 1)), (5, (1, 1, 1)), (7, (3, 0, 2, 1)), (1, (0, 1))])
+@pytest.mark.diagonal
 def test_bits_and_bytes_do_not_depend_on_buckets(
     count: int, shares: Sequence[int], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def with_nan(array: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v2", "ptx-emulator"])
+@pytest.mark.diagonal
 def test_bits_are_those_of_the_reference_interpreter(target: str, accumulate: int) -> None:
     program = program_of(6, accumulate)
     assert program.random is not None

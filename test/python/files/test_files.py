@@ -69,6 +69,7 @@ def test_size_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["FIFO", "device", "directory"])
 @pytest.mark.parametrize("command", [["run"], ["inspect"], ["verify"], ["verify", "--key"], ["diff"]])
+@pytest.mark.diagonal
 def test_commands_refuse_them(capsys, tmp_path: Path, kind: str, command: list[str]) -> None:
     path = tmp_path / "file"
     make(kind, path)

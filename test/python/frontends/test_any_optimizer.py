@@ -216,6 +216,7 @@ def test_groups() -> None:
 
 @pytest.mark.parametrize("lr", [math.nan, torch.tensor(0.02), torch.tensor(0.02, dtype=torch.float64), 1])
 @pytest.mark.parametrize("name", ["lion", "adagrad"])
+@pytest.mark.diagonal
 def test_learning_rates(name: str, lr: Any) -> None:
     def make(parameters: Any) -> torch.optim.Optimizer:
         optimizer = CASES[name](parameters)

@@ -89,6 +89,7 @@ def _quiet() -> Any:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["normal", "ties", "special"])
 @pytest.mark.parametrize("fraction", ["0.01", "0.3"])
+@pytest.mark.diagonal
 def test_L2_top_k(shape: tuple[int, ...], kind: str, fraction: str) -> None:
     check_feedback(TopK(float(fraction)), shape, gradients(shape, kind), lambda a, _: top_k(a, fraction))
 
@@ -119,6 +120,7 @@ def test_L3_one_bit(shape: tuple[int, ...], kind: str) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("levels, bucket, kind", [(1, 512, "special"), (4, 8, "normal"), (255, 3, "ties")])
+@pytest.mark.diagonal
 def test_L4_qsgd(shape: tuple[int, ...], levels: int, bucket: int, kind: str) -> None:
     given = gradients(shape, kind)
     program = compressed(QSGD(levels, bucket), {"w": shape}, COUNT)
@@ -153,6 +155,7 @@ def test_a_level_is_at_most_the_norm() -> None:
 
 @pytest.mark.parametrize("shape, rank", [((3, 5), 1), ((4, 3, 4), 2), ((70, 11), 3), ((11, 70), 1), ((600, 3), 2)])
 @pytest.mark.parametrize("kind", ["normal", "ties"])
+@pytest.mark.diagonal
 def test_L5_power_sgd(shape: tuple[int, ...], rank: int, kind: str) -> None:
     method, given = PowerSGD(rank), gradients(shape, kind)
     program = compressed(method, {"w": shape}, COUNT)

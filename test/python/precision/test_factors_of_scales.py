@@ -27,6 +27,7 @@ def scale(amax: np.float32) -> np.float32:
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.parametrize("accumulator", ["blocks", "blocks_split", "blackwell_nvfp4"])
+@pytest.mark.diagonal
 def test_Q8_Q9_factors_of_two_levels(accumulator: str, target: str) -> None:
     executable = compile(linear(accumulator), target, 1)
     for x, w in ((1, 1), (3, 5), (7, 1), (11, 13), (0.75, 96)):

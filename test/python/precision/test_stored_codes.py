@@ -112,6 +112,7 @@ def test_a_file_of_codes_is_read_back_and_has_their_bits(recipe: str, bits: int,
 
 @pytest.mark.parametrize("recipe", ["mxfp4", "blocks_mxfp4"])
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v2", "reference", "ptx-emulator"])
+@pytest.mark.diagonal
 def test_Q7_rows_of_an_odd_length(recipe: str, target: str) -> None:
     torch.manual_seed(3)
     x = torch.randn(4, 45)

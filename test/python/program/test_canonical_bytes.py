@@ -142,6 +142,7 @@ func.func @main(%kept: tensor<4xELEMENT>, %spread: tensor<4xELEMENT>, %new: tens
 @everywhere
 @pytest.mark.parametrize("target", ["cpu", "reference", "ptx-emulator"])
 @pytest.mark.parametrize("kept", [False, True], ids=["called", "kept"])
+@pytest.mark.diagonal
 def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) -> None:
     """Elements that a step only moves become canonical too; a state that a plain call returns as it is keeps its
     bits."""

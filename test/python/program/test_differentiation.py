@@ -357,6 +357,7 @@ def test_J3_equal_elements_share_the_gradient() -> None:
 
 @pytest.mark.parametrize("zeros", [[], [1], [1, 3], [0]])
 @pytest.mark.parametrize("name", ["product", "prefix_products", "scatter_mul"])
+@pytest.mark.diagonal
 def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
     """A product is linear in each factor: the gradient is the difference of the results for the factors 1 and 0."""
     text = PROGRAMS[name]

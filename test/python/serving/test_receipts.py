@@ -157,6 +157,7 @@ def test_every_field_has_a_change() -> None:
 
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("number", range(len(QUESTIONS)))
+@pytest.mark.diagonal
 def test_a_changed_field_is_seen(name: str, number: int) -> None:
     changed = {**receipt(number), name: CHANGES[name](receipt(number)[name])}
     assert changed != receipt(number)

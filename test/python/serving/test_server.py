@@ -91,6 +91,7 @@ def test_without_max_tokens_a_conversation_has_all_the_room(server: SmallServer)
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("stop", [[], ["st", "é", "a"]])
+@pytest.mark.diagonal
 def test_a_stream_has_the_text_of_the_whole_answer(server: SmallServer, seed: int, stop: list[str]) -> None:
     question = {"prompt": "x", "max_tokens": 40, "seed": seed, "stop": stop, "temperature": 1.5}
     whole = ask(server.port, COMPLETIONS, question).json()

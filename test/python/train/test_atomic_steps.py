@@ -141,6 +141,7 @@ FILES = ("trainer.py", "executable.py", "bound_state.py", "binding.py", "recorde
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.diagonal(target=["cpu"])
 def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
     """With a receipt: raises once at each line of a step; the run ends like an uninterrupted one."""
     stride = 1 if target == "cpu" else 7

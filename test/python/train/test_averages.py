@@ -55,6 +55,7 @@ def _make(average: str, **options: Any) -> tuple[nn.Module, AveragedModel, Train
 
 
 @pytest.mark.parametrize("name", AVERAGES)
+@pytest.mark.diagonal(name=["swa", "ema_buffers"])
 def test_as_update_parameters_in_eager_mode(name: str) -> None:
     _, average, trainer = _make(name)
     expected = _model()
@@ -71,6 +72,7 @@ def test_as_update_parameters_in_eager_mode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["swa", "ema_buffers"])
+@pytest.mark.diagonal(name=["ema_buffers"])
 def test_the_same_bits_on_every_target_and_the_model_as_without(name: str) -> None:
     found = []
     for target in TARGETS:

@@ -239,6 +239,7 @@ def test_a_number_of_numpy_is_a_tensor() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
+@pytest.mark.diagonal(target=["cpu"])
 def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) -> None:
     """The warning, raised as an error, prevents the step; state and receipt continue."""
     model = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)

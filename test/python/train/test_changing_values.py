@@ -91,6 +91,7 @@ def _trainer(function: Loss) -> Trainer:
         (rows, (1, 2, 3, 4, 2, 1), 4, True),
     ],
 )
+@pytest.mark.diagonal(function=[branch, rows])
 def test_has_the_bits_of_a_program_for_each_value(
     function: Loss, numbers: tuple[Any, ...], programs: int, warns: bool
 ) -> None:

@@ -62,6 +62,7 @@ print(trainer.steps, trainer.cursor, trainer.state_hash())
 
 
 @pytest.mark.parametrize("form", ["torch", "safetensors"])
+@pytest.mark.diagonal(form=["safetensors"])
 def test_another_process_goes_on(form: str, tmp_path: Path) -> None:
     trainer = new_trainer()
     trainer.fit(batches(), 4)

@@ -51,6 +51,7 @@ def with_two_groups(model: Any) -> Any:
     ],
     ids=["adamw", "adam", "nadam"],
 )
+@pytest.mark.diagonal(make=[with_two_groups])
 def test_a_compiled_loop_has_the_bits_of_the_trainer(make: Callable[[Any], Any]) -> None:
     model, other = model_of(), model_of()
     optimizer, others = make(model), make(other)
@@ -90,6 +91,7 @@ def loop(step_of: Callable[[Any], Callable[[], None]]) -> list[list[bytes]]:
 
 
 @pytest.mark.parametrize("target", ["reference", "cpu:x86-64-v2"])
+@pytest.mark.diagonal(target=["reference"])
 def test_parameters_without_gradients_are_left(target: str) -> None:
     ours = loop(lambda optimizer: repro_mlir.compile_optimizer(optimizer, threads=1))
     theirs = loop(lambda optimizer: optimizer.step)

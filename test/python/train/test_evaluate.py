@@ -51,6 +51,7 @@ def _eager(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> tuple[float, t
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.diagonal(target=["cpu", "ptx-emulator"])
 def test_as_eager_on_the_trained_state(target: str) -> None:
     model, trainer = _make(target=target, metrics=METRICS)
     _, undisturbed = _make(target=target)

@@ -114,6 +114,7 @@ class Signs(torch.optim.Optimizer):
 
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("optimizer_of", [Signs, torch.optim.Adagrad, torch.optim.RMSprop])
+@pytest.mark.diagonal
 def test_a_receipt_goes_on_with_an_optimizer_that_has_no_state_yet(
     optimizer_of: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer], steps: int, tmp_path: Path
 ) -> None:

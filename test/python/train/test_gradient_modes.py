@@ -27,6 +27,7 @@ def _make(make: Callable[..., Any] = Trainer, **options: Any) -> tuple[nn.Module
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, lambda: torch.set_grad_enabled(False), torch.inference_mode])
+@pytest.mark.diagonal(mode=[torch.no_grad, torch.inference_mode])
 def test_a_step_has_gradients_in_every_mode(mode: Callable[[], Any]) -> None:
     found = []
     for context in (torch.enable_grad, mode):

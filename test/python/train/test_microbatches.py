@@ -39,6 +39,7 @@ def trained(steps: int = 2, norm: bool = True, dropout: float = 0.3, **options: 
 
 
 @pytest.mark.parametrize("count, accumulate", [(1, 1), (2, 1), (6, 2), (6, 3), (12, 1)])
+@pytest.mark.diagonal(accumulate=[2, 3])
 def test_bits_are_those_of_every_target(count: int, accumulate: int) -> None:
     found = []
     for target in TARGETS:

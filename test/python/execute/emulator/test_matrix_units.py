@@ -104,7 +104,8 @@ def test_class_of_the_target_M3(target: str) -> None:
 @pytest.mark.parametrize("more", [-1, 1])
 @pytest.mark.parametrize("of", INSTRUCTIONS, ids=str)
 @pytest.mark.parametrize("unit", ["ada", "hopper"])
-def test_fraction_bits_are_distinguished_M1(unit: str, of: Instruction, more: int) -> None:
+@pytest.mark.diagonal
+def test_fraction_is_told_apart_M1(unit: str, of: Instruction, more: int) -> None:
     by = rule(unit, of)
     assert by is not None
     a, b, c = operands(of, "normal" if of.element in ("bf16", "tf32") else "wide", 3)
@@ -175,6 +176,7 @@ def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]]
 @pytest.mark.parametrize(
     "of", [of for of in INSTRUCTIONS if of.element in NAMES and len(set(of.elements)) == 1], ids=str
 )
+@pytest.mark.diagonal
 def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
     """If both operands have one type, sums have enough bits that the exponents of subnormals make no difference."""
     by = rule("hopper", of)

@@ -167,6 +167,7 @@ SHAPES = {"m8n8k16": (8, 8, 16), "m16n8k16": (16, 8, 16), "m16n8k32": (16, 8, 32
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("a_kind", "b_kind"), [("s8", "s8"), ("u8", "s8"), ("s8", "u8"), ("u8", "u8")])
 @pytest.mark.parametrize("order", ["lockstep", 8])
+@pytest.mark.diagonal
 def test_matrix_multiply(shape: str, a_kind: str, b_kind: str, order: str | int) -> None:
     """Fragments have the layout of the PTX ISA's figures: the element (row, column) of each register and byte."""
     m, n, k = SHAPES[shape]

@@ -132,6 +132,7 @@ def check(case: Case, chosen: Sum) -> None:
 
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("name", SUMS)
+@pytest.mark.diagonal
 def test_classes_and_others_M5(name: str, draw: str) -> None:
     """Ragged extents, so that the last blocks of the chain, of the scales and of a group are partial."""
     check(accumulated_blocks.product(f"{name}-{draw}", SUMS[name], (3, 5, 149), DRAWS[draw]), SUMS[name])

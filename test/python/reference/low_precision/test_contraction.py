@@ -47,6 +47,7 @@ def codes(rng: np.random.Generator, shape: tuple[int, ...], of: Format) -> np.nd
 
 @pytest.mark.parametrize("step", ["fused", "split"])
 @pytest.mark.parametrize("names", PAIRS, ids="-".join)
+@pytest.mark.diagonal
 def test_contraction_Q4(names: tuple[str, str], step: str) -> None:
     """The extent of K covers two full blocks and a partial one."""
     rng = np.random.default_rng(1)

@@ -94,6 +94,7 @@ def test_full_range_of_mxint8_Q3() -> None:
 
 @pytest.mark.parametrize("name", [*NAMES, "f16", "bf16"])
 @pytest.mark.parametrize("bits", [1, 4, 8, 13, 16, 24, 32])
+@pytest.mark.diagonal
 def test_stochastic_Q3(name: str, bits: int) -> None:
     rng = np.random.default_rng(bits)
     x = random_f32(rng, 1500, 20)

@@ -115,6 +115,7 @@ def by_rule(x: np.ndarray) -> list[list[rules.Value]]:
 
 @pytest.mark.parametrize("rule", [each.value for each in PowerRule])
 @pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.diagonal
 def test_quantizes_by_powers_of_two_Q2(element: str, rule: str) -> None:
     """Compares codes, scales and values for blocks of 32 and a partial one."""
     x = blocks(np.random.default_rng(8), (40, 40))

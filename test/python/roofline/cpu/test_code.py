@@ -40,6 +40,7 @@ def multiply_adds(instruction: str) -> int:
 
 @pytest.mark.parametrize("size", [32, 64, 160])
 @pytest.mark.parametrize("level", [level for level in cpu.levels() if level != "x86-64-v2"])
+@pytest.mark.diagonal
 def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
     """Covers all levels, including those that this machine cannot run."""
     (blocks,) = read_assembly(cpu.analyze(product(size), level).assembly).values()

@@ -18,6 +18,7 @@ MODELS = {"x86-64-v3": "znver4", "x86-64-v4": "znver4", "aarch64-dotprod": "neov
 
 @pytest.mark.parametrize("level", MODELS)
 @pytest.mark.parametrize("size", [32, 64])
+@pytest.mark.diagonal
 def test_the_product_of_matrices(level: str, size: int) -> None:
     machine = replace(MACHINE, level=level, scheduling_model=MODELS[level])
     (launch,) = predict(read_code(program_of(product(size)), machine), machine).launches

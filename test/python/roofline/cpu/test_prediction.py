@@ -49,6 +49,7 @@ def stream() -> Code:
 
 @pytest.mark.parametrize("name", sorted({*NUMBERS} - {"cores", "modelled_vector_bits", "issue_width"}))
 @pytest.mark.parametrize("threads", [1, 4, 8])
+@pytest.mark.diagonal
 def test_no_better_number_makes_a_step_slower(name: str, threads: int, stream: Code) -> None:
     """Doubles a bandwidth, a cache or a clock, or halves an overhead."""
     others = {"cold_launch_seconds": 1e-6, "l3_half_life": 1e-3, "scattered_memory_bandwidth": 2e9, "watts": 30.0}

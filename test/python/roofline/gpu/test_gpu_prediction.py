@@ -115,6 +115,7 @@ OTHERS = {"multiprocessors", "registers", "blocks"}
 
 @pytest.mark.parametrize("name", sorted({*ACCELERATOR_NUMBERS} - OTHERS))
 @pytest.mark.parametrize("text", [doubled(1 << 22), product(512)], ids=["stream", "product"])
+@pytest.mark.diagonal
 def test_no_better_number_makes_a_step_slower(name: str, text: str) -> None:
     code = read_code(program_of(text), GPU)
     value = getattr(GPU, name)

@@ -72,6 +72,7 @@ def test_every_operation_of_a_step_is_among_them() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("operators", "steps"), [(2, 1), (100, 5), (6, 130)])
+@pytest.mark.diagonal
 def test_bounds_of_other_sizes(operators: int, steps: int, version: int) -> None:
     right = run(chain(operators), [[]] * steps, version=version)
     for step, index in {(1, 1), (steps, operators - 1), (steps // 2 + 1, operators // 2 | 1)}:
