@@ -1476,7 +1476,7 @@ REPRESENTATIVES = (
     *("generics/gather-outside", "movements/pad-i64", "movements/concat-bf16", "slices-of-one/1x1x0x2"),
     *("contractions/matmul-65x129x40", "contractions/matmul-bf16-5", "contractions/contraction-heads"),
     *("exact-contractions/exact2-two-reductions", "exact-contractions/exact3-17x33x511"),
-    *("accumulated-contractions/accumulated-50x1x33", "accumulated-contractions/accumulated-hopper-f32-f32"),
+    *("accumulated-contractions/accumulated-50x1x33", "accumulated-contractions/accumulated-ada-bf16-f32"),
     *("convolutions/conv-stride-phases", "convolutions/conv-grouped", "reductions/sum-of-all-9x31x77"),
     *("reductions/batch-norm-sum-65", "any-order/andi-i64-9x130", "any-order/maximumf-permuted-5x70"),
     *("sequential/two-results", "arg-reductions/arg-max-bf16-4x1x3", "sorts/sort-descending-f32-33x5"),

@@ -23,6 +23,9 @@ from repro_mlir.reference.stored import read_program
 
 from support.guarded import Guarded
 
+EVERYTHING = os.environ.get("REPRO_TESTS") == "all"
+"""Whether exhaustive cases run, too."""
+
 
 @dataclass(frozen=True)
 class Configuration:
@@ -44,8 +47,8 @@ Outcome = list[np.ndarray] | StepFailed
 
 
 def configurations() -> list[Configuration]:
-    """Returns every CPU level that this machine runs, with one thread, and the highest level also with more
-    threads.
+    """Returns the lowest CPU level with one thread, and the highest level of this machine with more threads; with
+    REPRO_TESTS=all every configuration.
 
     REPRO_DIFFERENTIAL (for example "x86-64-v3/2 aarch64/1", the latter through an emulator) overrides the list.
     """
@@ -53,11 +56,21 @@ def configurations() -> list[Configuration]:
     if chosen:
         pairs = (word.rsplit("/", 1) for word in chosen.split())
         return [Configuration(level, int(threads)) for level, threads in pairs]
-    levels = cpu.levels()
-    best = cpu.native_level()
-    mine = [level for level in levels if level.startswith("x86-64")] if best.startswith("x86-64") else [best]
-    runnable = mine[: mine.index(best) + 1]
-    return [*(Configuration(level, 1) for level in runnable), Configuration(best, 3)]
+    tested = levels()
+    return every_configuration() if EVERYTHING else [Configuration(tested[0], 1), Configuration(tested[-1], 3)]
+
+
+def every_configuration() -> list[Configuration]:
+    """Returns every CPU level that this machine runs, with one thread, and the highest level also with more
+    threads."""
+    runnable = cpu.runnable_levels()
+    return [*(Configuration(level, 1) for level in runnable), Configuration(runnable[-1], 3)]
+
+
+def levels() -> list[str]:
+    """Returns the lowest and the highest CPU level that this machine runs; with REPRO_TESTS=all every level."""
+    runnable = cpu.runnable_levels()
+    return runnable if EVERYTHING else list(dict.fromkeys([runnable[0], runnable[-1]]))
 
 
 @functools.lru_cache(maxsize=8)

@@ -29,6 +29,12 @@ def test_catalogue(case: catalogue.Case) -> None:
     kit.check(case.program, case.inputs)
 
 
+@pytest.mark.parametrize("name", catalogue.REPRESENTATIVES)
+def test_every_configuration(name: str) -> None:
+    (case,) = (case for case in catalogue.cases() if case.name == name)
+    kit.check(case.program, case.inputs, kit.every_configuration())
+
+
 @pytest.mark.skipif(not qemu.is_available(), reason="no aarch64 compiler or emulator")
 @pytest.mark.parametrize("case", ON_AARCH64, ids=lambda case: case.name)
 @pytest.mark.diagonal("case")

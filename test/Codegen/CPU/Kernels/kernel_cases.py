@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from kernel_runner import RUNNABLE, compile_kernels, kernel_function
+from kernel_runner import RUNNABLE, TESTED, compile_kernels, kernel_function
 from repro_mlir.compilation import cpu
 from repro_mlir.execute import qemu
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.execute.qemu import QemuBackend
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
+from support import kit
 
 #: Maps an MLIR element type to the dtype of the reference's arrays and the dtype in memory.
 DTYPES = {
@@ -99,8 +100,8 @@ class Case:
         first = len(self.types) - self.outputs
         return [from_memory(m, t) for m, t in zip(memory[first:], self.types[first:], strict=True)]
 
-    def check(self, arrays: Sequence[np.ndarray], levels: Sequence[str] = RUNNABLE) -> None:
-        """Compares the bits on all levels, with the work items whole and cut into shares."""
+    def check(self, arrays: Sequence[np.ndarray], levels: Sequence[str] = TESTED) -> None:
+        """Compares the bits on some levels, with the work items whole and cut into shares."""
         expected = self.reference(arrays)
         for level in filter(RUNNABLE.__contains__, levels):
             for cuts in ((), (300, 301, 777)):
@@ -116,8 +117,8 @@ class Case:
 
 
 def check_program(text: str, types: Sequence[str], result: str, special: bool = True) -> None:
-    """Compares the bits of a compiled program with one result on all CPU levels, and on aarch64 if an emulator is
-    available.
+    """Compares the bits of a compiled program with one result on the tested CPU levels, and on aarch64 if an emulator
+    is available.
 
     Args:
       text: the canonical program.
@@ -130,7 +131,7 @@ def check_program(text: str, types: Sequence[str], result: str, special: bool = 
     memory_type = to_memory(want, result).dtype
     inputs = [x if x.dtype == bool else to_memory(x, t) for x, t in zip(arrays, types, strict=True)]
     emulated = ["aarch64"] if qemu.is_available() else []
-    for level in dict.fromkeys([*cpu.runnable_levels(), *emulated]):
+    for level in dict.fromkeys([*kit.levels(), *emulated]):
         artifact = cpu.compile(text, level)
         load = QemuBackend if level in emulated else CpuBackend
         for threads in (1, 2):

@@ -26,6 +26,7 @@ from repro_mlir import ir
 from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.dialects.llvm import translate_module_to_llvmir
 from repro_mlir.passmanager import PassManager
+from support import kit
 
 LLVM_OPT = Path(next(iter(llvm.__path__))) / "bin" / "opt"
 LLC = Path(next(iter(llvm.__path__))) / "bin" / "llc"
@@ -34,6 +35,8 @@ LLC = Path(next(iter(llvm.__path__))) / "bin" / "llc"
 LEVELS = {"v2": "x86-64-v2", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 #: The levels that this machine can run.
 RUNNABLE = tuple(short for short, name in LEVELS.items() if name in runnable_levels())
+#: The levels that tests run by default.
+TESTED = RUNNABLE if kit.EVERYTHING else tuple(dict.fromkeys((RUNNABLE[0], RUNNABLE[-1])))
 
 LOWERING = (
     "func.func(repro-expand-functions,expand-strided-metadata,lower-affine,arith-expand{include-bf16=true}),"

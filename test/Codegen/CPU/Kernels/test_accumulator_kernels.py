@@ -19,7 +19,7 @@ from support.accumulated import AMPERE, HOPPER, OPERANDS, VOLTA, Product, as_bit
 EXAMPLES = int(os.environ.get("REPRO_EXAMPLES", "60"))
 
 WHERE = [
-    *(dataclasses.replace(each, threads=threads) for each in kit.configurations()[:-1] for threads in (1, 2)),
+    *(kit.Configuration(level, threads) for level in kit.levels() for threads in (1, 2)),
     *([kit.Configuration("aarch64", 2)] if qemu.is_available() else []),
 ]
 
