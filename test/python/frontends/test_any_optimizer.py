@@ -326,6 +326,7 @@ def training():
 
 
 @pytest.mark.parametrize("name", ["old_adam", "radam", "first_gradient"])
+@pytest.mark.diagonal(name=["radam"])
 def test_receipts(name: str, tmp_path: Path) -> None:
     from repro_mlir.base.errors import ReceiptWrong
     from repro_mlir.frontends.torch.scripts import load_training

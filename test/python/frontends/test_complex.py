@@ -181,6 +181,7 @@ def test_a_model_with_complex_parameters_trains() -> None:
 
 
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.SGD])
+@pytest.mark.diagonal(make=[torch.optim.AdamW, torch.optim.SGD])
 def test_optimizers_take_real_and_imaginary_parts_by_themselves(make: Any) -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
@@ -230,6 +231,7 @@ def _scalar(results: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) ->
     return torch.stack([(each * weight.to(each.dtype)).real.sum() for each, weight in pairs]).sum()
 
 
+@pytest.mark.exhaustive
 def test_gradients_of_complex_numbers_by_both_doors_are_those_of_differences() -> None:
     """PyTorch's convention: the derivative by the real part, plus i times the derivative by the imaginary part."""
     x, y = _numbers((3, 4), 1), _numbers((3, 4), 2)

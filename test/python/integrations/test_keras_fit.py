@@ -34,9 +34,12 @@ FLAT = X.reshape(10, 64)[:, :6]
 
 
 @pytest.mark.skipif(BACKEND != "torch", reason="the other process")
-def test_the_other_backend() -> None:
+@pytest.mark.parametrize(
+    "tests", ["every_target or steps_are or masks", pytest.param("", marks=pytest.mark.exhaustive)]
+)
+def test_the_other_backend(tests: str) -> None:
     environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", tests, __file__]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
 
