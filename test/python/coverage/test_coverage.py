@@ -88,7 +88,7 @@ def coverage(request: pytest.FixtureRequest) -> _Coverage:
     return _SCRIPTS[request.param]() if request.param in _SCRIPTS else _of_dtype(request.param)
 
 
-@pytest.mark.diagonal(coverage=["float32", "bool", "complex64", *_SCRIPTS])
+@pytest.mark.diagonal(coverage=["float32", *_SCRIPTS])
 def test_entries_get_as_far_as_expected(coverage: _Coverage, tmp_path: Path) -> None:
     chosen = coverage.entries if os.environ.get("REPRO_COVERAGE") == "all" else coverage.entries[:: coverage.every]
     expected, surprises = coverage.suite.read_expected(), []
