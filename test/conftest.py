@@ -1,7 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Creates the compile cache of a test session, and leaves exhaustive cases to `make test-all` (docs/contributors/testing.md)."""
+"""Creates the compile cache of a test session, and leaves exhaustive cases to `make test-all`.
+
+docs/contributors/testing.md describes the markers.
+"""
 
 import os
 import re

@@ -431,7 +431,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("target", ["cpu", "reference", "ptx-emulator"])
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.diagonal
-def test_what_is_written_is_the_state_of_a_program(name: str, target: str) -> None:
+def test_written_arguments_are_the_state_of_a_program(name: str, target: str) -> None:
     """Covers tensors that do not use a program's memory; NaNs are canonical (V4)."""
 
     def function(x: Any, y: Any) -> None:

@@ -734,8 +734,8 @@ def test_OneCycleLR_cycles_the_momentum_too() -> None:
      write_step_counters, reload_optimizer, train_eagerly, scale_gradients],
 )  # fmt: skip
 @pytest.mark.diagonal(change=[no_decay, replace_data, reload_optimizer, scale_gradients])
-def test_what_a_receipt_says(change: Callable, tmp_path: Path) -> None:
-    """Another program, another state, or (`reload_optimizer`) equal values in other tensors."""
+def test_receipts_record_changes(change: Callable, tmp_path: Path) -> None:
+    """A change causes another program or state; `reload_optimizer` only puts equal values into other tensors."""
     trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
     plain, plain_model, plain_optimizer = new_trainer(target="reference")
     with trainer:

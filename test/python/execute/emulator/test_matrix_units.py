@@ -105,7 +105,7 @@ def test_class_of_the_target_M3(target: str) -> None:
 @pytest.mark.parametrize("of", INSTRUCTIONS, ids=str)
 @pytest.mark.parametrize("unit", ["ada", "hopper"])
 @pytest.mark.diagonal
-def test_fraction_is_told_apart_M1(unit: str, of: Instruction, more: int) -> None:
+def test_fraction_bits_are_distinguished_M1(unit: str, of: Instruction, more: int) -> None:
     by = rule(unit, of)
     assert by is not None
     a, b, c = operands(of, "normal" if of.element in ("bf16", "tf32") else "wide", 3)
