@@ -8,8 +8,8 @@ from case import OURS, Case, Contestants, Setting
 from gradients import GivenGradient
 from repro_mlir.compilation.cache import cached_compile
 from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.capture.programs import training_program
-from repro_mlir.program.imported import CaptureOptions
 
 _TENSORS, _SIZE = 10, (1000, 1000)
 _SETTINGS = {"lr": 1e-3, "betas": (0.9, 0.95), "weight_decay": 0.1}

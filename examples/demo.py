@@ -65,14 +65,14 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
     """Returns an example with its first `steps` batches, its module, and a function that rates a state."""
     import importlib
 
+    from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
     from repro_mlir.frontends.torch.capture.programs import training_program
-    from repro_mlir.program.imported import CaptureOptions
 
     module = importlib.import_module(name)
     model, loss_fn, optimizer, batches, *rest = module.training(steps)
     batches = iter(batches)
     batch = next(batches)
-    options = CaptureOptions(**(rest[0] if rest else {}))
+    options = CaptureOptions.parsed(**(rest[0] if rest else {}))
     program, imported = training_program(model, loss_fn, optimizer, batch, options)
     inputs = []
     for step in range(steps):

@@ -36,11 +36,11 @@ from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
 from repro_mlir.certification import class_of, make_cases
 from repro_mlir.compilation.assembler import assemble, find_assembler
 from repro_mlir.compilation.device_code import compile_for
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.capture.programs import training_program
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.precision import NAMED_RECIPES, Recipe, RolePrecision, by_blocks
 from repro_mlir.program import Program
-from repro_mlir.program.imported import CaptureOptions
 from tensor_cores import Product
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.base.numerics.philox import signed_seed
 from repro_mlir.execute.executable import check_target, compile
@@ -20,6 +22,34 @@ from repro_mlir.program.exact import exact_contractions
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph
     from repro_mlir.program.imported import ImportedProgram
+
+
+class BackendKeywords(TypedDict, total=False):
+    """Keywords of `backend`."""
+
+    target: str
+    threads: int | None
+    seed: int | None
+    exact_digits: int | None
+    fallback: Literal["error", "eager"]
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """The options of a torch.compile backend, see `backend`."""
+
+    target: str = "cpu"
+    threads: int | None = None
+    seed: int | None = None
+    exact_digits: int | None = None
+    fallback: Literal["error", "eager"] = "error"
+
+    def __post_init__(self) -> None:
+        check_target(self.target)
+        if self.fallback not in ("error", "eager"):
+            raise ReproError(f"expected fallback 'error' or 'eager', got {self.fallback!r}")
+        if self.seed is not None:
+            signed_seed(self.seed)
 
 
 class Backend(ConstantAttributes):
@@ -32,22 +62,15 @@ class Backend(ConstantAttributes):
       programs: the programs of the graphs that this backend compiled, in compilation order.
     """
 
-    def __init__(
-        self, target: str, threads: int | None, seed: int | None, exact_digits: int | None, fallback: str
-    ) -> None:
+    @accepts_keywords(BackendKeywords, BackendOptions)
+    def __init__(self, **options: Unpack[BackendKeywords]) -> None:
         # torch.compile uses this name in its error messages.
         self.__name__ = "repro_mlir"
-        check_target(target)
-        if fallback not in ("error", "eager"):
-            raise ReproError(f"expected fallback 'error' or 'eager', got {fallback!r}")
+        self._options = BackendOptions(**options)
         self._programs: list[Program] = []
-        self._target, self._threads = target, threads
-        self._exact_digits = exact_digits
-        self._seed = None if seed is None else signed_seed(seed)
-        self._fallback = fallback
         self._calls = itertools.count()
         # A backend with a seed counts its own calls, so it equals no other backend.
-        self._form = (target, threads, exact_digits, fallback, None if seed is None else self._calls)
+        self._form = (self._options, None if self._options.seed is None else self._calls)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Backend) and self._form == other._form
@@ -65,16 +88,17 @@ class Backend(ConstantAttributes):
         from repro_mlir.frontends.torch.compile_backend.aot import GraphOptions, compile_graph
 
         require_default_environment()
-        options = GraphOptions(self._prepare, self._seeds, self._fallback == "eager")
+        options = GraphOptions(self._prepare, self._seeds, self._options.fallback == "eager")
         return compile_graph(module, arguments, options)
 
     def _prepare(self, imported: ImportedProgram[CapturedGraph]) -> Callable[[Sequence[Any]], list[Any]]:
         from repro_mlir.frontends.torch.compile_backend.graph_calls import Calls
 
         program = program_of(imported)
-        if self._exact_digits is not None:
-            program = exact_contractions(program, self._exact_digits)
-        executable = compile(program, self._target, self._threads)
+        options = self._options
+        if options.exact_digits is not None:
+            program = exact_contractions(program, options.exact_digits)
+        executable = compile(program, options.target, options.threads)
         self._programs.append(program)
 
         return Calls(executable, program.state, program.inputs, program.outputs, imported.bindings)
@@ -82,19 +106,13 @@ class Backend(ConstantAttributes):
     def _seeds(self) -> tuple[int, int]:
         from repro_mlir.frontends.torch.compile_backend.aot import draw_seed
 
-        if self._seed is None:
+        if self._options.seed is None:
             return draw_seed(), 0
-        return self._seed, next(self._calls)
+        return signed_seed(self._options.seed), next(self._calls)
 
 
-def backend(
-    *,
-    target: str = "cpu",
-    threads: int | None = None,
-    seed: int | None = None,
-    exact_digits: int | None = None,
-    fallback: Literal["error", "eager"] = "error",
-) -> Backend:
+@accepts_keywords(BackendKeywords, BackendOptions)
+def backend(**options: Unpack[BackendKeywords]) -> Backend:
     """Returns a torch.compile backend whose compiled functions compute the same bits on every target.
 
         model = torch.compile(model, backend=repro_mlir.backend(), fullgraph=True)
@@ -125,13 +143,13 @@ def backend(
     Raises:
       ReproError: the target is unknown or an argument has an invalid value.
     """
-    return Backend(target, threads, seed, exact_digits, fallback)
+    return Backend(**options)
 
 
 def compile_for_dynamo(module: Any, arguments: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
     """Compiles a graph for `torch.compile(backend="repro_mlir")`; `options` are those of `backend` except the seed."""
-    known = ("target", "threads", "exact_digits", "fallback")
-    given = dict(options or {})
+    known = [name for name in BackendKeywords.__annotations__ if name != "seed"]
+    given: Any = dict(options or {})
     if "seed" in given:
         # Each graph has its own backend here, so all graphs would draw the same random numbers.
         raise ReproError("a backend by its name has no seed: expected backend=repro_mlir.backend(seed=...)")

@@ -30,9 +30,9 @@ from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.base.progress import Progress
 from repro_mlir.compilation import cpu
 from repro_mlir.execute import qemu
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.capture.programs import training_program
 from repro_mlir.precision import Format, Recipe, RolePrecision
-from repro_mlir.program.imported import CaptureOptions
 
 _TF32 = Format("tf32")
 HOPPER = Recipe(
@@ -83,7 +83,8 @@ def capture(recipe: str | Recipe | None, steps: int) -> Training:
     """Captures the training of the example, with the learning rate and the batch of each step."""
     model, loss_fn, optimizer, batches, extra = names_gpt.training(steps)
     batch = next(batches)
-    program, imported = training_program(model, loss_fn, optimizer, batch, CaptureOptions(**extra, precision=recipe))
+    options = CaptureOptions.parsed(**extra, precision=recipe)
+    program, imported = training_program(model, loss_fn, optimizer, batch, options)
     inputs = []
     for step in range(steps):
         inputs.append([value.copy() for value in imported.read_inputs(batch)])

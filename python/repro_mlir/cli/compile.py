@@ -20,7 +20,15 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import check_can_write
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import MODULE, ONNX, SAVED_MODEL, SCRIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_sizes, read_program
+from repro_mlir.cli.options import (
+    Commands,
+    add_command,
+    add_no_cache,
+    add_numerics,
+    add_sizes,
+    numerics_of,
+    read_program,
+)
 
 if TYPE_CHECKING:
     from repro_mlir.program import Program
@@ -92,9 +100,7 @@ def _compile(options: argparse.Namespace) -> int:
     if is_script:
         from repro_mlir.frontends.torch.scripts import load_training
 
-        program, steps = capture_steps(
-            load_training(options.script, options.exact_digits, options.precision), options.steps or 1
-        )
+        program, steps = capture_steps(load_training(options.script, **numerics_of(options)), options.steps or 1)
     else:
         program = _import(options)
     if options.store_codes:

@@ -13,7 +13,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import write_file
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads
+from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads, numerics_of
 
 _NOTES = """examples:
   repro diff RECEIPT RECEIPT
@@ -61,8 +61,7 @@ def _diff(options: argparse.Namespace) -> int:
         steps=options.steps,
         ulps=options.ulps,
         threads=options.threads,
-        exact_digits=options.exact_digits,
-        precision=options.precision,
+        **numerics_of(options),
     )
     if found is None:
         tell(json.dumps({"equal": True}) if options.json else "no difference")

@@ -16,7 +16,7 @@ from repro_mlir.base.command_line import Status, positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_numerics
+from repro_mlir.cli.options import Commands, add_command, add_numerics, numerics_of
 from repro_mlir.cli.target import add_target
 from repro_mlir.frontends.torch.scripts import allow_numerics
 
@@ -74,9 +74,7 @@ def _dispute(options: argparse.Namespace) -> int:
         seconds = getattr(options, name)
         if not 0 < seconds <= LONGEST_SECONDS:
             raise ReproError(f"expected --{name} above 0 s and of at most {LONGEST_SECONDS:,.0f} s, got {seconds:g}")
-    allow_numerics(
-        options.exact_digits, options.precision, options.script or (options.terms and Path(options.terms).is_file())
-    )
+    allow_numerics(options.script or (options.terms and Path(options.terms).is_file()), **numerics_of(options))
     if options.serve is not None:
         if options.parties or options.listen is None:
             raise ReproError("expected repro dispute --serve RECEIPT --listen ADDRESS")
@@ -136,11 +134,7 @@ def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
 
     expect(receipt, RECEIPT)
     opened = Receipt(receipt)
-    inputs = (
-        ScriptInputs(opened, ScriptBatches(options.script, options.exact_digits, options.precision))
-        if options.script
-        else None
-    )
+    inputs = ScriptInputs(opened, ScriptBatches(options.script, **numerics_of(options))) if options.script else None
     return ReceiptRun(opened, options.target, options.threads, inputs)
 
 
@@ -166,16 +160,17 @@ def _token(address: str, file: str | None, variable: str) -> bytes:
 
 
 def _terms(options: argparse.Namespace) -> Terms | None:
-    from repro_mlir.script_runs.batches import ScriptBatches
-    from repro_mlir.verification.dispute import Terms, terms_of_receipt, terms_of_script
-    from repro_mlir.verification.receipts.receipt import Receipt
+    from repro_mlir.audit.dispute import Terms, terms_of_receipt, terms_of_script
+    from repro_mlir.audit.receipts.receipt import Receipt
+    from repro_mlir.audit.receipts.script_inputs import ScriptBatches
 
     if options.terms is None:
         return None if options.steps is None else Terms({}, steps=options.steps)
     if Path(options.terms).is_dir():
         terms = terms_of_receipt(Receipt(options.terms))
     else:
-        terms = terms_of_script(ScriptBatches(options.terms, options.exact_digits, options.precision), options.total)
+        source = ScriptBatches(options.terms, **numerics_of(options))
+        terms = terms_of_script(source, options.total)
     return replace(terms, steps=options.steps)
 
 

@@ -11,7 +11,7 @@ import json
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_script
+from repro_mlir.cli.options import Commands, add_command, add_script, numerics_of
 
 
 def register(commands: Commands) -> None:
@@ -28,7 +28,7 @@ def _inputs(options: argparse.Namespace) -> int:
     from repro_mlir.frontends.torch.scripts import load_training
 
     expect(options.script, SCRIPT)
-    given = load_training(options.script, options.exact_digits, options.precision)
+    given = load_training(options.script, **numerics_of(options))
     program, (inputs,) = capture_steps(given, 1, skipped=options.batch - 1)
     write_arrays(options.output, {kind.name: array for kind, array in zip(program.inputs, inputs, strict=True)})
     if options.json:

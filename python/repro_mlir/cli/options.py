@@ -15,6 +15,7 @@ from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
 
 if TYPE_CHECKING:
+    from repro_mlir.frontends.torch.base.capture_options import NumericsKeywords
     from repro_mlir.program import Program
 
 # The type that add_subparsers returns. It is a string because the class accepts no type parameters at run time.
@@ -48,6 +49,11 @@ def add_numerics(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--precision", metavar="RECIPE", help="the name of a precision recipe, its JSON or a .json file with it"
     )
+
+
+def numerics_of(options: argparse.Namespace) -> NumericsKeywords:
+    """Returns the options of `add_numerics` as keywords."""
+    return {"exact_digits": options.exact_digits, "precision": options.precision}
 
 
 def add_threads(command: argparse.ArgumentParser) -> None:

@@ -117,8 +117,9 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
 
     if options.size:
         raise ReproError(f"{options.program}: expected an ONNX model or a SavedModel with --size")
-    given = load_training(options.program, options.exact_digits, None if precision == F32 else precision)
+    chosen = None if precision == F32 else precision
+    given = load_training(options.program, exact_digits=options.exact_digits, precision=chosen)
     if precision == F32:
-        given = dataclasses.replace(given, options=given.options | {"precision": None})
+        given = dataclasses.replace(given, options={**given.options, "precision": None})
     program, steps = capture_steps(given, 1)
     return program, steps[0]

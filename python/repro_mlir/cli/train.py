@@ -15,7 +15,7 @@ from repro_mlir.base.files.storage import check_can_write, write_file
 from repro_mlir.base.numerics.tensors import canonical_of
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import SCRIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_script
+from repro_mlir.cli.options import Commands, add_command, add_script, numerics_of
 from repro_mlir.cli.ranks import add_ranks, ranks_of, target_of
 from repro_mlir.cli.target import add_target
 from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
@@ -55,6 +55,7 @@ def _train(options: argparse.Namespace) -> int:
     from repro_mlir.base.files.tensor_file import write_tensors
     from repro_mlir.execute.executable import check_runs
     from repro_mlir.frontends.torch.scripts import load_training
+    from repro_mlir.train.options import TrainKeywords
     from repro_mlir.train.trainer import Trainer
 
     expect(options.script, SCRIPT)
@@ -66,19 +67,15 @@ def _train(options: argparse.Namespace) -> int:
         receipt.check_begins()
     if options.save:
         check_can_write(options.save)
-    given = load_training(options.script, options.exact_digits, options.precision)
-    choice = {} if options.nonfinite_loss is None else {"nonfinite_loss": options.nonfinite_loss}
+    given = load_training(options.script, **numerics_of(options))
+    chosen: TrainKeywords = {
+        **given.options,
+        **{"target": target, "threads": options.threads, "ranks": ranks, "receipt": receipt},
+    }
+    if options.nonfinite_loss is not None:
+        chosen["nonfinite_loss"] = options.nonfinite_loss
     start = time.perf_counter()
-    with Trainer(
-        given.model,
-        given.loss_fn,
-        given.optimizer,
-        target=target,
-        threads=options.threads,
-        ranks=ranks,
-        receipt=receipt,
-        **(given.options | choice),
-    ) as trainer:
+    with Trainer(given.model, given.loss_fn, given.optimizer, **chosen) as trainer:
         losses = trainer.fit(given.batches, options.steps)
         # Inside the block because all ranks must still be running.
         trainer.bring_back()

@@ -17,7 +17,7 @@ from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.printing import foreign, tell
 from repro_mlir.cli.file_kinds import ANSWER, RECEIPT, expect
-from repro_mlir.cli.options import Commands, add_command, add_numerics, add_public_key, needed_packages
+from repro_mlir.cli.options import Commands, add_command, add_numerics, add_public_key, needed_packages, numerics_of
 from repro_mlir.cli.target import add_target
 from repro_mlir.frontends.torch.scripts import allow_numerics
 
@@ -82,7 +82,7 @@ def _verify(options: argparse.Namespace) -> int:
         return _verify_answer(options)
     if options.programs is not None:
         raise ReproError("--programs: expected --model DIR and the receipt of an answer")
-    allow_numerics(options.exact_digits, options.precision, options.script)
+    allow_numerics(options.script, **numerics_of(options))
     if expect(options.receipt, RECEIPT, ANSWER) is ANSWER:
         raise ReproError(f"{options.receipt}: expected --model DIR with the receipt of an answer")
     receipt = Receipt(options.receipt)
@@ -100,7 +100,7 @@ def _verify(options: argparse.Namespace) -> int:
             changes=not options.no_changes,
             key=key,
             chain=options.chain,
-            inputs=ScriptInputs(receipt, ScriptBatches(options.script, options.exact_digits, options.precision))
+            inputs=ScriptInputs(receipt, ScriptBatches(options.script, **numerics_of(options)))
             if options.script
             else None,
             draw=None if options.seed is None else random.Random(options.seed),

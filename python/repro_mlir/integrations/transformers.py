@@ -21,6 +21,7 @@ from repro_mlir.base.files.regular import read_regular
 from repro_mlir.base.files.storage import write_file
 from repro_mlir.frontends.torch.objects.trainer_state import OWN_ENTRIES, load_own_entries, save_own_entries
 from repro_mlir.precision.recipe import Recipe
+from repro_mlir.train.options import TrainKeywords
 from repro_mlir.train.trainer import Trainer
 from repro_mlir.verification.receipts.options import ReceiptOptions
 
@@ -64,7 +65,7 @@ class ReproTrainer(transformers.Trainer):
           ReproError: a compiled step cannot honour an option or callback, or this version of transformers is not
             supported.
         """
-        self._options: dict[str, Any] = dict(
+        self._options: TrainKeywords = dict(
             target=target, threads=threads, autocast=autocast, exact_digits=exact_digits, precision=precision,
             attention_block=attention_block, nonfinite_loss=nonfinite_loss, receipt=receipt,
         )  # fmt: skip
@@ -90,9 +91,9 @@ class ReproTrainer(transformers.Trainer):
             if self.args.activation_checkpointing and getattr(self.model, "_require_grads_hooks", ()):
                 # Removes the hooks for reentrant checkpoints, which a step does not use.
                 self.model.disable_input_require_grads()
-            clip_norm = self.args.max_grad_norm if self.args.max_grad_norm > 0 else None
-            trainer = Trainer(self.model, None, optimizer, clip_norm=clip_norm, seed=self.args.seed, **self._options)
-            self._compiled = self.model, optimizer, trainer
+            self._options["clip_norm"] = self.args.max_grad_norm if self.args.max_grad_norm > 0 else None
+            self._options["seed"] = self.args.seed
+            self._compiled = self.model, optimizer, Trainer(self.model, None, optimizer, **self._options)
         return self._compiled[2]
 
     def train(self, *args: Any, **kwargs: Any) -> Any:

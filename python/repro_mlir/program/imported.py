@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The interface between the compiler and its frontends, independent of frameworks: capture options and results."""
+"""The interface between the compiler and its frontends, independent of frameworks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -62,51 +62,6 @@ class Microbatches:
         if accumulate != 1 or inputs is not None:
             raise ReproError("accumulate and microbatch_inputs belong to microbatches")
         return None
-
-
-@dataclass(frozen=True)
-class CaptureOptions:
-    """Options that determine a program in addition to the user's model, loss function, optimizer and batch.
-
-    A frontend checks the options that it reads.
-
-    Attributes:
-      clip_norm: the 2-norm, above 0, to which all gradients together are clipped. None: no clipping.
-      autocast: the framework's name of a 16-bit element type, such as `torch.bfloat16`, for automatic mixed precision
-        in the forward pass and the loss. None: the element types of the model.
-      seed: the initial seed of the random numbers, -2^63 to 2^64 - 1, if the step draws any.
-      exact_digits: 2 or 3 makes all contractions of the canonical program exact (K4), see `exact_contractions`.
-      attention_block: (K5) the number of queries, or keys, in a block of attention, above 0. None: attention is not
-        divided.
-      returns: the results of a training step in addition to the loss, among "outputs", "gradient_norm", "gradients" and
-        "metrics". Empty: the outputs of the model, if there is a loss function.
-      average: an object that averages the parameters, such as PyTorch's `AveragedModel`; its state is updated after
-        each training step. None: no averaging.
-      loss_scale: an object that scales the loss, such as PyTorch's `GradScaler`; each training step follows its rule
-        and skips the update if a gradient is not finite. None: the loss is not scaled.
-      metrics: functions of the model outputs and the target, by name, for "metrics". None: no metrics.
-      microbatches: (B1) the example batch is one microbatch, and the results of a training step are reduced over all
-        microbatches. None: the example batch is a whole batch.
-      precision: a precision recipe for the operands of contractions, its name or its JSON, see `apply_precision`. None:
-        the precision of the framework.
-      gradient_compression: the compression method for the gradients of each microbatch, its name or its JSON, see
-        `repro_mlir.gradient_compression`. None: no compression.
-      changing: names of Python numbers and strings on which the program must not depend; numbers become inputs.
-    """
-
-    clip_norm: float | None = None
-    autocast: Any = None
-    seed: int = 0
-    exact_digits: int | None = None
-    attention_block: int | None = None
-    returns: tuple[str, ...] = ()
-    metrics: Mapping[str, Any] | None = None
-    average: Any = None
-    loss_scale: Any = None
-    microbatches: Microbatches | None = None
-    precision: Any = None
-    gradient_compression: Any = None
-    changing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.progress import Progress
 from repro_mlir.execute.executable import check_target
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions, NumericsKeywords
 from repro_mlir.frontends.torch.scripts import allow_numerics
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.script_runs.batches import ScriptBatches
@@ -25,6 +28,7 @@ from repro_mlir.verification.operators import OperatorGraph
 EAGER = "eager"
 
 
+@accepts_keywords(NumericsKeywords, CaptureOptions)
 def diff(
     first: str | Path,
     second: str | Path | None = None,
@@ -33,8 +37,7 @@ def diff(
     steps: int = 1,
     ulps: int = 0,
     threads: int | None = None,
-    exact_digits: int | None = None,
-    precision: str | None = None,
+    **numerics: Unpack[NumericsKeywords],
 ) -> Difference | None:
     """Finds where two runs diverge: the first step, operator, tensor and element.
 
@@ -45,15 +48,15 @@ def diff(
       steps: for a script, the maximum number of steps to run.
       ulps: for a script, the largest distance in ulps at which elements still count as equal.
       threads: see `compile`.
-      exact_digits, precision: for a script, override its options of these names; see `exact_contractions` and
-        `repro_mlir.precision.apply_precision`.
+      numerics: for a script, `exact_digits` and `precision` override its options of these names; see
+        `exact_contractions` and `repro_mlir.precision.apply_precision`.
     Returns:
       the first difference, None if there is none.
     Raises:
       ReproError: if the runs cannot be compared.
     """
     if second is not None:
-        allow_numerics(exact_digits, precision, script=None)
+        allow_numerics(None, **numerics)
         if targets is not None and len(targets) != 1:
             raise ReproError(f"expected one target on which to run the receipts' steps, got {', '.join(targets)}")
         return diff_receipts(first, second, targets[0] if targets else "cpu", threads)
@@ -62,7 +65,7 @@ def diff(
     for target in targets:
         if target != EAGER:
             check_target(target)
-    return _diff_script(ScriptBatches(str(first), exact_digits, precision), targets, steps, ulps, threads)
+    return _diff_script(ScriptBatches(str(first), **numerics), targets, steps, ulps, threads)
 
 
 def _diff_script(
@@ -79,7 +82,7 @@ def _diff_script(
 
         captured = batches.imported.bindings
         eager = EagerGraph(program, captured)
-        nodes = nodes_of(with_node_names(program, captured, batches.exact_digits, batches.precision))
+        nodes = nodes_of(with_node_names(program, captured, batches.options))
         modules = {i: eager.modules[name] for i, name in enumerate(nodes) if name in eager.modules}
         graph = OperatorGraph(program, modules)
 

@@ -17,9 +17,9 @@ from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutab
 from repro_mlir.frontends import torch as frontend
 from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.microbatches import StepProgram
+from repro_mlir.train.options import TrainOptions
 
 if TYPE_CHECKING:
-    from repro_mlir.distributed import Ranks
     from repro_mlir.frontends.torch import Binding, Captured, Contents, FlatBatch, Form, Subject, Watch
 
 
@@ -64,10 +64,8 @@ Captures = Callable[[], tuple[StepProgram, "ImportedProgram[Captured]"]]
 class KnownForms:
     """Captured steps by the `Form` of the user's objects, with the most recently used form at the end."""
 
-    def __init__(self, target: str, threads: int | None, ranks: Ranks | None = None) -> None:
-        self._target = target
-        self._threads = threads
-        self._ranks = ranks
+    def __init__(self, options: TrainOptions) -> None:
+        self._options = options
         self._known: dict[Form, Known] = {}
         self._steps: dict[Form, Step] = {}
 
@@ -97,13 +95,14 @@ class KnownForms:
         Raises:
           ReproError: see `run`; or the user's functions change in each call what they read.
         """
-        check_runs(self._target)
+        check_runs(self._options.target)
         program, imported = _captured(subject, run)
         executable = next((each.executable for each in self._known.values() if each.program.data == program.data), None)
         if executable is None:
             model = subject.model
             replicated = dict(model.named_parameters()).keys() | dict(model.named_buffers()).keys()
-            executable = compile_step(program, self._target, self._threads, self._ranks, replicated)
+            options = self._options
+            executable = compile_step(program, options.target, options.threads, options.ranks, replicated)
         captured = imported.bindings
         form = frontend.form_of(subject, captured.structure, batch, captured.changing, captured.recording)
         constants = frontend.Contents(captured.constants)

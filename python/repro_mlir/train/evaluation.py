@@ -14,10 +14,12 @@ import numpy as np
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.torch.base.capture_options import Returned
 from repro_mlir.frontends.torch.capture.programs import evaluation_program
 from repro_mlir.program import Program
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.train.captured_step import Known, KnownForms, Step
+from repro_mlir.train.options import TrainOptions
 
 if TYPE_CHECKING:
     import torch
@@ -32,22 +34,23 @@ class Evaluation:
         self,
         model: torch.nn.Module,
         loss_fn: Callable[..., torch.Tensor] | None,
-        options: CaptureOptions,
-        target: str,
-        threads: int | None,
+        options: TrainOptions,
     ) -> None:
         """
         Args:
-          model, loss_fn, target, threads: see `Trainer`.
+          model, loss_fn: see `Trainer`.
           options: the options of the training steps.
         """
         self._model = model
         self._loss_fn = loss_fn
-        self._options = replace(options, returns=())
-        self._forms = KnownForms(target, threads)
+        # Ranks do not share evaluations.
+        self._options = replace(options, returns=(), ranks=None)
+        self._forms = KnownForms(self._options)
         self._step: Step | None = None
 
-    def run(self, batch: Any, returns: Sequence[str], scales: Mapping[str, np.ndarray]) -> tuple[float, dict[str, Any]]:
+    def run(
+        self, batch: Any, returns: Sequence[Returned], scales: Mapping[str, np.ndarray]
+    ) -> tuple[float, dict[str, Any]]:
         """Runs one evaluation on the present values of the tensors.
 
         Args:
@@ -59,11 +62,10 @@ class Evaluation:
         Raises:
           ReproError, StepFailed: see `Trainer.evaluate`.
         """
-        asked = frontend.check_returns(returns, self._options.metrics, is_evaluation=True)
+        options = self._options.with_returns(returns, is_evaluation=True)
         frontend.check_environment()
         flat, step = frontend.FlatBatch(batch), self._step
-        if step is None or not step.takes(flat, asked):
-            options = replace(self._options, returns=asked)
+        if step is None or not step.takes(flat, options.returns):
             step = self._find(flat, frontend.Subject(self._model, self._loss_fn, None, options))
         step.binding.pull()
         for kind in step.known.added:
@@ -73,7 +75,7 @@ class Evaluation:
         # Tensors may have been written without a new version number, and a device has those of the last evaluation.
         step.kept.load()
         step.kept.step(*step.captured.batch_tensors(flat))
-        return step.loss(), step.results() if asked else {}
+        return step.loss(), step.results() if options.returns else {}
 
     def _find(self, batch: FlatBatch, subject: Subject) -> Step:
         """Selects the evaluation for the present form; captures it if it is not known."""

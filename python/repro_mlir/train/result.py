@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
-
-Returned = Literal["outputs", "gradient_norm", "gradients", "metrics"]
 
 
 @dataclass(frozen=True, eq=False)

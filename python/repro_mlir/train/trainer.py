@@ -16,43 +16,38 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, Unpack, overload
 
 import numpy as np
 
 from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import BatchesEnded, NonFiniteLoss, ReproError, StepFailed
+from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.base.numerics.philox import signed_seed
 from repro_mlir.base.progress import Progress
 from repro_mlir.base.signals import deferred_signals
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.batches import as_arguments, repeated
-from repro_mlir.distributed import Ranks
 from repro_mlir.distributed.beginning import begin_without_receipt
-from repro_mlir.execute.executable import Executable, check_target
+from repro_mlir.execute.executable import Executable
 from repro_mlir.execute.microbatches import KeptMicrobatches, MicrobatchExecutable
 from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.torch.base.capture_options import Returned
 from repro_mlir.frontends.torch.capture.programs import microbatch_program, training_program
-from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.precision.apply import HISTORY, RANDOM, SCALE
-from repro_mlir.precision.recipe_json import recipe_of
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram, Microbatches
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.train.captured_step import Known, KnownForms, Step
 from repro_mlir.train.changes import Changes
 from repro_mlir.train.evaluation import Evaluation
-from repro_mlir.train.result import Returned, StepResult, result_of
-from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
+from repro_mlir.train.options import TrainKeywords, TrainOptions
+from repro_mlir.train.result import StepResult, result_of
 
 if TYPE_CHECKING:
     import torch
-    from torch.optim.swa_utils import AveragedModel
 
     from repro_mlir.frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
-    from repro_mlir.gradient_compression.methods import GradientCompression
-    from repro_mlir.precision.recipe import Recipe
-    from repro_mlir.verification.receipts.recorder import Recorder
 
 
 class Trainer(ConstantAttributes):
@@ -83,31 +78,13 @@ class Trainer(ConstantAttributes):
     The receipt contains the program of each step, and the user's changes of the state between two steps.
     """
 
+    @accepts_keywords(TrainKeywords, TrainOptions, accumulate=1, microbatch_inputs=None)
     def __init__(
         self,
         model: torch.nn.Module,
         loss_fn: Callable[..., torch.Tensor] | None,
         optimizer: torch.optim.Optimizer,
-        *,
-        target: str = "cpu",
-        threads: int | None = None,
-        clip_norm: float | None = None,
-        autocast: torch.dtype | None = None,
-        seed: int = 0,
-        exact_digits: int | None = None,
-        precision: Recipe | str | Mapping[str, Any] | None = None,
-        attention_block: int | None = None,
-        returns: Sequence[Returned] = (),
-        metrics: Mapping[str, Callable[[Any, Any], torch.Tensor]] | None = None,
-        average: AveragedModel | None = None,
-        loss_scale: torch.amp.GradScaler | None = None,
-        nonfinite_loss: str = "warn",
-        microbatches: int | None = None,
-        accumulate: int = 1,
-        microbatch_inputs: Sequence[str] | None = None,
-        gradient_compression: GradientCompression | str | Mapping[str, Any] | None = None,
-        ranks: Ranks | None = None,
-        receipt: str | Path | ReceiptOptions | None = None,
+        **options: Unpack[TrainKeywords],
     ) -> None:
         """
         Args:
@@ -159,55 +136,21 @@ class Trainer(ConstantAttributes):
           ReproError: a class instead of a model, loss function or optimizer; an unknown target, or choice of `returns`
             or `nonfinite_loss`; an average or a scaler that no step can follow.
         """
-        check_target(target)
+        self._options = TrainOptions.parsed(**options)
         optimizer = frontend.unwrapped(optimizer)
-        if nonfinite_loss not in NONFINITE_LOSS:
-            raise ReproError(f"expected nonfinite_loss among {', '.join(NONFINITE_LOSS)}, got {nonfinite_loss!r}")
         frontend.check_objects(model, loss_fn, optimizer)
         self._model = model
         self._loss_fn = loss_fn
         self._optimizer = optimizer
-        self._target = target
-        self._threads = threads
-        always = frontend.check_returns(returns, metrics)
-        if average is not None:
-            frontend.check_average(average, model)
-        if loss_scale is not None:
-            frontend.check_scaler(loss_scale)
-        self._microbatches = Microbatches.chosen(microbatches, accumulate, microbatch_inputs)
-        if ranks is not None and not isinstance(ranks, Ranks):
-            raise ReproError(f"expected ranks as a connect() gives them, got a {type(ranks).__name__}")
-        if gradient_compression is not None:
-            gradient_compression = compression_of(gradient_compression)
-        if ranks is not None and self._microbatches is None:
-            raise ReproError("ranks share microbatches: expected microbatches=N")
-        recipe = None if precision is None else recipe_of(precision)
-        if recipe is not None and recipe.is_delayed and self._microbatches is not None:
-            raise ReproError("(Q6) no microbatch has the amax of its batch: expected delayed scaling without them")
-        self._options = CaptureOptions(
-            clip_norm,
-            autocast,
-            seed,
-            exact_digits,
-            attention_block,
-            always,
-            metrics,
-            average,
-            loss_scale,
-            self._microbatches,
-            recipe,
-            gradient_compression,
-        )
-        if gradient_compression is not None:
-            frontend.check_compression(self._options)
-        self._nonfinite_loss = nonfinite_loss
+        if self._options.average is not None:
+            frontend.check_average(self._options.average, model)
+        if self._options.loss_scale is not None:
+            frontend.check_scaler(self._options.loss_scale)
         self._nonfinite: str | None = None
-        self._receipt = ReceiptOptions(receipt) if isinstance(receipt, str | Path) else receipt
         self._recorder: Recorder | None = None
         # Serializes steps that several threads make.
         self._lock = threading.RLock()
-        self._ranks = ranks
-        self._forms = KnownForms(target, threads, ranks)
+        self._forms = KnownForms(self._options)
         self._step: Step | None = None
         self._changes = Changes()
         # State that is in none of the user's objects, by name: seed and step of the random numbers, (Q6) scales of
@@ -267,7 +210,7 @@ class Trainer(ConstantAttributes):
         """
         return self._prepare(_as_given(batch), returns)
 
-    def _prepare(self, arguments: Any, returns: Sequence[str] = ()) -> StepProgram:
+    def _prepare(self, arguments: Any, returns: Sequence[Returned] = ()) -> StepProgram:
         subject = self._subject(returns)
         self._refresh()
         with self._lock, frontend.outside_inference_mode():
@@ -287,15 +230,12 @@ class Trainer(ConstantAttributes):
 
     def _flat(self, arguments: Any) -> FlatBatch:
         """Returns the batch that a step is captured from: the whole batch, or its first microbatch."""
-        batch = frontend.FlatBatch(arguments)
-        return batch if self._microbatches is None else frontend.first_microbatch(batch, self._microbatches)
+        batch, microbatches = frontend.FlatBatch(arguments), self._options.microbatches
+        return batch if microbatches is None else frontend.first_microbatch(batch, microbatches)
 
-    def _subject(self, returns: Sequence[str]) -> Subject:
+    def _subject(self, returns: Sequence[Returned]) -> Subject:
         """Returns the subject of a capture, for steps with the results of the trainer's options and of `returns`."""
-        options = self._options
-        if returns:
-            asked = frontend.check_returns(returns, options.metrics)
-            options = replace(options, returns=frontend.check_returns((*options.returns, *asked), options.metrics))
+        options = self._options.with_returns(returns) if returns else self._options
         return frontend.Subject(self._model, self._loss_fn, self._optimizer, options)
 
     @property
@@ -346,20 +286,20 @@ class Trainer(ConstantAttributes):
         loss, found = self._step_on(_as_given(batch), returns)
         return loss if not returns else result_of(loss, {name: found[name] for name in returns})
 
-    def _step_on(self, arguments: Any, returns: Sequence[str] = ()) -> tuple[float, dict[str, Any]]:
+    def _step_on(self, arguments: Any, returns: Sequence[Returned] = ()) -> tuple[float, dict[str, Any]]:
         """Runs one training step; returns the loss, and all other results of the program if any are requested."""
         subject = self._subject(returns)
         self._refresh()
         with self._lock, frontend.outside_inference_mode():
             self._settle()
-            if self._nonfinite is not None and self._nonfinite_loss == "stop":
+            if self._nonfinite is not None and self._options.nonfinite_loss == "stop":
                 raise NonFiniteLoss(f"the run has stopped: {self._nonfinite}")
             batch = self._flat(arguments)
             step = self._present(batch, subject)
-            if self._receipt is not None and self._recorder is None:
+            if self._options.receipt is not None and self._recorder is None:
                 raise ReproError("the receipt is finished: expected no step after close")
-            if self._receipt is None and self._ranks is not None and not self._has_run:
-                begin_without_receipt(self._ranks)
+            if self._options.receipt is None and self._options.ranks is not None and not self._has_run:
+                begin_without_receipt(self._options.ranks)
             self._run(step, step.captured.inputs(batch))
             fills = "gradients" in subject.options.returns
             loss, found = step.loss(), step.results() if returns or fills else {}
@@ -421,11 +361,12 @@ class Trainer(ConstantAttributes):
 
     @cached_property
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self._model, self._loss_fn, self._options, self._target, self._threads)
+        return Evaluation(self._model, self._loss_fn, self._options)
 
     @cached_property
     def _evaluation_of_average(self) -> Evaluation:
-        return Evaluation(self._options.average, self._loss_fn, self._options, self._target, self._threads)
+        assert self._options.average is not None
+        return Evaluation(self._options.average, self._loss_fn, self._options)
 
     def _run(self, step: Step, inputs: list[Any]) -> None:
         recorder = self._recorder
@@ -505,9 +446,9 @@ class Trainer(ConstantAttributes):
     def _report_nonfinite(self, loss: float) -> None:
         message = f"step {self.steps} gave the loss {loss}"
         known, self._nonfinite = self._nonfinite, message
-        if self._nonfinite_loss == "stop":
+        if self._options.nonfinite_loss == "stop":
             raise NonFiniteLoss(f"{message}: the run stops")
-        if self._nonfinite_loss == "warn" and known is None:
+        if self._options.nonfinite_loss == "warn" and known is None:
             warnings.warn(f"{message}; nonfinite_loss says what is done then", RuntimeWarning, stacklevel=4)
 
     @cached_property
@@ -554,9 +495,9 @@ class Trainer(ConstantAttributes):
             self._changes.note(subject, batch, self._forms.last)
         options = replace(subject.options, changing=self._changes.again)
 
-        if self._receipt is not None and self._recorder is None and self._step is None:
-            if self._ranks is None or self._ranks.rank == 0:
-                self._receipt.check_begins()
+        if self._options.receipt is not None and self._recorder is None and self._step is None:
+            if self._options.ranks is None or self._options.ranks.rank == 0:
+                self._options.receipt.check_begins()
 
         def capture() -> tuple[StepProgram, ImportedProgram[Captured]]:
             if batch.whole is not None:
@@ -583,7 +524,7 @@ class Trainer(ConstantAttributes):
             self._take_own(known)
             binding = frontend.Binding(subject, known.captured, self._own, self._forms.bindings, known.added)
             step = Step(form, known, subject, binding, known.executable.keep(binding.arrays))
-        if self._receipt is not None and self._recorder is None and self._step is None:
+        if self._options.receipt is not None and self._recorder is None and self._step is None:
             self._open_receipt(step)
         warning = self._forms.use(step)
         self._step = step
@@ -610,13 +551,14 @@ class Trainer(ConstantAttributes):
     def _open_receipt(self, step: Step) -> None:
         from repro_mlir.verification.receipts.recorder import Recorder
 
-        assert self._receipt is not None
+        options = self._options
+        assert options.receipt is not None
         initial = tuple(array.copy() for array in step.binding.arrays.values())
         program, executable = step.program.with_initial(initial), step.executable
         # An interrupt after the receipt is created would leave a receipt that this trainer could not write to.
         with deferred_signals():
             recorder = Recorder(
-                self._receipt, program, self._target, executable.threads, self._nonfinite_loss, self._ranks
+                options.receipt, program, options.target, executable.threads, options.nonfinite_loss, options.ranks
             )
             recorder.work_on(step.binding.arrays)
             step.push(stepped=recorder.steps > 0)
@@ -687,7 +629,7 @@ class Trainer(ConstantAttributes):
     def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
         """Returns the batches to use and the number of previous steps. At the beginning of a resumed run it skips the
         used batches; otherwise it returns all batches and 0."""
-        if self._receipt is None or not self._receipt.resume or self._has_run:
+        if self._options.receipt is None or not self._options.receipt.resume or self._has_run:
             return batches, 0
         for first in batches:
             self._prepare(as_arguments(first))
@@ -839,7 +781,7 @@ class Trainer(ConstantAttributes):
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
             # No step may follow in a receipt whose run stops at a loss that is not finite.
-            if self._recorder is None or self._nonfinite_loss != "stop":
+            if self._recorder is None or self._options.nonfinite_loss != "stop":
                 self._nonfinite = None
             self._broken = None
 

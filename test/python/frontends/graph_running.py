@@ -13,7 +13,8 @@ import mlir
 import torch
 from repro_mlir.base.tensors.torch_tensors import to_tensor
 from repro_mlir.frontends.torch import Captured, capture_training
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
+from repro_mlir.program.imported import ImportedProgram
 
 MLIR_OPT = Path(mlir.__path__[0]) / "bin" / "mlir-opt"
 

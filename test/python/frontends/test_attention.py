@@ -12,7 +12,7 @@ import repro_mlir
 import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
-from repro_mlir.program.imported import CaptureOptions
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from support.tracing import trace
 from torch import nn
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training
 from repro_mlir.frontends.torch.lower import graph_hash, lowering
 from repro_mlir.frontends.torch.trace.tracing import record
 from repro_mlir.program import program, program_of
-from repro_mlir.program.imported import CaptureOptions
 from torch import nn
 
 

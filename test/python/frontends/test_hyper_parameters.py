@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from graph_running import compare_training, initial_state
 from repro_mlir.frontends.torch import Captured, CaptureError, capture_inference, capture_training
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
+from repro_mlir.program.imported import ImportedProgram
 from torch import nn
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 

@@ -98,7 +98,7 @@ def test_random_state_by_position() -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_mlir")
     from repro_mlir.frontends.torch import capture_inference, capture_training
-    from repro_mlir.program.imported import CaptureOptions
+    from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 
     class Model(torch.nn.Module):
         def __init__(self) -> None:

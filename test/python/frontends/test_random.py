@@ -13,8 +13,8 @@ import torch.utils.checkpoint
 from frontend_models import GPT, MLP, token_loss
 from graph_running import GraphTrainer, initial_state, parse_with_llvm
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.trace.random_sites import philox_bits
-from repro_mlir.program.imported import CaptureOptions
 from torch import nn
 
 

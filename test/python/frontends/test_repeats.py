@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training
 from repro_mlir.frontends.torch.trace.repeated_calls import Repeats
-from repro_mlir.program.imported import CaptureOptions
 from torch import nn
 
 WIDTH = 8

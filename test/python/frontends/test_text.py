@@ -13,7 +13,8 @@ from frontend_models import CNN, GPT, MLP, token_loss
 from graph_running import parse_with_llvm
 from repro_mlir.frontends.newer_mlir import for_llvm_22
 from repro_mlir.frontends.torch import Captured, capture_inference, capture_training
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
+from repro_mlir.program.imported import ImportedProgram
 from torch import nn
 from torch_mlir import ir
 

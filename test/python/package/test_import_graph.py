@@ -45,14 +45,16 @@ ALLOWED = {
     "compilation": {"base.files", "bundle.runner", "program", "sandbox"},
     "execute": {"base.numerics", "base.tensors", "bundle.runner", "compilation", "distributed", "program", "reference"},
     "frontends": set(),
-    "frontends.torch.base": {"base.tensors", "frontends", "program"},
+    "frontends.torch.base": {
+        "base.numerics", "base.tensors", "frontends", "gradient_compression", "precision", "program",
+    },
     "frontends.torch.operators": {"frontends.torch.base", "precision"},
     "frontends.torch.lower": {"frontends", "frontends.torch.base"},
     "frontends.torch.trace": {"frontends.torch.base", "frontends.torch.operators"},
     "frontends.torch.optimizers": {"base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.trace"},
     "frontends.torch.objects": {
         "base.files", "base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.lower",
-        "frontends.torch.optimizers", "frontends.torch.trace", "gradient_compression", "precision", "program",
+        "frontends.torch.optimizers", "frontends.torch.trace", "gradient_compression", "precision",
         "reference",
     },
     "frontends.torch.capture": {
@@ -74,17 +76,30 @@ ALLOWED = {
     },
     "frontends.onnx": {
         "base.files", "base.numerics", "frontends.torch.base", "frontends.torch.capture",
-        "frontends.torch.objects", "precision", "program",
+        "frontends.torch.objects", "program",
     },
     "frontends.stablehlo": {"base.numerics", "frontends", "program"},
     "frontends.jax": {"base.numerics", "frontends.stablehlo", "program"},
     "frontends.tensorflow": {"base.numerics", "frontends.stablehlo", "program"},
-    "frontends.keras": {"base.numerics", "base.tensors", "frontends.jax", "frontends.torch.capture", "program"},
-    "script_runs": {
-        "base.numerics", "execute", "frontends.torch", "frontends.torch.compile_backend", "program",
-        "verification",
+    "frontends.keras": {
+        "base.numerics", "base.tensors", "frontends.jax", "frontends.torch.base", "frontends.torch.capture",
+        "program",
     },
     "sandbox_worker": {"base.files", "compilation", "execute", "frontends.stablehlo", "program", "sandbox"},
+    "audit": {"base.numerics"},
+    "audit.operators": {"audit", "base.numerics", "distributed", "execute", "program", "reference"},
+    "audit.receipts": {
+        "audit", "base.files", "base.numerics", "compilation", "distributed", "execute", "frontends.torch",
+        "frontends.torch.base", "program", "sandbox",
+    },
+    "audit.dispute": {
+        "audit", "audit.operators", "audit.receipts", "base.files", "base.numerics", "execute", "program",
+        "sandbox",
+    },
+    "audit.difference": {
+        "audit", "audit.dispute", "audit.operators", "audit.receipts", "base.numerics", "execute",
+        "frontends.torch", "frontends.torch.base", "frontends.torch.compile_backend", "program",
+    },
     "bundle": {
         "base.files", "base.numerics", "base.tensors", "bundle.runner", "execute", "frontends.torch",
         "program", "verification",
@@ -99,9 +114,9 @@ ALLOWED = {
     "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
     "programs": {"base.numerics", "base.tensors", "execute", "program", "programs.writer", "verification"},
     "train": {
-        "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch", "frontends.torch.base",
-        "frontends.torch.capture", "frontends.torch.optimizers", "gradient_compression", "precision",
-        "program", "verification",
+        "audit.receipts", "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch",
+        "frontends.torch.base", "frontends.torch.capture", "frontends.torch.optimizers", "precision",
+        "program",
     },
     "precision.report": {
         "base.files", "base.numerics", "base.tensors", "execute", "frontends.torch", "pages", "precision",
@@ -114,10 +129,10 @@ ALLOWED = {
         "programs", "train", "verification",
     },
     "cli": {
-        "base.files", "base.numerics", "bundle", "bundle.runner", "certification", "compilation",
-        "distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch", "generation",
-        "integrations", "precision", "precision.report", "precision.stored_codes", "program", "roofline",
-        "script_runs", "serving", "train", "verification",
+        "audit.difference", "audit.dispute", "audit.receipts", "base.files", "base.numerics", "bundle",
+        "bundle.runner", "certification", "compilation", "distributed", "execute", "frontends.onnx",
+        "frontends.tensorflow", "frontends.torch", "frontends.torch.base", "generation", "integrations",
+        "precision", "precision.report", "precision.stored_codes", "program", "roofline", "serving", "train",
     },
 }  # fmt: skip
 """The imports that each room may have from other rooms, lowest room first. A part that other rooms import by itself
@@ -125,7 +140,7 @@ is listed like a room."""
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
-    "train.trainer",
+    *("train.options", "train.trainer"),
     *("generation.generator", "generation.identity", "generation.sampling"),
 }
 """The trainer, the generator and the identity, which accept PyTorch's models."""
@@ -282,9 +297,10 @@ def test_importers_of_the_frontend_of_torch() -> None:
     known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
-        "", "bundle.writer", "cli.compile", "cli.dispute", "cli.inputs", "cli.roofline_options", "cli.train",
-        "cli.verify", "inference", "integrations.model_folder", "integrations.transformers", "precision.report.compare",
-        "script_runs.batches", "script_runs.difference", "script_runs.eager_side", "torch_compile",
+        "", "audit.difference.eager_side", "audit.difference.find", "audit.receipts.script_inputs",
+        "bundle.writer", "cli.compile", "cli.dispute", "cli.inputs", "cli.options", "cli.roofline_options",
+        "cli.train", "cli.verify", "inference", "precision.report.compare", "torch_compile",
+        "integrations.model_folder", "integrations.transformers",
         *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 

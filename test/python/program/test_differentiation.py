@@ -396,8 +396,8 @@ def test_folds_of_nothing_have_gradients(name: str, extents: str, empty: str) ->
 def test_equal_operands_of_smooth_functions_share_the_gradient(name: str) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_mlir")
+    from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
     from repro_mlir.frontends.torch.capture import capture
-    from repro_mlir.program.imported import CaptureOptions
 
     class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
         def forward(self, x: object, y: object) -> object:

@@ -15,8 +15,8 @@ import torch
 from repro_mlir import Accumulator, ReproError, programs
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.cli import main as cli
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program.accumulators import CLASSES
-from repro_mlir.program.imported import CaptureOptions
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa, LateFdpa
 from support.accumulated import HOPPER, ordering
 

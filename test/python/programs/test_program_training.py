@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import programs
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program import import_program
 from repro_mlir.program.differentiation import differentiate
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.reference.interpreter import Interpreter
 
 torch = pytest.importorskip("torch")

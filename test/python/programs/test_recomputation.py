@@ -8,8 +8,8 @@ import repro_mlir
 from repro_mlir import programs
 from repro_mlir.compilation.cache import cached_compile
 from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program import Program
-from repro_mlir.program.imported import CaptureOptions
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")

@@ -4,6 +4,7 @@
 """Trainer: mistakes of users, and schedulers."""
 
 import copy
+import inspect
 import pickle
 import re
 from collections.abc import Callable
@@ -143,9 +144,35 @@ def test_options_of_another_kind(options, message: str) -> None:
     model = torch.nn.Linear(2, 1)
     batch = torch.ones(3, 2), torch.ones(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    trainer = repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, **options)
     with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
-        trainer.step(*batch)
+        repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, **options)
+    with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
+        repro_mlir.capture(model, torch.nn.functional.mse_loss, optimizer, batch, **options)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (repro_mlir.Trainer, "Trainer.__init__"),
+        (repro_mlir.capture, "capture"),
+        (repro_mlir.backend, "backend"),
+        (repro_mlir.diff, "diff"),
+    ],
+)
+def test_keywords_are_those_of_the_signature(function, name: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"{name}() got an unexpected keyword argument 'presicion'")):
+        function(*[None] * 3, presicion="mxfp8")
+    found = inspect.signature(function).parameters
+    assert found["exact_digits"].default is None and "options" not in found
+    assert found["exact_digits"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_defaults_of_the_trainer() -> None:
+    parameters = inspect.signature(repro_mlir.Trainer).parameters.values()
+    assert {each.name: each.default for each in parameters if each.default is not None} == {
+        **dict.fromkeys(("model", "loss_fn", "optimizer"), inspect.Parameter.empty),
+        **{"target": "cpu", "seed": 0, "returns": (), "nonfinite_loss": "warn", "accumulate": 1},
+    }
 
 
 def test_inference_takes_no_training_options() -> None:

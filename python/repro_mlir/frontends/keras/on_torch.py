@@ -19,8 +19,9 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.frameworks import tensor_module_of
 from repro_mlir.frontends.keras.backends import Pure
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.capture.capture import capture_function
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.program.imported import ImportedProgram
 
 SHARES_MEMORY = True
 

@@ -20,10 +20,11 @@ from repro_mlir.frontends.onnx.evaluation import MOST_CALLS, Evaluation, initial
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
 from repro_mlir.frontends.onnx.shaping import names_in_shapes
 from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.capture.capture import capture_function
 from repro_mlir.frontends.torch.objects.captured_program import Captured
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.program.imported import ImportedProgram
 
 _OLDEST = 7
 """Before this version, binary operators broadcast only with attributes."""

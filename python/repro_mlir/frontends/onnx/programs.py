@@ -7,31 +7,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.base.progress import working
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions, InferenceKeywords
 from repro_mlir.frontends.torch.capture.programs import canonical_program
 from repro_mlir.program import Program
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.program.imported import ImportedProgram
 
 if TYPE_CHECKING:
     import onnx
 
     from repro_mlir.frontends.torch.objects.captured_program import Captured
-    from repro_mlir.precision.recipe import Recipe
 
 
+@accepts_keywords(InferenceKeywords, CaptureOptions)
 def load(
     model: str | os.PathLike[str] | onnx.ModelProto,
     *,
     sizes: Mapping[str, int] | None = None,
     inputs: Mapping[str, Any] | None = None,
     constants: Mapping[str, Any] | None = None,
-    exact_digits: int | None = None,
-    precision: Recipe | str | Mapping[str, Any] | None = None,
-    attention_block: int | None = None,
+    **options: Unpack[InferenceKeywords],
 ) -> Program:
     """Returns the canonical program of an ONNX model for inference, opset 7 or newer.
 
@@ -51,9 +51,9 @@ def load(
       ReproError: the file is damaged, too large or not an ONNX model; a size is missing; an operator, element type or
         shape has no program (with the node's name and operator).
     """
-    options = CaptureOptions(exact_digits=exact_digits, attention_block=attention_block, precision=precision)
-    imported = import_model(model, sizes=sizes, inputs=inputs, constants=constants, options=options)
-    return canonical_program(imported, options, advice="")
+    chosen = CaptureOptions.parsed(**options)
+    imported = import_model(model, sizes=sizes, inputs=inputs, constants=constants, options=chosen)
+    return canonical_program(imported, chosen, advice="")
 
 
 def import_model(

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.base.hooks import refuse_hooks
     from repro_mlir.frontends.torch.base.model_modes import evaluation_mode, outside_inference_mode
     from repro_mlir.frontends.torch.base.user_objects import check_objects, unwrapped
-    from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training, check_compression
+    from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training
     from repro_mlir.frontends.torch.capture.microbatches import first_microbatch
-    from repro_mlir.frontends.torch.capture.step_results import check_returns, fill_gradients, read_results, returned_by
+    from repro_mlir.frontends.torch.capture.step_results import fill_gradients, read_results, returned_by
     from repro_mlir.frontends.torch.objects.binding import Binding, Stale
     from repro_mlir.frontends.torch.objects.captured_program import Captured
     from repro_mlir.frontends.torch.objects.checkpoint import (
@@ -63,10 +63,8 @@ _HOMES = {
     "capture_training": "capture.capture",
     "changed_values": "objects.watch",
     "check_average": "optimizers.averages",
-    "check_compression": "capture.capture",
     "check_environment": "objects.watch",
     "check_fits": "objects.checkpoint",
-    "check_returns": "capture.step_results",
     "check_scaler": "optimizers.loss_scaling",
     "difference": "objects.watch",
     "evaluation_mode": "base.model_modes",
@@ -101,11 +99,9 @@ __all__ = [
     "capture_training",
     "changed_values",
     "check_average",
-    "check_compression",
     "check_environment",
     "check_fits",
     "check_objects",
-    "check_returns",
     "check_scaler",
     "difference",
     "evaluation_mode",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import itertools
 import os
@@ -13,9 +14,9 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.batches import repeated
 from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions, NumericsKeywords, Returned, StepKeywords
 from repro_mlir.frontends.torch.capture.programs import microbatch_program, training_program
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram, Microbatches
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.microbatches import StepProgram
 
 if TYPE_CHECKING:
@@ -32,9 +34,14 @@ if TYPE_CHECKING:
 
 MOST_VALIDATION_BATCHES = 1000
 
-_BESIDE = ("accumulate", "microbatch_inputs", "nonfinite_loss")
-OPTIONS = tuple(sorted([*(field.name for field in fields(CaptureOptions)), *_BESIDE]))
-"""The names of the keyword arguments of `Trainer` that `training()` may return as options."""
+
+class ScriptKeywords(StepKeywords, total=False):
+    """Keywords of `Trainer` that `training()` may return as options."""
+
+    nonfinite_loss: str
+
+
+OPTIONS = tuple(sorted(ScriptKeywords.__annotations__))
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,7 @@ class Training:
     Attributes:
       model, loss_fn, optimizer: as for `Trainer`.
       batches: an iterable of batches, as for `Trainer.fit`.
-      options: keyword arguments of `Trainer` whose names are in `OPTIONS`.
+      options: keyword arguments of `Trainer`.
       validation: returns the batches of a validation, no more than `MOST_VALIDATION_BATCHES`, and preserves the global
         random states of PyTorch, NumPy and Python; None if the script defines no validation.
     """
@@ -53,10 +60,10 @@ class Training:
     loss_fn: Any
     optimizer: Any
     batches: Iterable[Any]
-    options: dict[str, Any]
+    options: ScriptKeywords
     validation: Callable[[], list[Any]] | None = None
 
-    def capture(self, batch: Any, returns: Sequence[str] = ()) -> tuple[StepProgram, ImportedProgram[Captured]]:
+    def capture(self, batch: Any, returns: Sequence[Returned] = ()) -> tuple[StepProgram, ImportedProgram[Captured]]:
         """Captures the step for batches like this one, as `Trainer` does.
 
         Args:
@@ -67,7 +74,7 @@ class Training:
         Raises:
           ReproError: the step cannot be captured.
         """
-        options, flat = self._capture_options(returns), self._flat(batch)
+        options, flat = self.capture_options.with_returns(returns), self._flat(batch)
         if flat.whole is not None:
             return microbatch_program(self.model, self.loss_fn, self.optimizer, flat, options)
         return training_program(self.model, self.loss_fn, self.optimizer, batch, options)
@@ -82,58 +89,55 @@ class Training:
         values = bindings.inputs(self._flat(batch))
         return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
 
-    def gives(self, returns: Sequence[str]) -> bool:
+    def gives(self, returns: Sequence[Returned]) -> bool:
         """Whether a step can return these results in addition to those in the options."""
         try:
-            self._capture_options(returns)
+            self.capture_options.with_returns(returns)
         except ReproError:
             return False
         return True
 
-    def form(self, imported: ImportedProgram[Captured], batch: Any, returns: Sequence[str] = ()) -> Form:
+    def form(self, imported: ImportedProgram[Captured], batch: Any, returns: Sequence[Returned] = ()) -> Form:
         """Returns the current form of everything that determines the program of a batch.
 
         If it equals the form at the capture, the captured program is still valid.
         """
         structure = imported.bindings.optimizer_structure()
-        subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, self._capture_options(returns))
+        options = self.capture_options.with_returns(returns)
+        subject = frontend.Subject(self.model, self.loss_fn, self.optimizer, options)
         # A step with additional results may call functions that the recording does not contain.
         recording = None if returns else imported.bindings.recording
         return frontend.form_of(subject, structure, self._flat(batch), recording=recording)
 
     def _flat(self, batch: Any) -> FlatBatch:
         """Returns the batch or, if the options request microbatches, its first microbatch."""
-        flat, microbatches = frontend.FlatBatch(batch), self._microbatches
+        flat, microbatches = frontend.FlatBatch(batch), self.capture_options.microbatches
         return flat if microbatches is None else frontend.first_microbatch(flat, microbatches)
 
-    @property
-    def _microbatches(self) -> Microbatches | None:
-        options = self.options
-        count, inputs = options.get("microbatches"), options.get("microbatch_inputs")
-        return Microbatches.chosen(count, options.get("accumulate", 1), inputs)
-
-    def _capture_options(self, returns: Sequence[str]) -> CaptureOptions:
-        options = {name: value for name, value in self.options.items() if name not in _BESIDE}
-        always, metrics = options.get("returns", ()), options.get("metrics")
-        asked = frontend.check_returns((*frontend.check_returns(always, metrics), *returns), metrics)
-        return CaptureOptions(**options | {"returns": asked, "microbatches": self._microbatches})
+    @functools.cached_property
+    def capture_options(self) -> CaptureOptions:
+        """The parsed options that determine the program of a step. Raises ReproError if one is invalid."""
+        given: dict[str, Any] = {**self.options}
+        given.pop("nonfinite_loss", None)
+        return CaptureOptions.parsed(**given)
 
 
-def allow_numerics(exact_digits: int | None, precision: str | None, script: object) -> None:
+def allow_numerics(script: object, **numerics: Unpack[NumericsKeywords]) -> None:
     """Raises ReproError if options are given without a `script` whose options they replace."""
     if script:
         return
-    for name, value in (("exact digits are", exact_digits), ("a precision is", precision)):
+    given = ("exact digits are", numerics.get("exact_digits")), ("a precision is", numerics.get("precision"))
+    for name, value in given:
         if value is not None:
             raise ReproError(f"{name} for scripts: a receipt has its program")
 
 
-def load_training(path: str, exact_digits: int | None = None, precision: str | None = None) -> Training:
+def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     """Runs a script and its `training()`.
 
     Args:
       path: the script.
-      exact_digits, precision: replace the script's options of these names unless None.
+      numerics: replace the script's options of these names unless None.
     Raises:
       ReproError: the file or the function `training` does not exist, the function returns an unexpected result, or the
         script raises an error; the message contains the script's line.
@@ -162,13 +166,11 @@ def load_training(path: str, exact_digits: int | None = None, precision: str | N
     if not isinstance(given, tuple) or len(given) not in (4, 5) or (len(given) == 5 and not isinstance(given[4], dict)):
         kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         raise ReproError(f"{path}: expected training() to return (model, loss_fn, optimizer, batches), got {kind}")
-    options = given[4] if len(given) == 5 else {}
+    options: Any = given[4] if len(given) == 5 else {}
     unknown = sorted(str(name) for name in options if name not in OPTIONS)
     if unknown:
         raise ReproError(f"{path}: expected options of training() among {', '.join(OPTIONS)}, got {', '.join(unknown)}")
-    for name, value in (("exact_digits", exact_digits), ("precision", precision)):
-        if value is not None:
-            options = options | {name: value}
+    options = options | {name: value for name, value in numerics.items() if value is not None}
     validation = _validation(module.validation, file) if callable(getattr(module, "validation", None)) else None
     return Training(given[0], given[1], given[2], _Batches(given[3], file), options, validation)
 

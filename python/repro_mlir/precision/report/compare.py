@@ -22,7 +22,7 @@ from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.batches import as_arguments
 from repro_mlir.execute.executable import Executable, compile
 from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.torch.scripts import Training, load_training
+from repro_mlir.frontends.torch.scripts import ScriptKeywords, Training, load_training
 from repro_mlir.precision.apply import apply_precision
 from repro_mlir.precision.recipe import Recipe
 from repro_mlir.precision.recipe_json import recipe_of, recipe_to_json
@@ -126,7 +126,7 @@ class _Comparison:
     def run(self, recipe: Recipe | None) -> Run:
         """Trains once under a recipe; None for f32."""
         given = load_training(self.script)
-        options = {**given.options, "precision": recipe, "nonfinite_loss": "ignore"}
+        options: ScriptKeywords = {**given.options, "precision": recipe, "nonfinite_loss": "ignore"}
         trainer = Trainer(
             given.model, given.loss_fn, given.optimizer, target=self.target, threads=self.threads, **options
         )

@@ -218,10 +218,10 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
     """A fault in any type of node of any module is attributed to an operator of that module that computes."""
     script = tmp_path / "script.py"
     script.write_text(MEANS)
-    batches = ScriptBatches(str(script), None)
+    batches = ScriptBatches(str(script))
     program, captured = batches.program, batches.imported.bindings
     running = eager.EagerGraph(program, captured)
-    names = nodes_of(eager.with_node_names(program, captured))
+    names = nodes_of(eager.with_node_names(program, captured, batches.options))
     modules = {i: running.modules[name] for i, name in enumerate(names) if name in running.modules}
     graph = OperatorGraph(program, modules)
     sides = EagerSide(graph, names, running), TargetSide(graph, "reference")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -24,6 +23,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.torch_tensors import kind_of
 from repro_mlir.frontends.torch.base.batch_leaves import TENSOR_LEAF, flatten, leaf_names, named_leaves
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.hooks import attach_gradient_hooks, checked_module_hooks, refuse_hooks
 from repro_mlir.frontends.torch.base.model_modes import evaluation_mode
@@ -32,7 +32,7 @@ from repro_mlir.frontends.torch.base.source_lines import module_names, named_mod
 from repro_mlir.frontends.torch.base.user_objects import require_loss, require_model
 from repro_mlir.frontends.torch.base.value_requests import no_tensor
 from repro_mlir.frontends.torch.capture.microbatch_reduction import origin_of_values, reduce_microbatches, statistics_of
-from repro_mlir.frontends.torch.capture.step_results import Results, check_returns
+from repro_mlir.frontends.torch.capture.step_results import Results
 from repro_mlir.frontends.torch.lower.graph_hash import contents_of, frontend_identity
 from repro_mlir.frontends.torch.lower.symbolic_reshapes import replace_views
 from repro_mlir.frontends.torch.objects.captured_program import Captured, Role
@@ -57,9 +57,8 @@ from repro_mlir.frontends.torch.trace.tracing import first_stage, second_stage
 from repro_mlir.frontends.torch.trace.unsigned import is_unsigned
 from repro_mlir.frontends.torch.trace.written_tensors import refuse_new_entries, refuse_writes
 from repro_mlir.gradient_compression.apply import compress_gradients
-from repro_mlir.gradient_compression.chosen import compression_of
-from repro_mlir.precision.recipe_json import recipe_of
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram, SymbolicImport
+from repro_mlir.gradient_compression.methods import GradientCompression
+from repro_mlir.program.imported import ImportedProgram, SymbolicImport
 
 _DEFAULTS = CaptureOptions()
 
@@ -85,9 +84,8 @@ def capture_training(
       batch: an example; its tensors determine the shapes and element types of the inputs, other leaves are constants.
       options: `clip_norm` clips as torch.nn.utils.clip_grad_norm_ does. `average` is a
         torch.optim.swa_utils.AveragedModel; its tensors are state, updated in each step as by `update_parameters`.
-        `loss_scale` is a torch.amp.GradScaler, whose rule the step follows. `autocast` is torch.bfloat16 or
-        torch.float16 and acts as torch.autocast("cpu", autocast) around forward and loss. `exact_digits` is ignored: it
-        applies to the canonical program.
+        `loss_scale` is a torch.amp.GradScaler, whose rule the step follows. `autocast` acts as torch.autocast("cpu",
+        autocast) around forward and loss. `exact_digits` is ignored: it applies to the canonical program.
     Returns:
       the program. Its outputs are `loss` and the requested `options.returns`: `output` with the path of each tensor in
       the model's result, `gradient_norm`, `gradients['NAME']`, `metrics['NAME']`. If `returns` is empty, the outputs
@@ -96,7 +94,6 @@ def capture_training(
       CaptureError: the step cannot be captured for the reason in the message; nothing was changed.
     """
     _check_batch(loss_fn, batch)
-    _check_options(options)
     excluded: set[str] = set()
     # A step computes gradients even if the caller runs under `no_grad` or `set_grad_enabled(False)`.
     with torch.enable_grad():
@@ -138,7 +135,6 @@ def capture_evaluation(
       CaptureError: the model writes a buffer, draws random numbers, or cannot be captured for another reason.
     """
     _check_batch(loss_fn, batch)
-    _check_options(options)
     with evaluation_mode(model):
         imported = _capture(_Evaluation(model, loss_fn, batch, options), options)
     if imported.random is not None:
@@ -162,7 +158,6 @@ def capture_inference(
     Raises:
       CaptureError: the model cannot be captured for the reason in the message.
     """
-    _check_options(options)
     return _capture(_Inference(model, example_inputs), options)
 
 
@@ -187,7 +182,6 @@ def capture_function(
     Raises:
       CaptureError: the function cannot be captured for the reason in the message.
     """
-    _check_options(options)
     return _capture(_Function(function, state, inputs, origins), options)
 
 
@@ -207,7 +201,6 @@ def capture_symbolic(
     Raises:
       CaptureError: as for `capture_inference`; `attention_block` is set; an extent is not an expression of the sizes.
     """
-    _check_options(options)
     if options.attention_block is not None:
         raise CaptureError("attention_block divides attention by its sizes: expected none of them to be dynamic")
     step = _Inference(model, example_inputs)
@@ -398,7 +391,7 @@ class _TrainingStep(_WithLoss):
     ) -> None:
         super().__init__(model, loss_fn, batch, options)
         require_loss(loss_fn)
-        self.returns = check_returns(options.returns, options.metrics)
+        self.returns = options.returns
         self.clips = options.clip_norm is not None
         self.is_microbatch = options.microbatches is not None
         for name in ("outputs", "metrics") if self.is_microbatch else ():
@@ -409,8 +402,6 @@ class _TrainingStep(_WithLoss):
             check_average(self.average, model)
             self.extra |= {name: ("average", tensor) for name, tensor in average_tensors(self.average).items()}
         self.scaler = options.loss_scale
-        if options.gradient_compression is not None:
-            check_compression(options)
         if self.scaler is not None:
             check_scaler(self.scaler)
             self.extra |= {name: ("loss_scale", tensor) for name, tensor in scaler_values(self.scaler).items()}
@@ -519,7 +510,7 @@ class _Evaluation(_WithLoss):
         options: CaptureOptions,
     ) -> None:
         super().__init__(model, loss_fn, batch, options)
-        self.returns = check_returns(options.returns, options.metrics, is_evaluation=True)
+        self.returns = options.returns
         refuse_hooks({}, None)
 
     def run(
@@ -654,29 +645,6 @@ def _check_batch(loss_fn: object, batch: Any) -> None:
     raise CaptureError(f"batch is {found}, expected a tuple (*inputs, target) as loss_fn is given")
 
 
-def check_compression(options: CaptureOptions) -> None:
-    """Raises ReproError unless steps with these options support gradient compression."""
-    compression_of(options.gradient_compression)
-    if options.microbatches is None:
-        raise CaptureError(
-            "gradient_compression is of the gradients of microbatches: expected microbatches=, 1 for the whole batch"
-        )
-    if options.loss_scale is not None:
-        raise CaptureError(
-            "gradient_compression and loss_scale: what is lost of gradients of one scale cannot be added to those of "
-            "another; expected one of them"
-        )
-
-
-def _check_options(options: CaptureOptions) -> None:
-    autocast, block = options.autocast, options.attention_block
-    if autocast not in (None, torch.bfloat16, torch.float16):
-        raise CaptureError(f"expected torch.bfloat16 or torch.float16 as autocast, got {autocast!r}")
-    signed_seed(options.seed)
-    if block is not None and (not isinstance(block, numbers.Integral) or isinstance(block, bool) or int(block) < 1):
-        raise CaptureError(f"expected a whole number above 0 as attention_block, got {block!r}")
-
-
 @dataclass(frozen=True)
 class _StateTensor:
     """A state tensor with a copy of its value."""
@@ -784,13 +752,6 @@ def _written(graph: torch.fx.Graph, entries: Sequence[_StateTensor]) -> frozense
     return frozenset(entry.name for entry, argument, result in triples if origin_of_values(result) is not argument)
 
 
-def _draws_by_choice(options: CaptureOptions) -> bool:
-    """Whether the chosen precision or gradient compression of the canonical program draws random numbers."""
-    rounds = options.precision is not None and recipe_of(options.precision).is_stochastic
-    compression = options.gradient_compression
-    return rounds or (compression is not None and compression_of(compression).is_stochastic)
-
-
 def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> _Traced:
     optimizer = step.optimizer
     entries = [
@@ -838,7 +799,7 @@ def _trace(step: _Step, options: CaptureOptions, sizes: Sizes | None = None) -> 
         trace = functools.partial(first_stage, function, arguments, None if block is None else int(block), step.origins)
         first = trace()
         kept.check(first, trace)
-        traced = _Traced(first, entries, random_state, optimizer is not None and _draws_by_choice(options))
+        traced = _Traced(first, entries, random_state, optimizer is not None and options.is_stochastic)
         if sizes is not None:
             # The second stage may add conditions on the sizes, so it must run while the sizes are traced.
             _ = traced.second
@@ -902,7 +863,7 @@ def _capture(step: _Step, options: CaptureOptions) -> ImportedProgram[Captured]:
     return _compressed(imported, options.gradient_compression)
 
 
-def _compressed(imported: ImportedProgram[Captured], compression: Any) -> ImportedProgram[Captured]:
+def _compressed(imported: ImportedProgram[Captured], compression: GradientCompression) -> ImportedProgram[Captured]:
     """Compresses the gradients of a step, and adds the new state to the bindings."""
     found = compress_gradients(imported, compression)
     new = found.state[len(imported.state) :]

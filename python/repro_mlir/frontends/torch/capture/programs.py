@@ -11,17 +11,18 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.base.progress import working
+from repro_mlir.frontends.torch.base.capture_options import CaptureKeywords, CaptureOptions, InferenceKeywords
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.precision.apply import RANDOM, applied
-from repro_mlir.precision.recipe_json import recipe_of
 from repro_mlir.program import Program, SymbolicProgram, program_of, symbolic_program_of
 from repro_mlir.program.exact import exact_contractions
-from repro_mlir.program.imported import CaptureOptions, ImportedProgram
+from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.microbatches import MicrobatchProgram, microbatch_program_of
 
 if TYPE_CHECKING:
@@ -29,20 +30,11 @@ if TYPE_CHECKING:
 
     from repro_mlir.frontends.torch.objects.captured_program import Captured
     from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
-    from repro_mlir.precision.recipe import Recipe
 
 
 @overload
 def capture(
-    model: torch.nn.Module,
-    *arguments: Any,
-    clip_norm: float | None = None,
-    autocast: torch.dtype | None = None,
-    seed: int = 0,
-    exact_digits: int | None = None,
-    precision: Recipe | str | Mapping[str, Any] | None = None,
-    attention_block: int | None = None,
-    dynamic_shapes: None = None,
+    model: torch.nn.Module, *arguments: Any, dynamic_shapes: None = None, **options: Unpack[CaptureKeywords]
 ) -> Program: ...
 
 
@@ -54,24 +46,16 @@ def capture(
 
 @overload
 def capture(
-    model: torch.export.ExportedProgram,
-    *arguments: Any,
-    exact_digits: int | None = None,
-    precision: Recipe | str | Mapping[str, Any] | None = None,
-    attention_block: int | None = None,
+    model: torch.export.ExportedProgram, *arguments: Any, **options: Unpack[InferenceKeywords]
 ) -> Program | SymbolicProgram: ...
 
 
+@accepts_keywords(CaptureKeywords, CaptureOptions)
 def capture(
     model: torch.nn.Module | torch.export.ExportedProgram,
     *arguments: Any,
-    clip_norm: float | None = None,
-    autocast: torch.dtype | None = None,
-    seed: int = 0,
-    exact_digits: int | None = None,
-    precision: Recipe | str | Mapping[str, Any] | None = None,
-    attention_block: int | None = None,
     dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
+    **options: Unpack[CaptureKeywords],
 ) -> Program | SymbolicProgram:
     """Captures a training step, `capture(model, loss_fn, optimizer, batch)`, or inference, `capture(model, inputs)`.
 
@@ -116,24 +100,24 @@ def capture(
             "expected capture(model, loss_fn, optimizer, batch) or capture(model, inputs), "
             f"got {len(arguments) + 1} arguments"
         )
-    options = CaptureOptions(clip_norm, autocast, seed, exact_digits, attention_block, precision=precision)
+    chosen = CaptureOptions.parsed(**options)
     if len(arguments) == 3:
         if dynamic_shapes is not None:
             raise ReproError("dynamic_shapes belongs to inference, not to training steps")
-        program, imported = training_program(module, *arguments, options)
+        program, imported = training_program(module, *arguments, chosen)
         if imported.bindings.depends_on_state:
             raise ReproError(
                 f"the step of the optimizer {type(arguments[1]).__qualname__} is another one in another state of it "
                 "(its first step, or a number of steps that it compares): there is no one program; expected a Trainer"
             )
         return program
-    if clip_norm is not None or autocast is not None or seed != 0:
+    if chosen.clip_norm is not None or chosen.autocast is not None or chosen.seed != 0:
         raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
     if is_own or dynamic_shapes is not None:
-        symbolic = _symbolic_program(model if is_own else None, module, arguments[0], dynamic_shapes, options)
+        symbolic = _symbolic_program(model if is_own else None, module, arguments[0], dynamic_shapes, chosen)
         if symbolic is not None:
             return symbolic
-    return _program(lambda frontend: frontend.capture_inference(module, arguments[0], options), options)[0]
+    return _program(lambda frontend: frontend.capture_inference(module, arguments[0], chosen), chosen)[0]
 
 
 def is_exported(model: Any) -> bool:
@@ -186,7 +170,7 @@ def microbatch_program(
                     "statistics of a batch normalization to change in forward and backward pass, or no microbatches"
                 ) from None
             raise
-    return program if options.precision is None else applied(program, recipe_of(options.precision)), imported
+    return program if options.precision is None else applied(program, options.precision), imported
 
 
 def evaluation_program(
@@ -262,7 +246,7 @@ def canonical_program(
 
     Args:
       imported: the captured program.
-      options: only `exact_digits` and `precision` are used.
+      options: see `in_numerics`.
       advice: the end of the message for an operator that is defined only for float32.
       is_evaluation: whether the program is an evaluation, where a recipe only for gradients changes nothing.
     """
@@ -271,18 +255,20 @@ def canonical_program(
             program = program_of(imported)
         except ReproError as error:
             raise _with_advice(error, advice) from None
-    if options.exact_digits is not None:
-        program = exact_contractions(program, options.exact_digits)
-    return program if options.precision is None else in_precision(program, options.precision, is_evaluation)
+    return in_numerics(program, options, is_evaluation=is_evaluation)
 
 
-def in_precision(program: Program, precision: Any, is_evaluation: bool = False) -> Program:
-    """Applies a precision recipe to a captured program; (Q6) scales of earlier steps follow the program's state.
+def in_numerics(program: Program, options: CaptureOptions, *, is_evaluation: bool = False) -> Program:
+    """Applies `exact_digits` and `precision` to a program; (Q6) scales of earlier steps follow the program's state.
 
     Raises:
       ReproError: the recipe rounds the forward pass stochastically, which only training steps support.
     """
-    found = applied(program, recipe_of(precision), is_evaluation=is_evaluation)
+    if options.exact_digits is not None:
+        program = exact_contractions(program, options.exact_digits)
+    if options.precision is None:
+        return program
+    found = applied(program, options.precision, is_evaluation=is_evaluation)
     if any(kind.name in RANDOM for kind in found.state[len(program.state) :]):
         raise ReproError("stochastic rounding of the forward pass belongs to training steps: expected none elsewhere")
     return found

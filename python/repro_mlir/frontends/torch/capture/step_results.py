@@ -17,10 +17,9 @@ import torch.utils._pytree as pytree
 
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.torch_tensors import to_tensor
+from repro_mlir.frontends.torch.base.capture_options import RETURNED, Returned
 from repro_mlir.frontends.torch.base.errors import CaptureError
 
-_RETURNS = ("outputs", "gradient_norm", "gradients", "metrics")
-_OF_GRADIENTS = ("gradient_norm", "gradients")
 _CONSTANTS = bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, enum.Enum
 
 
@@ -30,32 +29,10 @@ def fill_gradients(model: torch.nn.Module, gradients: Mapping[str, torch.Tensor]
         parameter.grad = gradients.get(name)
 
 
-def check_returns(returns: Any, metrics: Any, is_evaluation: bool = False) -> tuple[str, ...]:
-    """Returns the requested results in a fixed order.
-
-    Raises:
-      CaptureError: a name is unknown, an evaluation requests gradients, or metrics are missing or not functions.
-    """
-    if metrics is not None and not (
-        isinstance(metrics, Mapping) and all(isinstance(name, str) and callable(each) for name, each in metrics.items())
-    ):
-        raise CaptureError(f"expected metrics as a mapping from names to functions, got {metrics!r}")
-    known = [name for name in _RETURNS if not (is_evaluation and name in _OF_GRADIENTS)]
-    if isinstance(returns, str) or not isinstance(returns, Iterable):
-        raise CaptureError(f"expected returns as a tuple of names among {', '.join(known)}, got {returns!r}")
-    asked = [*returns]
-    for name in asked:
-        if name not in known:
-            raise CaptureError(f"expected returns among {', '.join(known)}, got {name!r}")
-    if "metrics" in asked and not metrics:
-        raise CaptureError('returns has "metrics", expected Trainer(..., metrics={name: function})')
-    return tuple(name for name in known if name in asked)
-
-
-def returned_by(names: Iterable[str]) -> tuple[str, ...]:
+def returned_by(names: Iterable[str]) -> tuple[Returned, ...]:
     """Returns the requested results that correspond to the output names of a program."""
     kinds = {name.partition("[")[0].partition(".")[0] for name in names}
-    return tuple(name for name in _RETURNS if name in kinds or (name == "outputs" and "output" in kinds))
+    return tuple(name for name in RETURNED if name in kinds or (name == "outputs" and "output" in kinds))
 
 
 @dataclasses.dataclass(frozen=True)

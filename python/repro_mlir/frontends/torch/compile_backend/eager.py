@@ -21,23 +21,21 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.torch_tensors import element_of, to_tensor
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.source_lines import module_of
-from repro_mlir.frontends.torch.capture.programs import in_precision
+from repro_mlir.frontends.torch.capture.programs import in_numerics
 from repro_mlir.frontends.torch.lower.lowering import lower
 from repro_mlir.frontends.torch.objects.captured_program import Captured
 from repro_mlir.frontends.torch.trace.representation import represented
 from repro_mlir.program import Program, import_program
-from repro_mlir.program.exact import exact_contractions
 
 
-def with_node_names(
-    program: Program, captured: Captured, exact_digits: int | None = None, precision: Any = None
-) -> Program:
+def with_node_names(program: Program, captured: Captured, options: CaptureOptions) -> Program:
     """Rebuilds a program with the names of ATen nodes in its locations.
 
     Args:
       program, captured: the program and its bindings.
-      exact_digits, precision: the options with which the program was captured.
+      options: the options with which the program was captured.
     Raises:
       ReproError: the rebuilt program has another hash.
     """
@@ -47,11 +45,7 @@ def with_node_names(
     results = [*states, *(kind.name for kind in program.outputs)]
     data = import_program(lower(captured.graph, len(states), arguments, results, name_nodes=True))
     numbers, initial = program.num_hyper_parameters, program.initial[:count]
-    named = Program(data, captured.state, program.inputs, program.outputs, numbers, initial)
-    if exact_digits is not None:
-        named = exact_contractions(named, exact_digits)
-    if precision is not None:
-        named = in_precision(named, precision)
+    named = in_numerics(Program(data, captured.state, program.inputs, program.outputs, numbers, initial), options)
     if named.hash != program.hash:
         raise ReproError(f"capturing again gave another program: {program.hash} and {named.hash}")
     return named

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.optimizers.averages import average_functions, average_tensors
 from repro_mlir.frontends.torch.optimizers.loss_scaling import scaler_rule, scaler_tensors
-from repro_mlir.program.imported import CaptureOptions
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from repro_mlir.base.limits import limits
 from repro_mlir.base.numerics.tensors import TensorType, canonical_of
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.torch_tensors import is_tensor, kind_of, to_tensor
+from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.gradient_compression.apply import PREFIX
 from repro_mlir.gradient_compression.chosen import compression_to_json
 from repro_mlir.precision.apply import HISTORY, SCALE
-from repro_mlir.precision.recipe import OPERANDS, Recipe
+from repro_mlir.precision.recipe import OPERANDS
 from repro_mlir.precision.recipe_json import recipe_to_json
-from repro_mlir.program.imported import CaptureOptions
 
 _PRECISION = "precision"
 OWN_ENTRIES = (_PRECISION, PREFIX)
@@ -45,7 +45,7 @@ def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[
 
     Arrays that belong to no entry are left out.
     """
-    found = {owner: {_DEFINITION: _definition(owner, options)} for owner in _owners(options)}
+    found = {owner: {_DEFINITION: definition} for owner, definition in _definitions(options).items()}
     for name, array in own.items():
         owner = _PRECISION if name.startswith((HISTORY, SCALE)) else name.partition(".")[0]
         if owner in found:
@@ -62,10 +62,10 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
       ReproError: an entry that the options do not use, an entry of another recipe or method, or a name or tensor that
         no run with these options has.
     """
-    owners = _owners(options)
+    definitions = _definitions(options)
     found: dict[str, np.ndarray] = {}
     for owner in OWN_ENTRIES:
-        if owner not in owners:
+        if owner not in definitions:
             if owner in state:
                 raise ReproError(f"the state has {owner}, expected Trainer(..., {owner}=...) that keeps it")
             continue
@@ -79,7 +79,7 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
         if not entry:
             continue
         definition = entry.get(_DEFINITION)
-        if not is_tensor(definition) or not torch.equal(definition, _definition(owner, options)):
+        if not is_tensor(definition) or not torch.equal(definition, definitions[owner]):
             raise ReproError(f"{owner}: the state is of another one than the trainer's: an empty dict begins anew")
         entry = {name: value for name, value in entry.items() if name != _DEFINITION}
         expected = (_scales if owner == _PRECISION else _residuals)(entry, model, options)
@@ -92,28 +92,24 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
     return found
 
 
-def _owners(options: CaptureOptions) -> list[str]:
-    """Returns the keys of the entries that a state has with these options."""
-    found = [_PRECISION] if options.precision is not None and options.precision.is_delayed else []
-    compression = options.gradient_compression
-    return [*found, PREFIX] if compression is not None and compression.has_feedback else found
-
-
-def _definition(owner: str, options: CaptureOptions) -> torch.Tensor:
-    """Returns the bytes of the JSON of the recipe, whose name is replaced by a fixed one, or of the method."""
-    if owner == PREFIX:
-        text = compression_to_json(options.gradient_compression)
-    else:
-        text = recipe_to_json(dataclasses.replace(options.precision, name=_PRECISION))
-    return torch.tensor([*text.encode()], dtype=torch.uint8)
+def _definitions(options: CaptureOptions) -> dict[str, torch.Tensor]:
+    """Returns the definition for each entry that a state has with these options: the bytes of the JSON of the recipe,
+    whose name is replaced by a fixed one, or of the method."""
+    texts = {}
+    recipe, compression = options.precision, options.gradient_compression
+    if recipe is not None and recipe.is_delayed:
+        texts[_PRECISION] = recipe_to_json(dataclasses.replace(recipe, name=_PRECISION))
+    if compression is not None and compression.has_feedback:
+        texts[PREFIX] = compression_to_json(compression)
+    return {owner: torch.tensor([*text.encode()], dtype=torch.uint8) for owner, text in texts.items()}
 
 
 def _scales(entry: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> Expected:
     """(Q6) Returns a function that checks the name of a scale or history and returns its type."""
-    recipe: Recipe = options.precision
+    assert options.precision is not None
     layers = {name for named in (model.named_parameters, model.named_buffers) for name, _ in named("", True, False)}
     operands = {operand for names in OPERANDS.values() for operand in names}
-    lengths = recipe.histories
+    lengths = options.precision.histories
 
     def expected(name: str, value: Any) -> TensorType:
         kind = next((each for each in (HISTORY, SCALE) if str(name).startswith(each)), None)
@@ -140,7 +136,7 @@ def _residuals(entry: Mapping[str, Any], model: torch.nn.Module, options: Captur
     Raises:
       ReproError: the entry has some of the tensors of a parameter, but not all of them.
     """
-    assert options.microbatches is not None
+    assert options.microbatches is not None and options.gradient_compression is not None
     count = options.microbatches.count
     kinds: dict[str, TensorType] = {}
     for parameter, tensor in model.named_parameters(remove_duplicate=False):

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 import struct
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
@@ -96,8 +94,6 @@ class OptimizerProgram:
         Raises:
           CaptureError: an unsupported optimizer or option, or a hyper-parameter that is not a number.
         """
-        if clip_norm is not None and not (isinstance(clip_norm, numbers.Real) and 0 < float(clip_norm) < math.inf):
-            raise CaptureError(f"expected a number above 0 as clip_norm, got {clip_norm!r}")
         self._clip_norm = None if clip_norm is None else float(clip_norm)
         self._optimizer = optimizer
         members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
