@@ -19,13 +19,13 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 import transformers
 from safetensors import safe_open
-from torch.utils._pytree import tree_leaves
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.canonical_json import LIMIT
 from repro_mlir.base.files.json_text import parse
 from repro_mlir.base.files.regular import read_regular
 from repro_mlir.base.printing import foreign
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.objects.defined_construction import DefinedConstruction, is_whole
 from repro_mlir.integrations.chat_template import TemplateRenderer
 from repro_mlir.integrations.decoder import Decoder
@@ -233,7 +233,9 @@ def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator
     for name, module in model.named_modules():
         for attribute, value in vars(module).items():
             if attribute not in ("_parameters", "_buffers"):
-                yield from ((f"{name}.{attribute}", each) for each in tree_leaves(value) if torch.is_tensor(each))
+                yield from (
+                    (f"{name}.{attribute}", each) for each in pytree.tree_leaves(value) if torch.is_tensor(each)
+                )
 
 
 def _is_stored(name: str, stored: Iterable[str]) -> bool:

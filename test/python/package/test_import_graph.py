@@ -125,8 +125,8 @@ ALLOWED = {
     "precision.stored_codes": {"base.numerics", "execute", "program"},
     "roofline": {"base.files", "bundle.runner", "compilation", "execute", "pages", "program"},
     "integrations": {
-        "base.files", "distributed", "frontends.keras", "frontends.torch.objects", "precision", "program",
-        "programs", "train", "verification",
+        "base.files", "distributed", "frontends.keras", "frontends.torch.base", "frontends.torch.objects", "precision",
+        "program", "programs", "train", "verification",
     },
     "cli": {
         "audit.difference", "audit.dispute", "audit.receipts", "base.files", "base.numerics", "bundle",

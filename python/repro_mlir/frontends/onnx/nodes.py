@@ -13,11 +13,10 @@ from typing import Any
 
 import onnx
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.values import Value, to_torch
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensor, disable_current_modes
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ def is_known(value: Value) -> bool:
 
 def outside_of_trace() -> contextlib.AbstractContextManager[Any]:
     """Returns a context that computes with real tensors; its computations are not part of the program."""
-    return _disable_current_modes()
+    return disable_current_modes()
 
 
 MOST_KNOWN = 1 << 24

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.utils._pytree as pytree
 
 from repro_mlir.base.tensors.batches import as_arguments
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 
 _LEAVES = (
     torch.Tensor,

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensor
 
 
 class Same:

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.nn.modules import module as modules
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS
 from repro_mlir.frontends.torch.base.user_objects import require_optimizer
 
 MODULE_HOOKS = {
@@ -27,17 +26,6 @@ MODULE_HOOKS = {
     "_backward_hooks": "backward hook",
 }
 """The attributes of torch.nn.Module that contain the hooks of a step, each with the hook's name in messages."""
-
-GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
-    modules._global_forward_pre_hooks,
-    modules._global_forward_hooks,
-    modules._global_backward_pre_hooks,
-    modules._global_backward_hooks,
-)
-"""The hooks that apply to all modules."""
-
-GLOBAL_STEP_HOOKS: tuple[dict[int, Any], ...] = (_global_optimizer_pre_hooks, _global_optimizer_post_hooks)
-"""The step hooks that apply to all optimizers."""
 
 
 def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.base.value_requests import reason_of
 
 

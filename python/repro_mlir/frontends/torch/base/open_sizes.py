@@ -15,16 +15,13 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
-from torch._functorch import config as functorch_config
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental import _config as symbols_config
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StrictMinMaxConstraint
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from repro_mlir.base.tensors.batches import as_arguments
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.batch_leaves import flatten, leaf_names
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.program.imported import GREATEST_SIZE, Symbol
 
 Extent: TypeAlias = int | sympy.Expr
@@ -135,7 +132,7 @@ class Sizes:
     def _add(self, name: str, least: int, most: int, example: int) -> sympy.Symbol:
         """Adds a symbol with bounds `least` and `most`, whose extent in the examples is `example`."""
         # Imported here because importing TorchDynamo can take longer than capturing a step.
-        from torch._dynamo.source import ConstantSource
+        from repro_mlir.frontends.torch.base.torch_internals import ConstantSource
 
         if not name.isidentifier():
             raise CaptureError(f"expected an identifier as the name of a size, got {name!r}")
@@ -145,7 +142,7 @@ class Sizes:
         used = self._hints.values()
         apart = (size for size in _UNLIKELY_SIZES if least <= size <= most and size not in used)
         hint = min(max(example, least), most) if self._of_examples else next(apart, min(max(2, least), most))
-        constraint = StrictMinMaxConstraint(warn_only=False, vr=ValueRanges(least, most))
+        constraint = StrictMinMaxConstraint(warn_only=False, vr=internals.ValueRanges(least, most))
         variable = self._env.create_symbol(
             hint,
             # PyTorch orders the terms of sums and products by the name of the source.
@@ -166,14 +163,14 @@ class Sizes:
         """Configures PyTorch for tracing `fake` tensors within the block."""
         with (
             # With this option, PyTorch treats a size that is never compared as above 1 where 1 gives the same result.
-            symbols_config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
-            functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False),
+            internals.symbols_config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
+            internals.functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False),
         ):
             yield
 
     def fake(self, others: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Returns fake tensors for a trace: one like each of `others`, then one per input with symbols as extents."""
-        mode = FakeTensorMode(
+        mode = internals.FakeTensorMode(
             allow_fallback_kernels=True, allow_non_fake_inputs=True, shape_env=self._env, static_shapes=True
         )
         fakes: list[torch.Tensor] = [mode.from_tensor(tensor) for tensor in others]

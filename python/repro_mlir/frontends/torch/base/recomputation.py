@@ -15,6 +15,7 @@ import torch.fx
 import torch.utils.checkpoint
 
 from repro_mlir.frontends.torch.base.repro_operations import define
+from repro_mlir.frontends.torch.base.torch_internals import current_graph_task_id
 
 _MARK = "repro_recomputed"
 
@@ -28,7 +29,7 @@ _BARRIER = define(
 
 def recomputation_mark() -> dict[str, bool]:
     """Returns the annotation for the operator that is being traced; it is empty if the operator is not recomputed."""
-    if torch._C._current_graph_task_id() == -1 or not torch.is_grad_enabled():
+    if current_graph_task_id() == -1 or not torch.is_grad_enabled():
         return {}
     # Gradients are also enabled in a backward pass that is itself differentiated.
     return {_MARK: True} if is_checkpointed() else {}

@@ -20,6 +20,7 @@ from torch_mlir import ir
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.generic_form import OperationWriter
+from repro_mlir.frontends.torch.base.torch_internals import parse_schema
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter
@@ -140,7 +141,7 @@ def define(
             _namespace.library.impl(name, eager, "CPU")
         _namespace.library.impl(name, meta, "Meta")
     operator = getattr(_namespace, name).default
-    if str(operator._schema) != str(torch._C.parse_schema(f"repro::{schema}")):
+    if str(operator._schema) != str(parse_schema(f"repro::{schema}")):
         raise ReproError("another version of repro_mlir has been imported in this process: start Python anew")
     _writers[operator] = write
     return operator

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 import torch.fx.traceback
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.recomputation import recomputation_mark
 
 _LIBRARIES = tuple(
@@ -173,7 +173,7 @@ def module_of(node: torch.fx.Node) -> str | None:
     return module
 
 
-class SourceLines(TorchDispatchMode):
+class SourceLines(internals.TorchDispatchMode):
     """Records the origin of each operator as its node's `stack_trace`, and the module that calls it (`module_of`).
 
     The origin is the innermost frame of user code; without one, the innermost module; without a module, the phase.
@@ -209,13 +209,13 @@ class SourceLines(TorchDispatchMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         line, module = self._current()
-        node = torch._C._current_autograd_node()
+        node = internals.current_autograd_node()
         if line is None and node is not None:
             origin, module = self._origins.get(node._sequence_nr(), (module or "backward pass", module))
         else:
             origin = line or module or _PHASE.get()
             # Autograd created the node of this operator just before the dispatch, with the preceding sequence number.
-            self._origins.setdefault(torch.autograd._get_sequence_nr() - 1, (origin, module))
+            self._origins.setdefault(internals.get_sequence_number() - 1, (origin, module))
         torch.fx.traceback.set_stack_trace([origin])
         with torch.fx.traceback.annotate({_MODULE: module} | recomputation_mark()):
             return function(*args, **(kwargs or {}))

@@ -4,14 +4,15 @@
 """Assertions on tensor values (`torch._assert_async`, also from `assert` in torch.compile) as checks of a step (E1)."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 import torch.distributions
 import torch.fx
 
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
 from repro_mlir.frontends.torch.base.source_lines import is_user_file
 
@@ -34,11 +35,11 @@ def is_all_true(tensor: torch.Tensor) -> Any:
         # Skips the frames of torch-function modes of the trace.
         caller = caller.f_back
     if caller.f_code.co_filename != torch.distributions.distribution.__file__:
-        return torch._is_all_true(tensor)
+        return internals.torch_is_all_true(tensor)
     known = caller.f_locals
     what = f"parameter {known['param']} of" if "param" in known else "a value is not in the support of"
     constraint = f": expected {_shown(known['constraint'])}" if "param" in known else f" ({_shown(known['support'])})"
-    torch._assert_async(tensor.all(), f"{what} the distribution {type(known['self']).__name__}{constraint}")
+    internals.assert_async(tensor.all(), f"{what} the distribution {type(known['self']).__name__}{constraint}")
     return True
 
 
@@ -48,35 +49,26 @@ def _shown(constraint: Any) -> str:
     return type(constraint).__name__.lstrip("_") if has_tensor else repr(constraint)
 
 
-@contextmanager
-def checked_numbers() -> Iterator[None]:
+def checked_numbers() -> AbstractContextManager[None]:
     """Turns `torch._check` in the user's code into a check of the step if the condition depends on tensor values."""
-    module: Any = torch
-    former = module._check_with
 
-    def check(error: Any, condition: Any, message: Callable[[], str] | None) -> None:
-        # Frame 1 is `torch._check` itself, frame 2 its caller.
-        if isinstance(condition, torch.SymBool) and is_user_file(sys._getframe(2).f_code.co_filename):
-            torch.ops.aten._assert_scalar(condition, _UNNAMED if message is None else str(message()))
-        former(error, condition, message)
+    def make(former: Any) -> Callable[..., None]:
+        def check(error: Any, condition: Any, message: Callable[[], str] | None) -> None:
+            # Frame 1 is `torch._check` itself, frame 2 its caller.
+            if isinstance(condition, torch.SymBool) and is_user_file(sys._getframe(2).f_code.co_filename):
+                torch.ops.aten._assert_scalar(condition, _UNNAMED if message is None else str(message()))
+            former(error, condition, message)
 
-    module._check_with = check
-    try:
-        yield
-    finally:
-        module._check_with = former
+        return check
+
+    return internals.replace_check_with(make)
 
 
-@contextmanager
-def checked_matrices() -> Iterator[None]:
+def checked_matrices() -> AbstractContextManager[None]:
     """Replaces the check of `constraints.positive_definite`, because PyTorch's check branches on a tensor value."""
-    kind: Any = type(torch.distributions.constraints.positive_definite)
-    former = kind.check
-    kind.check = _is_positive_definite
-    try:
-        yield
-    finally:
-        kind.check = former
+    return internals.replaced(
+        type(torch.distributions.constraints.positive_definite), check=lambda _: _is_positive_definite
+    )
 
 
 def _is_positive_definite(constraint: Any, value: torch.Tensor) -> torch.Tensor:
@@ -91,7 +83,7 @@ def call_assert(condition: torch.Tensor, message: str = "") -> None:
 
 
 def _check_eager(condition: torch.Tensor, message: str) -> None:
-    torch._assert_async(condition, message)
+    internals.assert_async(condition, message)
 
 
 def _write(build: Builder, condition: Any, message: str) -> Sequence[Any]:

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.modules import batchnorm
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, origin_of_node
+from repro_mlir.frontends.torch.base.torch_internals import DataDependentOutputException, get_proxy_mode, get_proxy_slot
 
 _DEPENDS = "control flow or a shape depends on tensor values"
 PAGE = "docs/guides/decisions.md"

@@ -14,8 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.utils._pytree as pytree
-from torch.nn.utils import stateless
 
 from repro_mlir.base.files.cache import cached
 from repro_mlir.base.numerics.philox import signed_seed
@@ -29,6 +27,7 @@ from repro_mlir.frontends.torch.base.hooks import attach_gradient_hooks, checked
 from repro_mlir.frontends.torch.base.model_modes import evaluation_mode
 from repro_mlir.frontends.torch.base.open_sizes import Sizes
 from repro_mlir.frontends.torch.base.source_lines import module_names, named_modules, origin_of_node, phase
+from repro_mlir.frontends.torch.base.torch_internals import pytree, reparametrize_module
 from repro_mlir.frontends.torch.base.user_objects import require_loss, require_model
 from repro_mlir.frontends.torch.base.value_requests import no_tensor
 from repro_mlir.frontends.torch.capture.microbatch_reduction import origin_of_values, reduce_microbatches, statistics_of
@@ -443,7 +442,7 @@ class _TrainingStep(_WithLoss):
         with (
             self.changing.tracing(numbers),
             checked_module_hooks(self.model),
-            stateless._reparametrize_module(self.model, swapped, tie_weights=True),
+            reparametrize_module(self.model, swapped, tie_weights=True),
         ):
             loss, output = self.forward(batch)
             with phase("backward pass"):
@@ -525,7 +524,7 @@ class _Evaluation(_WithLoss):
         with (
             torch.no_grad(),
             checked_module_hooks(self.model),
-            stateless._reparametrize_module(self.model, swapped, tie_weights=True),
+            reparametrize_module(self.model, swapped, tie_weights=True),
         ):
             loss, output = self.forward(batch)
             results = self.results_of(loss, output, batch, [*swapped.values()])
@@ -543,7 +542,7 @@ class _Inference(_Step):
         batch: Any,
     ) -> list[torch.Tensor]:
         swapped = {**parameters, **buffers}
-        with torch.no_grad(), stateless._reparametrize_module(self.model, swapped, tie_weights=True):
+        with torch.no_grad(), reparametrize_module(self.model, swapped, tie_weights=True):
             result = _call(self.model, batch)
         buffers.update({name: swapped[name] for name in buffers})
         results = Results()

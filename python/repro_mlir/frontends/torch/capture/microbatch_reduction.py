@@ -12,6 +12,7 @@ import torch
 import torch.fx
 
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
+from repro_mlir.frontends.torch.base.torch_internals import BatchNormBase
 from repro_mlir.frontends.torch.trace.unsigned import as_signed, is_unsigned
 
 
@@ -48,11 +49,10 @@ def statistics_of(model: torch.nn.Module) -> set[str]:
 
     Only for such buffers is the mean over microbatches meaningful.
     """
-    kinds = torch.nn.modules.batchnorm._NormBase
     return {
         f"{prefix}.{name}" if prefix else name
         for prefix, module in model.named_modules()
-        if isinstance(module, kinds)
+        if isinstance(module, BatchNormBase)
         for name in ("running_mean", "running_var")
     }
 

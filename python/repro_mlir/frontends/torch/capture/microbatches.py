@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-import torch.utils._pytree as pytree
 
 from repro_mlir.frontends.torch.base.batch_leaves import leaf_names
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
 from repro_mlir.program.imported import Microbatches
 

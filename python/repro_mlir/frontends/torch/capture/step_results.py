@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.utils._pytree as pytree
 
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.torch_tensors import to_tensor
 from repro_mlir.frontends.torch.base.capture_options import RETURNED, Returned
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 
 _CONSTANTS = bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, enum.Enum
 

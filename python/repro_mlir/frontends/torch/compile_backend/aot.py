@@ -7,21 +7,17 @@ import contextlib
 import dataclasses
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 import torch.fx
-from torch._functorch._aot_autograd.schemas import MemoryFormatMeta
-from torch._functorch.aot_autograd import aot_module_simplified
-from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.checkpoint import CheckpointPolicy
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, source_name
 from repro_mlir.frontends.torch.compile_backend.graphs import (
@@ -82,7 +78,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     Raises:
       ReproError: the graph cannot be captured or compiled.
     """
-    if DistributedDataParallel._get_active_ddp_module() is not None:
+    if internals.active_data_parallel_module() is not None:
         raise CaptureError(
             "the model is wrapped in DistributedDataParallel: the order in which its processes add gradients is not "
             "defined; expected the model itself, in one process"
@@ -91,17 +87,18 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     make_counters_known(module)
     if not options.fallback:
         # Beyond the limit Dynamo would run the function in eager mode and report it only in its log.
-        torch._dynamo.config.fail_on_recompile_limit_hit = True
-        if torch._dynamo.config.recompile_limit == _DEFAULT_LIMIT:
+        config = internals.dynamo_config()
+        config.fail_on_recompile_limit_hit = True
+        if config.recompile_limit == _DEFAULT_LIMIT:
             # The default assumes that running in eager mode beyond the limit is acceptable.
-            torch._dynamo.config.recompile_limit = _SIZES
+            config.recompile_limit = _SIZES
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         return _Graph(gm, example_inputs, options)
 
     def compile_it(environment: contextlib.AbstractContextManager[Any]) -> Callable[..., Any]:
         with errors_of_nodes(), _separate_gradients(), tracing_environment(), Compositions(), environment:
-            compiled: Callable[..., Any] = aot_module_simplified(
+            compiled: Callable[..., Any] = internals.aot_module_simplified(
                 module,
                 arguments,
                 fw_compiler=compiler,
@@ -112,7 +109,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
             )
         return compiled
 
-    mode = torch._guards.detect_fake_mode()
+    mode = internals.detect_fake_mode()
     environment = None if mode is None else mode.shape_env
     if environment is None:
         return compile_it(contextlib.nullcontext())
@@ -126,24 +123,20 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
         return compile_it(contextlib.nullcontext())
 
 
-@contextlib.contextmanager
-def _separate_gradients() -> Iterator[None]:
+def _separate_gradients() -> contextlib.AbstractContextManager[None]:
     """Gives gradients of results with overlapping elements, as from `unfold`, a memory layout without overlap.
 
     PyTorch by itself detects only repeated elements, as from `expand`.
     """
-    meta: Any = MemoryFormatMeta
-    former = meta.from_tensor
 
-    def from_tensor(tensor: torch.Tensor, force_use_memory_format: bool = False) -> Any:
-        is_static = tensor.layout is torch.strided and not tensor._has_symbolic_sizes_strides
-        return former(tensor, force_use_memory_format or (is_static and may_overlap(tensor)))
+    def make(former: Any) -> Any:
+        def from_tensor(tensor: torch.Tensor, force_use_memory_format: bool = False) -> Any:
+            is_static = tensor.layout is torch.strided and not tensor._has_symbolic_sizes_strides
+            return former(tensor, force_use_memory_format or (is_static and may_overlap(tensor)))
 
-    meta.from_tensor = staticmethod(from_tensor)
-    try:
-        yield
-    finally:
-        meta.from_tensor = staticmethod(former)
+        return staticmethod(from_tensor)
+
+    return internals.replaced(internals.MemoryFormatMeta, from_tensor=make)
 
 
 def draw_seed() -> int:
@@ -213,12 +206,12 @@ def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
             parts = [user for user in node.users if user.target is operator.getitem]
             for each in (node, *parts):
                 each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-    forward, backward = min_cut_rematerialization_partition(joint, inputs, **options)
+    forward, backward = internals.min_cut_rematerialization_partition(joint, inputs, **options)
     if not draws(backward.graph) and not reads_written(forward.graph, backward.graph):
         return forward, backward
     # The backward would draw random numbers, or read values that the forward has overwritten. The default partition
     # saves these values instead of recomputing them.
-    forward, backward = default_partition(joint, inputs, **options)
+    forward, backward = internals.default_partition(joint, inputs, **options)
     if reads_written(forward.graph, backward.graph):
         raise CaptureError(
             "the backward reads an argument or buffer as it was before the function writes it: expected a copy of it, "
@@ -230,7 +223,12 @@ def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
 def _without_selections(joint: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Rewrites the selections of a joint graph to static shapes, and keeps the argument names that PyTorch expects."""
     former = [node for node in joint.graph.nodes if node.op in ("placeholder", "output")]
-    with torch._guards.tracing(None), _disable_current_modes(), errors_with_lines({}), tracing_environment():
+    with (
+        internals.tracing_context(None),
+        internals.disable_current_modes(),
+        errors_with_lines({}),
+        tracing_environment(),
+    ):
         arguments = [node.meta["val"] for node in former if node.op == "placeholder"]
         name_origins(joint.graph)
         found = without_selections(joint, [*map(concrete, arguments)])
@@ -245,15 +243,11 @@ def _without_selections(joint: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return found
 
 
-@contextlib.contextmanager
-def _selections(environment: ShapeEnv) -> Iterator[None]:
+def _selections(environment: ShapeEnv) -> contextlib.AbstractContextManager[None]:
     """Allows data-dependent output shapes within the block, so that gradients of masked selections can be traced."""
-    former = environment.settings
-    environment.settings = dataclasses.replace(former, allow_dynamic_output_shape_ops=True)
-    try:
-        yield
-    finally:
-        environment.settings = former
+    return internals.replaced(
+        environment, settings=lambda former: dataclasses.replace(former, allow_dynamic_output_shape_ops=True)
+    )
 
 
 def _warn_of_break(module: torch.fx.GraphModule) -> None:

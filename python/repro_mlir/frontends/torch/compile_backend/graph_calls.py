@@ -11,17 +11,16 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch._C._dynamo import guards
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType, is_canonical
 from repro_mlir.base.tensors.torch_tensors import dtype_of, element_of, share
+from repro_mlir.frontends.torch.base.torch_internals import TensorGuards
 from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph, in_order
 from repro_mlir.frontends.torch.objects.large_results import empty
 from repro_mlir.frontends.torch.trace.representation import represented
 
 # The type stubs of PyTorch and NumPy are wrong for these functions.
-_tensor_guards: Any = guards.TensorGuards
 _shares_memory: Any = np.shares_memory
 _address: Any = torch.Tensor.data_ptr
 # By element size in bytes, an element type that NumPy supports; bfloat16, for example, has no NumPy type.
@@ -103,7 +102,7 @@ class Calls:
             # The sizes and strides are given because the guards ignore extents that are None, and Dynamo checks some
             # parameters only by identity.
             sizes, strides = [[*each.shape] for each in tensors], [[*each.stride()] for each in tensors]
-            self._guards = _tensor_guards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+            self._guards = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
         addresses = [*map(_address, tensors)]
         if any(map(operator.and_, addresses, self._masks)):
             return None

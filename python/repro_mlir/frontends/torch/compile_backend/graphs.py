@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.cache import cached
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.torch_tensors import kind_of
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, source_name
 from repro_mlir.frontends.torch.base.value_requests import reason_of
@@ -114,8 +113,8 @@ def _form(tensor: torch.Tensor) -> tuple[tuple[int, ...], bool, bool]:
 def _read_as(tensor: torch.Tensor, is_conj: bool, is_neg: bool) -> torch.Tensor:
     """Returns a view of the same memory with the given conjugate and negative bits."""
     if tensor.is_conj() != is_conj:
-        tensor = torch._conj(tensor)
-    return torch._neg_view(tensor) if tensor.is_neg() != is_neg else tensor
+        tensor = internals.conj_view(tensor)
+    return internals.neg_view(tensor) if tensor.is_neg() != is_neg else tensor
 
 
 @dataclass(frozen=True)
@@ -311,7 +310,7 @@ def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imp
       CaptureError: the graph cannot be captured for the reason in the message.
     """
     # The caller's modes and sizes belong to the trace that created the graph.
-    with torch._guards.tracing(None), _disable_current_modes():
+    with internals.tracing_context(None), internals.disable_current_modes():
         return _capture(module, [concrete(value) for value in arguments])
 
 
@@ -458,7 +457,7 @@ def _examples(
     examples = [node.meta["val"] for node in placeholders]
     values = [node.meta["val"] for node in nodes]
     if not all(isinstance(value, torch.Tensor) for value in arguments):
-        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        with internals.FakeTensorMode(allow_non_fake_inputs=True) as mode:
             examples = [mode.from_tensor(each) if isinstance(each, torch.Tensor) else each for each in arguments]
             found = torch.fx.Interpreter(module).run(*examples)
         values = [value for node, value in zip(given, found, strict=True) if isinstance(node, torch.fx.Node)]

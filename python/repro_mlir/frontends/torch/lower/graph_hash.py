@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensor
+
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensor, OpOverload
 
 _IMPORTED = time.time()
 
@@ -48,7 +49,7 @@ def _target(module: torch.fx.GraphModule, node: torch.fx.Node) -> str:
     target = node.target
     if node.op == "get_attr":
         return _constant(getattr(module, str(target)))
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         if target.namespace not in ("aten", "prims", "prim", "repro"):
             raise _UnknownError
         return str(target)

@@ -27,6 +27,7 @@ from repro_mlir.frontends.torch.base.open_sizes import Sizes
 from repro_mlir.frontends.torch.base.repro_operations import Calls
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node, origin_of_trace
 from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter, extent_maps
+from repro_mlir.frontends.torch.base.torch_internals import context_cache, replace_context_cache
 from repro_mlir.frontends.torch.lower.lowering_process import LoweringEnded, run_passes
 
 _CANONICALIZE = "func.func(canonicalize)"
@@ -122,7 +123,7 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
         node.meta.setdefault("stack_trace", "")
     importer = FxImporter(context=context, hooks=_InlineConstants())
     locations = _NamedNodes if name_nodes else _Origins
-    importer._cc = locations(context, py_attr_tracker=importer._py_attr_tracker)
+    replace_context_cache(importer, locations, context)
     try:
         importer.import_stateless_graph(graph, func_name="main")
     except KeyError:
@@ -250,7 +251,7 @@ class _InlineConstants(FxImporterHooks):
         data = tensor.reshape(-1).view(torch.uint8).numpy()
         kind = ir.RankedTensorType.get(list(tensor.shape), TORCH_DTYPE_TO_MLIR_TYPE[tensor.dtype]())
         value = ir.DenseElementsAttr.get(data, type=kind)
-        cache: ContextCache = gni._cc
+        cache: ContextCache = context_cache(gni)
         return ir.Operation.create(
             "torch.vtensor.literal",
             results=[cache.tensor_to_vtensor_type(tensor)],

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
 
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.torch_tensors import dtype_of, to_tensor
 from repro_mlir.frontends.torch.base.batch_leaves import TENSOR_LEAF, leaf_names
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
 
 if TYPE_CHECKING:

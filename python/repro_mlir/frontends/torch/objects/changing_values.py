@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from repro_mlir.frontends.torch.base.code_names import names_of
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_user_file
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.optimizers.number_calls import NumberCalls
 from repro_mlir.frontends.torch.optimizers.traced_numbers import Node, Scalar, Tape, is_traced, leaves_of, traced_number
 

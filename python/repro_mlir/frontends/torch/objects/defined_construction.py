@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from repro_mlir.base.numerics.environment import float_environment
+from repro_mlir.frontends.torch.base.torch_internals import TorchDispatchMode, pytree
 from repro_mlir.reference.functions import DOUBLE, NAMES, evaluate
 
 _MOVES = frozenset(
@@ -73,7 +72,7 @@ class DefinedConstruction(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        given = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
         name = func.overloadpacket.__name__
         name = name if name.startswith("__") else name.rstrip("_")
         operands = given[1:] if name in _WHOLE_WRITES and _is_whole(given[0]) else given
@@ -81,7 +80,7 @@ class DefinedConstruction(TorchDispatchMode):
         # An in-place operator overwrites its operands.
         values = _operands(args) if name in _FUNCTIONS and not kwargs and is_known else None
         result = func(*args, **kwargs)
-        results = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
+        results = [each for each in pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
         written = [each for each in results if each.device.type != "meta"]
         if is_known and values is not None and len(written) == 1 and _computes(name, values, written[0]):
             element = np.float32 if written[0].dtype == torch.float32 else np.float64

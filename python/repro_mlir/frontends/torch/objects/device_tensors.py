@@ -17,15 +17,15 @@ from typing import Any, ClassVar
 
 import torch
 
-_raw = torch._C.DisableTorchFunctionSubclass
+from repro_mlir.frontends.torch.base.torch_internals import DisableTorchFunctionSubclass, TensorBase, disable_dynamo
 
 _METADATA: frozenset[Any] = frozenset(
     {
         *(
-            vars(torch._C.TensorBase)[name].__get__
+            vars(TensorBase)[name].__get__
             for name in ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf", "grad", "grad_fn", "ndim")
         ),
-        vars(torch._C.TensorBase)["grad"].__set__,
+        vars(TensorBase)["grad"].__set__,
         torch.Tensor.__len__,
         torch.Tensor.dim,
         torch.Tensor.element_size,
@@ -58,7 +58,7 @@ class Resident:
         return cls.own(*arguments, **keywords)
 
     @classmethod
-    @torch._disable_dynamo
+    @disable_dynamo
     def __torch_function__(
         cls,
         function: Callable[..., Any],
@@ -67,7 +67,7 @@ class Resident:
         keywords: Mapping[str, Any] | None = None,
     ) -> Any:
         if function in _METADATA:
-            with _raw():
+            with DisableTorchFunctionSubclass():
                 return function(*arguments, **(keywords or {}))
         for each in types:
             if issubclass(each, Resident):
@@ -118,7 +118,7 @@ _AWAY: set[weakref.ref[Residents]] = set()
 
 def as_they_are() -> AbstractContextManager[None]:
     """A context that accesses tensors as they are, even if newer values are on a device."""
-    return _raw() if _AWAY else nullcontext()
+    return DisableTorchFunctionSubclass() if _AWAY else nullcontext()
 
 
 def bring_others_back(model: torch.nn.Module, own: Residents | None) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensor, get_proxy_mode, get_proxy_slot
 from repro_mlir.frontends.torch.lower.graph_hash import contents_of
 from repro_mlir.frontends.torch.objects.changing_values import is_stand_in
 from repro_mlir.frontends.torch.trace.known_values import follows_from_constants

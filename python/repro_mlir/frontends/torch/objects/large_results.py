@@ -9,11 +9,11 @@ a block than a kernel takes to write it.
 
 import weakref
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 import torch
-from torch._C._dynamo import guards
+
+from repro_mlir.frontends.torch.base.torch_internals import empty_strided_cpu
 
 LARGE = 1 << 25
 """The smallest size in bytes of results that use reused memory."""
@@ -21,15 +21,13 @@ LARGE = 1 << 25
 Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
 
 _ALIGNMENT = 4096
-# PyTorch's type stubs lack this function.
-_allocate: Any = guards._empty_strided_cpu  # type: ignore[attr-defined]
 _free: defaultdict[int, list[np.ndarray]] = defaultdict(list)
 
 
 def empty(layout: Layout, size: int) -> torch.Tensor:
     """Returns an uninitialized dense tensor of `size` bytes."""
     if size < LARGE:
-        made: torch.Tensor = _allocate(*layout)
+        made: torch.Tensor = empty_strided_cpu(*layout)
         return made
     shape, strides, dtype = layout
     try:

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import torch
 
+from repro_mlir.frontends.torch.base.torch_internals import disable_dynamo
+
 
 class Owner(Protocol):
     """An object that keeps the state of a model on a device, such as a trainer."""
@@ -32,7 +34,7 @@ class Refresh:
         self._trainer = weakref.ref(trainer) if trainer is not None else None
         self._watched: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    @torch._disable_dynamo
+    @disable_dynamo
     def __call__(self, *_: Any) -> None:
         trainer = self._trainer() if self._trainer is not None else None
         if trainer is not None:

@@ -39,7 +39,6 @@ from typing import Any, TypeGuard
 import blake3
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from repro_mlir.frontends.torch.base.code_names import Names, names_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
@@ -58,6 +57,7 @@ from repro_mlir.frontends.torch.base.object_kinds import (
     is_value,
 )
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_user_file
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensor, get_fp32_precision
 from repro_mlir.frontends.torch.trace.recording import Recording, computes
 
 PLUMBING = {
@@ -453,7 +453,7 @@ class _Search:
                 if is_plain(get()):
                     self._note(f"{get.__name__}()", _Fact(get))
         for setting in _FP32_PRECISIONS if "fp32_precision" in self._known else ():
-            self._note("fp32_precision", _Fact(functools.partial(torch._C._get_fp32_precision_getter, *setting)))
+            self._note("fp32_precision", _Fact(functools.partial(get_fp32_precision, *setting)))
         for namespace in self._recording.asked:
             # The code may read any global; those that it names are followed.
             self._note("globals()", _Attributes(namespace, lambda _: True))

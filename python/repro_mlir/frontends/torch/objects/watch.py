@@ -18,8 +18,9 @@ import torch
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.hashable_values import Same, hashable
-from repro_mlir.frontends.torch.base.hooks import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS, MODULE_HOOKS, computes_attributes
+from repro_mlir.frontends.torch.base.hooks import MODULE_HOOKS, computes_attributes
 from repro_mlir.frontends.torch.base.source_lines import named_modules
+from repro_mlir.frontends.torch.base.torch_internals import GLOBAL_HOOKS, GLOBAL_STEP_HOOKS
 from repro_mlir.frontends.torch.objects.changing_values import ChangingValues, Mark
 from repro_mlir.frontends.torch.objects.device_tensors import as_they_are
 from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch

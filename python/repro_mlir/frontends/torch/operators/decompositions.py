@@ -19,6 +19,7 @@ from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.known_shapes import is_empty
+from repro_mlir.frontends.torch.base.torch_internals import OpOverload, smooth_l1_loss_backward, torch_decompositions
 from repro_mlir.frontends.torch.operators import (
     bit_patterns,
     convolutions,
@@ -88,8 +89,8 @@ def _of_unknown_operators(table: Mapping[Any, Any]) -> dict[Any, Callable[..., A
     context = ir.Context()
     torch_dialect.register_dialect(context)
     found = {}
-    for operator, function in torch._decomp.decomposition_table.items():
-        if not isinstance(operator, torch._ops.OpOverload) or operator in table:
+    for operator, function in torch_decompositions.items():
+        if not isinstance(operator, OpOverload) or operator in table:
             continue
         schema = operator._schema
         name = "torch." + schema.name.replace("::", ".") + (f".{schema.overload_name}" if schema.overload_name else "")
@@ -626,7 +627,7 @@ def _smooth_l1_loss_backward(
 ) -> torch.Tensor:
     # The default uses the sign of the difference, which gives 0 where the difference is NaN.
     difference = x - target
-    found: torch.Tensor = torch._decomp.decompositions.smooth_l1_loss_backward(gradient, x, target, reduction, beta)
+    found: torch.Tensor = smooth_l1_loss_backward(gradient, x, target, reduction, beta)
     return torch.where(difference.isnan(), difference, found)
 
 

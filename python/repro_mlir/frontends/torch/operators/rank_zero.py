@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
+
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 
 aten = torch.ops.aten
 

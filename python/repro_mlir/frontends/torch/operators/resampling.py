@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._decomp.decompositions import _compute_scale, _compute_source_index, upsample_compute_output_size
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from repro_mlir.frontends.torch.base import torch_internals as internals
 
 aten = torch.ops.aten
 
@@ -34,7 +35,7 @@ def linear(
         factors = [*scales, *(named.get(f"scales_{each}") for each in "dhw"[3 - rank + len(scales) :])]
     factors = [factors] if isinstance(factors, int | float) else factors
     if output_size is None:
-        output_size = upsample_compute_output_size(x.size(), None, factors)
+        output_size = internals.upsample_compute_output_size(x.size(), None, factors)
     wide = x.float() if x.dtype.itemsize == 2 else x
     dims = [*zip(x.shape[2:], output_size, factors or [None] * rank, strict=True)]
     places = [
@@ -50,15 +51,15 @@ def linear(
         # A comparison of symbolic sizes would restrict the program to some of the sizes.
         is_copied = statically_known_true(extent == size)
         corners = [_between(low, high, ratio, is_copied) for low, high in pairs]
-    return corners[0].to(x.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
+    return corners[0].to(x.dtype).contiguous(memory_format=internals.suggest_memory_format(x))
 
 
 def _places(
     extent: int, size: int, factor: float | None, align_corners: bool, dtype: torch.dtype, dims_after: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns, for each result along a dimension, the indices of its two neighbors and its distance from the first."""
-    scale = _compute_scale(extent, size, align_corners, factor)
-    place = _compute_source_index(scale, torch.arange(size).to(dtype), align_corners).clamp(min=0.0)
+    scale = internals.compute_scale(extent, size, align_corners, factor)
+    place = internals.compute_source_index(scale, torch.arange(size).to(dtype), align_corners).clamp(min=0.0)
     place = place.reshape(size, *[1] * dims_after)
     first = place.to(torch.int64)
     return first, (first + 1).clamp(max=extent - 1), (place - first).clamp(0.0, 1.0)

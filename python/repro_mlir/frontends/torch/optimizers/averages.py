@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import phase
+from repro_mlir.frontends.torch.base.torch_internals import foreach_lerp_
 
 _PREFIX = "average."
 _COUNT = f"{_PREFIX}n_averaged"
@@ -107,7 +108,7 @@ class _TensorWeights(TorchFunctionMode):
     def __torch_function__(
         self, function: Callable[..., Any], types: Iterable[type], args: Any = (), kwargs: Any = None
     ) -> Any:
-        if function is torch._foreach_lerp_ and len(args) == 3 and isinstance(args[2], torch.Tensor):
+        if function is foreach_lerp_ and len(args) == 3 and isinstance(args[2], torch.Tensor):
             for one, other in zip(args[0], args[1], strict=True):
                 one.copy_(torch.lerp(one, other, args[2].to(one.dtype)))
             return None

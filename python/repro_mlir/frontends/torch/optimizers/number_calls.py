@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensor, pytree
 from repro_mlir.frontends.torch.optimizers.traced_numbers import Node, Tape, is_traced, node_of, traced_number
 from repro_mlir.frontends.torch.trace.opmath import LOW_PRECISION
 

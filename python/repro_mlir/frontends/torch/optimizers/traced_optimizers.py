@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.hashable_values import hashable
 from repro_mlir.frontends.torch.base.source_lines import phase
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensorMode, disable_current_modes
 from repro_mlir.frontends.torch.base.user_objects import check_class
 from repro_mlir.frontends.torch.optimizers.number_calls import NumberCalls
 from repro_mlir.frontends.torch.optimizers.state_slots import Owner, Slot, held_by
@@ -746,7 +745,7 @@ def _number(value: Any) -> Scalar:
     """Returns the Python number; raises ValueError if the value is not a number."""
     if isinstance(value, torch.Tensor):
         # The tensor belongs to the user, so its value is read outside the modes of a trace.
-        with _disable_current_modes():
+        with disable_current_modes():
             return value.item()
     if not _is_number(value):
         raise ValueError(f"expected a number, got {value!r}")

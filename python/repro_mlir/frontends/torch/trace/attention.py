@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
+from repro_mlir.frontends.torch.base.torch_internals import DisableTorchFunction
 from repro_mlir.frontends.torch.trace.random_sites import current_sites
 
 
@@ -46,7 +47,7 @@ class ReplacedAttention(TorchFunctionMode):
 
     def original(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Calls PyTorch's function itself."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return self._original(*args, **kwargs)
 
 

@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.recomputation import is_checkpointed
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.base.value_checks import is_assert
 from repro_mlir.frontends.torch.trace.written_tensors import written_by
 
 aten = torch.ops.aten
-_autograd: Any = torch._C._autograd  # The stubs lack some of it.
 
 _CHOOSE_ELEMENTS = ("index", "indices", "target", "sorter", "pivots", "LU_pivots")
 """PyTorch's names of the operator arguments that choose elements, whose bounds are checked (E1)."""
@@ -39,7 +38,7 @@ def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: tor
     Raises:
       CaptureError: the branch writes to a tensor that it has not made, or a gradient bypasses the selected operands.
     """
-    if torch.is_grad_enabled() and not _autograd._saved_tensors_hooks_is_enabled():
+    if torch.is_grad_enabled() and not internals.saved_tensors_hooks_are_enabled():
         raise CaptureError("a choice that depends on tensor values is not supported inside of torch.func.grad")
     own = _OwnMemory()
     gradients = _SelectedGradients(taken, own, operators)
@@ -60,12 +59,12 @@ def _in_bounds(tensor: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
 def _saved_in_bounds(taken: torch.Tensor) -> Iterator[None]:
     """Lets autograd save indices of a branch for its gradients with the values that the branch uses."""
     # AOTAutograd would defer the hooks until its graph runs.
-    former = _autograd._saved_tensors_hooks_set_tracing(False)
+    former = internals.set_saved_tensors_hooks_tracing(False)
     try:
         with torch.autograd.graph.saved_tensors_hooks(lambda saved: _in_bounds(saved, taken), lambda kept: kept):
             yield
     finally:
-        _autograd._saved_tensors_hooks_set_tracing(former)
+        internals.set_saved_tensors_hooks_tracing(former)
 
 
 class _OwnMemory:
@@ -102,7 +101,7 @@ class _SelectedGradients(TorchFunctionMode):
         self._taken = taken
         self._own = own
         self._operators = operators
-        self._first = torch.autograd._get_sequence_nr()
+        self._first = internals.get_sequence_number()
         # The keys are object ids; the values keep the tensors alive, so that ids stay unique.
         self._inside: dict[int, torch.Tensor] = {}
         self._selected: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -151,7 +150,7 @@ class _SelectedGradients(TorchFunctionMode):
             rest += [each for each, _ in node.next_functions if each is not None]
 
 
-class _Checks(TorchDispatchMode):
+class _Checks(internals.TorchDispatchMode):
     """Keeps the checks of a branch that is not taken from failing, and refuses writes to outside tensors."""
 
     def __init__(self, taken: torch.Tensor, own: _OwnMemory) -> None:
@@ -163,7 +162,7 @@ class _Checks(TorchDispatchMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         # Function modes also see operators, which are called below autograd here.
-        with torch._C.DisableTorchFunction():
+        with internals.DisableTorchFunction():
             return self._call(function, args, kwargs or {})
 
     def _call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.interpreters import (
     Form,
@@ -24,6 +23,7 @@ from repro_mlir.frontends.torch.base.interpreters import (
     retraced,
 )
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.operators import complex_functions, fourier
 from repro_mlir.frontends.torch.operators.complex_functions import Pair
 
@@ -84,8 +84,8 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
     return {
         operator: for_complex(function)
-        for operator, function in torch._decomp.decomposition_table.items()
-        if isinstance(operator, torch._ops.OpOverload) and not _has_rule(operator)
+        for operator, function in internals.torch_decompositions.items()
+        if isinstance(operator, internals.OpOverload) and not _has_rule(operator)
     }
 
 
@@ -111,7 +111,7 @@ class _OnPairs(NodeInterpreter):
         if not _is_complex(given):
             return given
         # The parts become constants of the new graph, so no operator computes them from the complex constant.
-        with _disable_current_modes():
+        with internals.disable_current_modes():
             parts = as_real(given).unbind(-1)
             made = [part.clone(memory_format=torch.contiguous_format) for part in parts]
         return Pair(*made)
@@ -126,7 +126,7 @@ class _OnPairs(NodeInterpreter):
             map(_is_complex, pytree.tree_leaves(expected))
         ):
             return super().call_function(target, args, kwargs)
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, internals.OpOverload):
             # The call reads an element of a list.
             return super().call_function(target, args, kwargs)
         found = self._call(target, args, kwargs, expected)

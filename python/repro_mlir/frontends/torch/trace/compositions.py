@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-import torch.utils._pytree as pytree
-from torch._decomp.decompositions import _grid_sampler_2d, upsample_compute_output_size
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.overrides import TorchFunctionMode
 
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.known_shapes import is_empty
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.base.value_checks import is_all_true
 from repro_mlir.frontends.torch.base.value_requests import answered, is_request
 from repro_mlir.frontends.torch.operators.ctc import ctc_loss
@@ -152,7 +152,7 @@ def _grid_sampler(
         return torch.grid_sampler(x, grid, interpolation_mode, padding_mode, align_corners)
     wide = x.float() if x.dtype.itemsize == 2 else x
     image: Any = _Image(wide)
-    found: torch.Tensor = _grid_sampler_2d(
+    found: torch.Tensor = internals.grid_sampler_2d(
         image,
         grid.to(wide.dtype),
         interpolation_mode=interpolation_mode,
@@ -373,9 +373,9 @@ def _embedding_bag(
     else:
         if offsets is None:
             raise CaptureError("embedding_bag of a one-dimensional input needs offsets")
-        torch._assert_async((offsets[:1] == 0).all(), "embedding_bag: expected the first offset to be 0")
+        internals.assert_async((offsets[:1] == 0).all(), "embedding_bag: expected the first offset to be 0")
         is_inside = (offsets[-1:] <= input.shape[0]).all()
-        torch._assert_async(is_inside, "embedding_bag: expected the last offset to be at most the number of indices")
+        internals.assert_async(is_inside, "embedding_bag: expected the last offset to be at most the number of indices")
         begins = offsets[:-1] if include_last_offset else offsets
         # The bag of an element is the last one that begins at or before it.
         bag = (begins.unsqueeze(0) <= torch.arange(input.shape[0]).unsqueeze(1)).to(torch.int64).sum(1) - 1
@@ -518,7 +518,7 @@ def _resized(
     if size is not None:
         return linear(input, [*size] if isinstance(size, tuple | list) else [size] * rank, bool(align_corners))
     factors = [*scale_factor] if isinstance(scale_factor, tuple | list) else [scale_factor] * rank
-    sizes = upsample_compute_output_size(input.shape, None, factors)
+    sizes = internals.upsample_compute_output_size(input.shape, None, factors)
     if recompute_scale_factor:
         return linear(input, sizes, bool(align_corners))
     scales = factors
@@ -556,7 +556,7 @@ def _group_norm(
 
 
 def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> torch.Tensor:
-    padded: torch.Tensor = torch._C._nn.pad(input, pad, mode, value)
+    padded: torch.Tensor = internals.nn_functions.pad(input, pad, mode, value)
     if mode == "circular":
         for i in range(0, len(pad), 2):
             kept = input.shape[-1 - i // 2] + min(pad[i], 0) + min(pad[i + 1], 0)
@@ -613,7 +613,7 @@ def _weighted(function: Any) -> Callable[..., torch.Tensor]:
 _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     torch.cdist: _cdist,
     torch.pdist: _pdist,
-    torch._is_all_true: is_all_true,
+    internals.torch_is_all_true: is_all_true,
     torch.cov: _cov,
     torch.Tensor.cov: _cov,
     torch.corrcoef: _corrcoef,
@@ -648,11 +648,11 @@ _COMPOSITIONS: dict[Any, Callable[..., Any]] = {
     F.embedding_bag: _embedding_bag,
     F.ctc_loss: ctc_loss,
     F.grouped_mm: _grouped_mm,
-    torch._grouped_mm: _grouped_mm,
+    internals.grouped_mm: _grouped_mm,
     F.interpolate: _interpolate,
     F.softshrink: _softshrink,
     F.pad: _pad,
-    torch._C._nn.pad: _pad,
+    internals.nn_functions.pad: _pad,
     F.group_norm: _group_norm,
     torch.group_norm: _group_norm,
     F.cosine_similarity: _of_selection(_cosine_similarity, F.cosine_similarity),
@@ -669,15 +669,15 @@ for _name, _replaced in {
     "_upsample_bicubic2d_aa": None,
 }.items():
     _packet = getattr(torch.ops.aten, _name)
-    for _function in (_packet, _packet.default, _packet.vec, getattr(torch._C._nn, _name)):
+    for _function in (_packet, _packet.default, _packet.vec, getattr(internals.nn_functions, _name)):
         _COMPOSITIONS[_function] = _weighted(_replaced or _function)
 for _name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
     _COMPOSITIONS[getattr(F, _name)] = _loss(getattr(F, _name), 0 if _name == "huber_loss" else 2)
-    _COMPOSITIONS[getattr(torch._C._nn, _name)] = _loss(getattr(torch._C._nn, _name), 0)
+    _COMPOSITIONS[getattr(internals.nn_functions, _name)] = _loss(getattr(internals.nn_functions, _name), 0)
 for _owner, _name in (
     (F, "cross_entropy"),
     (F, "nll_loss"),
-    (torch._C._nn, "cross_entropy_loss"),
-    (torch._C._nn, "nll_loss_nd"),
+    (internals.nn_functions, "cross_entropy_loss"),
+    (internals.nn_functions, "nll_loss_nd"),
 ):
     _COMPOSITIONS[getattr(_owner, _name)] = _of_classes(getattr(_owner, _name))

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
+
+from repro_mlir.frontends.torch.base.torch_internals import OpOverload, disable_current_modes, pytree
 
 aten = torch.ops.aten
 
@@ -50,7 +50,7 @@ def _value(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> Any:
 
 
 def _computed(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> Any:
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return None
     if torch.Tag.nondeterministic_seeded in node.target.tags or node.target._schema.is_mutable:
         return None
@@ -60,5 +60,5 @@ def _computed(node: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> Any:
     args, kwargs = pytree.tree_map(
         lambda leaf: values[leaf] if isinstance(leaf, torch.fx.Node) else leaf, (node.args, node.kwargs)
     )
-    with _disable_current_modes():
+    with disable_current_modes():
         return node.target(*args, **kwargs)

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-import torch._higher_order_ops.utils
-import torch.utils._pytree as pytree
-from torch._higher_order_ops.associative_scan import generic_associative_scan
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import generic_associative_scan, pytree, replace_compile_and_call
 from repro_mlir.frontends.torch.trace.branches import run_branch
 from repro_mlir.frontends.torch.trace.known_values import KnownValues
 
@@ -26,16 +24,9 @@ Each step is traced, which takes about a millisecond per operator.
 """
 
 
-@contextlib.contextmanager
-def calls_of_operators() -> Iterator[None]:
+def calls_of_operators() -> contextlib.AbstractContextManager[None]:
     """Lets operators such as `torch.cond` call their functions directly; PyTorch would pass them to torch.compile."""
-    module: Any = torch._higher_order_ops.utils
-    former = module._hop_compile_and_call
-    module._hop_compile_and_call = lambda function, args, kwargs=None: function(*args, **(kwargs or {}))
-    try:
-        yield
-    finally:
-        module._hop_compile_and_call = former
+    return replace_compile_and_call(lambda _: lambda function, args, kwargs=None: function(*args, **(kwargs or {})))
 
 
 _FILLED: tuple[Any, ...] = (torch.zeros, torch.ones, torch.full)

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.torch.base.errors import located
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.base.torch_internals import OpOverload, disable_current_modes, pytree
 from repro_mlir.frontends.torch.base.value_requests import reason_of
 
 _KEPT_DIMENSIONS = {
@@ -57,7 +56,7 @@ def refuse_arguments(graph: torch.fx.GraphModule) -> None:
     To find out, PyTorch's kernel is called on small tensors of zeros.
     """
     for node in graph.graph.nodes:
-        if not isinstance(node.target, torch._ops.OpOverload):
+        if not isinstance(node.target, OpOverload):
             continue
         name = node.target._schema.name.removeprefix("aten::")
         if name in _NUMBERS:
@@ -78,7 +77,7 @@ def _refuse_arguments_of(node: torch.fx.Node, name: str) -> None:
     except _Unknown:
         return
     try:
-        with _disable_current_modes(), torch.no_grad():
+        with disable_current_modes(), torch.no_grad():
             target(*args, **kwargs)
     except Exception as error:
         raise located(origin_of_node(node), reason_of(error)) from None
@@ -95,7 +94,7 @@ def _refuse_overflow(node: torch.fx.Node, name: str) -> None:
     if not isinstance(number, int | float):
         return
     try:
-        with _disable_current_modes():
+        with disable_current_modes():
             torch.full([], number, dtype=result.dtype)
     except RuntimeError as error:
         reason = f"{target}: expected a number that {result.dtype} holds, got {number}: {error}"
@@ -123,7 +122,7 @@ def _extent(value: Any) -> Any:
 
 
 def _zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    with _disable_current_modes():
+    with disable_current_modes():
         return torch.zeros(shape, dtype=dtype)
 
 

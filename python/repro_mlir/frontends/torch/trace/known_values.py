@@ -9,10 +9,8 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
-from torch.utils._python_dispatch import _disable_current_modes
+
+from repro_mlir.frontends.torch.base import torch_internals as internals
 
 aten = torch.ops.aten
 
@@ -44,20 +42,20 @@ class KnownValues:
 
     def truth(self, tensor: torch.Tensor) -> bool | None:
         """Returns whether a tensor of one element is true; None if this is not known before the program runs."""
-        mode = get_proxy_mode()
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        mode = internals.get_proxy_mode()
+        with internals.disable_current_modes(), internals.DisableTorchFunction():
             value = self._find(tensor, mode)
             return None if value is None else bool(value)
 
     def _find(self, tensor: torch.Tensor, mode: Any) -> torch.Tensor | None:
         """Returns the value of a tensor that is small, exact and depends on constants alone; else None."""
-        if isinstance(tensor, FunctionalTensor):
-            tensor = torch._from_functional_tensor(tensor.elem)
-        if not isinstance(tensor, FakeTensor):
+        if isinstance(tensor, internals.FunctionalTensor):
+            tensor = internals.from_functional_tensor(tensor.elem)
+        if not isinstance(tensor, internals.FakeTensor):
             return None
         if tensor.constant is not None:
             return tensor.constant
-        slot = None if mode is None else get_proxy_slot(tensor, mode.tracer, None)
+        slot = None if mode is None else internals.get_proxy_slot(tensor, mode.tracer, None)
         if mode is None or slot is None:
             return None
         value = self._value(slot.proxy.node, mode.tracer.root, 0)
@@ -73,7 +71,7 @@ class KnownValues:
     def _computed(self, node: torch.fx.Node, root: Any, depth: int) -> Any:
         if node.op == "get_attr":
             constant = getattr(root, str(node.target))
-            return constant if _is_small(constant) and not isinstance(constant, FakeTensor) else None
+            return constant if _is_small(constant) and not isinstance(constant, internals.FakeTensor) else None
         packet = getattr(node.target, "overloadpacket", None)
         if node.op != "call_function" or packet not in _EXACT | _EXACT_OF_ONE or not _is_small(node.meta.get("val")):
             return None
@@ -112,7 +110,7 @@ def _writers(root: torch.fx.Node) -> list[torch.fx.Node]:
     return [
         user
         for user in _users(root)
-        if isinstance(user.target, torch._ops.OpOverload) and user.target._schema.is_mutable
+        if isinstance(user.target, internals.OpOverload) and user.target._schema.is_mutable
     ]
 
 
@@ -126,7 +124,7 @@ def root_of(node: torch.fx.Node) -> torch.fx.Node:
 def _writes_first(node: torch.fx.Node) -> bool:
     """Returns whether an operator writes to its first argument and returns it."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or not target._schema.arguments:
+    if not isinstance(target, internals.OpOverload) or not target._schema.arguments:
         return False
     first, results = target._schema.arguments[0], target._schema.returns
     return bool(results and first.alias_info and first.alias_info.is_write and results[0].alias_info)
@@ -154,4 +152,4 @@ def _is_written(node: torch.fx.Node) -> bool:
 def _is_view(node: torch.fx.Node) -> bool:
     """Returns whether a node returns views of its first argument, or one element of that argument."""
     target = node.target
-    return target is operator.getitem or (isinstance(target, torch._ops.OpOverload) and target.is_view)
+    return target is operator.getitem or (isinstance(target, internals.OpOverload) and target.is_view)

@@ -15,10 +15,9 @@ from typing import Any, NoReturn
 
 import torch
 import torch.nn.functional as F
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.utils._python_dispatch import _disable_current_modes
 
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
@@ -74,8 +73,8 @@ def _pack(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[to
     if known is None:
         times = x.shape[0]
         message = f"lengths of packed sequences: expected 1 to {times}, the longest first and of all {times}"
-        torch._assert_async((lengths[0] == times) & (lengths[-1] > 0), message)
-        torch._assert_async((lengths[:-1] >= lengths[1:]).all(), message)
+        internals.assert_async((lengths[0] == times) & (lengths[-1] > 0), message)
+        internals.assert_async((lengths[:-1] >= lengths[1:]).all(), message)
     else:
         times = known[0]
         if known != sorted(known, reverse=True):
@@ -88,13 +87,13 @@ def _pack(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[to
 
 def _known(lengths: torch.Tensor) -> list[int] | None:
     """Returns the elements if they follow from constants, else None."""
-    if not isinstance(lengths, FakeTensor):
+    if not isinstance(lengths, internals.FakeTensor):
         # The lengths are a constant of the program. The mask also reads them, so a change of them is detected.
-        with _disable_current_modes():
+        with internals.disable_current_modes():
             return [int(each) for each in lengths]
     try:
         return [int(lengths[i]) for i in range(lengths.shape[0])]
-    except (CaptureError, DataDependentOutputException, GuardOnDataDependentSymNode):
+    except (CaptureError, internals.DataDependentOutputException, GuardOnDataDependentSymNode):
         return None
 
 
@@ -183,14 +182,12 @@ def _network(cell: _Cell, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_vf: Any = torch._VF
-
 PACKED: dict[Any, Callable[..., Any]] = {
-    _vf._pack_padded_sequence: _pack,
-    _vf._pad_packed_sequence: _pad,
-    _vf.lstm: _network(_lstm_cell, _vf.lstm),
-    _vf.gru: _network(_gru_cell, _vf.gru),
-    _vf.rnn_tanh: _network(_rnn_cell(torch.tanh), _vf.rnn_tanh),
-    _vf.rnn_relu: _network(_rnn_cell(torch.relu), _vf.rnn_relu),
+    internals.pack_padded_sequence: _pack,
+    internals.pad_packed_sequence: _pad,
+    torch.lstm: _network(_lstm_cell, torch.lstm),
+    torch.gru: _network(_gru_cell, torch.gru),
+    torch.rnn_tanh: _network(_rnn_cell(torch.tanh), torch.rnn_tanh),
+    torch.rnn_relu: _network(_rnn_cell(torch.relu), torch.rnn_relu),
 }
 """PyTorch functions, each with its replacement."""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
+from repro_mlir.frontends.torch.base.torch_internals import TorchDispatchMode, current_dispatch_modes
 
 aten = torch.ops.aten
 
@@ -193,7 +193,7 @@ class RandomSites(TorchDispatchMode):
 
 def current_sites() -> RandomSites:
     """Returns the active sites. CaptureError if no `RandomSites` is active."""
-    for mode in reversed(_get_current_dispatch_mode_stack()):
+    for mode in reversed(current_dispatch_modes()):
         if isinstance(mode, RandomSites):
             return mode
     raise CaptureError("expected seed and step for a random operator, got neither")

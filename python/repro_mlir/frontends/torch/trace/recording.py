@@ -32,12 +32,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro_mlir.frontends.torch.base.code_names import line_of, names_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.object_kinds import LOCKS, is_opaque, is_plain
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_standard_file, is_user_file, source_name
+from repro_mlir.frontends.torch.base.torch_internals import TorchDispatchMode, get_blas_preferred_backend
 
 _LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
 _ACTIONS = re.compile(
@@ -69,8 +69,7 @@ _SETTING = re.compile("_?(get|is|are|has)_|.*_enabled$")
 _OF_TRACES = re.compile(".*(torch_function|tracing|autocast|grad_enabled|inference_mode|autograd|dispatch|functorch)")
 """Name patterns of PyTorch functions that return a setting, and of those whose setting a trace itself changes."""
 
-_BOUND: Any = torch._C._get_blas_preferred_backend
-_HOMES = (types.ModuleType, type(_BOUND.__self__), types.NoneType)
+_HOMES = (types.ModuleType, type(get_blas_preferred_backend.__self__), types.NoneType)
 """Types of `__self__` for module functions written in C; for methods it is the object."""
 
 _PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}

@@ -13,17 +13,16 @@ from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, track_tensor
-from torch.utils._python_dispatch import _disable_current_modes
+
+from repro_mlir.frontends.torch.base import torch_internals as internals
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 
 
 def only_computes(nodes: Iterable[torch.fx.Node]) -> bool:
     """Returns whether no operator among the nodes writes to an argument or calls functions."""
     targets = [node.target for node in nodes if node.op == "call_function"]
-    schemas = [target._schema for target in targets if isinstance(target, torch._ops.OpOverload)]
-    return not any(isinstance(target, torch._ops.HigherOrderOperator) for target in targets) and not any(
+    schemas = [target._schema for target in targets if isinstance(target, internals.OpOverload)]
+    return not any(isinstance(target, internals.HigherOrderOperator) for target in targets) and not any(
         schema.is_mutable for schema in schemas
     )
 
@@ -52,7 +51,7 @@ class Repeats:
     """
 
     def __init__(self) -> None:
-        mode = get_proxy_mode()
+        mode = internals.get_proxy_mode()
         assert mode is not None, "expected to be traced by make_fx"
         self._tracer = mode.tracer
         self._graph: torch.fx.Graph = mode.tracer.graph
@@ -63,7 +62,7 @@ class Repeats:
 
     def node_of(self, tensor: torch.Tensor) -> torch.fx.Node | None:
         """Returns the node that computes a tensor of the trace; None for a tensor that the trace does not know."""
-        slot = get_proxy_slot(tensor, self._tracer, None)
+        slot = internals.get_proxy_slot(tensor, self._tracer, None)
         if slot is None:
             return None
         node: torch.fx.Node = slot.proxy.node
@@ -79,7 +78,7 @@ class Repeats:
         if tensor is None:
             like = node.meta["val"]
             tensor = self._tensors[node] = _empty(like, like.fake_mode)
-            track_tensor(tensor, torch.fx.Proxy(node, self._tracer), constant=None, tracer=self._tracer)
+            internals.track_tensor(tensor, torch.fx.Proxy(node, self._tracer), constant=None, tracer=self._tracer)
         return tensor
 
     def call(self, key: Hashable, function: Callable[..., Any], values: Sequence[Any]) -> Any:
@@ -162,16 +161,16 @@ class Repeats:
 
 def _kind(value: Any) -> Hashable:
     """Returns the properties of a fake tensor that a call can read; None for other values, or for symbolic sizes."""
-    if type(value) is not FakeTensor or value.layout is not torch.strided or value.is_complex():
+    if type(value) is not internals.FakeTensor or value.layout is not torch.strided or value.is_complex():
         return None
     if value._has_symbolic_sizes_strides:
         return None
     return value.dtype, tuple(value.shape), value.stride(), value.storage_offset()
 
 
-def _empty(like: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+def _empty(like: torch.Tensor, mode: internals.FakeTensorMode) -> torch.Tensor:
     """Creates a fake tensor with the same properties and its own memory."""
-    with _disable_current_modes(), mode:
+    with internals.disable_current_modes(), mode:
         reach = sum((extent - 1) * stride for extent, stride in zip(like.shape, like.stride(), strict=True)) + 1
         memory = torch.empty([like.storage_offset() + max(reach, 0)], dtype=like.dtype, device=like.device)
         return memory.as_strided(like.shape, like.stride(), like.storage_offset())

@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
+from repro_mlir.frontends.torch.base.torch_internals import OpOverload, dispatch_operator_names, pytree
 from repro_mlir.frontends.torch.trace.selected_rows import (
     Coordinates,
     Dim,
@@ -92,7 +92,7 @@ class Rule:
 
 def name_of(target: Any) -> str:
     """Returns the name of an operator without its namespace and overload."""
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return target._schema.name.partition("::")[2]
     return getattr(target, "__name__", str(target))
 
@@ -781,7 +781,7 @@ def _rules() -> dict[str, Rule]:
         for name in names.split():
             every[name] = Rule(apply, along, apply in _TAKE_NUMBERS)
 
-    for name in torch._C._dispatch_get_all_op_names():
+    for name in dispatch_operator_names():
         if name.startswith("aten::"):
             overload = name.removeprefix("aten::").partition(".")
             packet = getattr(aten, overload[0], None)

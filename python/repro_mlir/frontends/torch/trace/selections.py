@@ -13,8 +13,6 @@ from typing import Any
 import sympy
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
-from torch._decomp import decomposition_table
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
@@ -27,6 +25,7 @@ from repro_mlir.frontends.torch.base.interpreters import (
     retraced,
 )
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.base.torch_internals import OpOverload, pytree, torch_decompositions
 from repro_mlir.frontends.torch.trace.selected_rows import Dim, Rows, Selected, chosen, extent_of, static
 from repro_mlir.frontends.torch.trace.selection_rules import RULES, Call, Number, name_of
 
@@ -129,7 +128,7 @@ def _moments(
 
 
 _DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
-    **decomposition_table,
+    **torch_decompositions,
     aten.var.correction: lambda *args, **kwargs: _moments(*args, **kwargs)[0],
     aten.std.correction: lambda *args, **kwargs: _moments(*args, **kwargs)[1],
     aten.var_mean.correction: lambda *args, **kwargs: _moments(*args, **kwargs)[::2],
@@ -141,7 +140,7 @@ class _Expansion(NodeInterpreter):
     """Runs a graph and replaces operators on selections that have no rule by PyTorch's decompositions."""
 
     def replaces(self, node: torch.fx.Node) -> bool:
-        if node.target not in _DECOMPOSITIONS or not isinstance(node.target, torch._ops.OpOverload):
+        if node.target not in _DECOMPOSITIONS or not isinstance(node.target, OpOverload):
             return False
         if not any(_depends(each.meta.get("val")) for each in (node, *node.all_input_nodes)):
             return False
@@ -235,7 +234,7 @@ class _OverAllRows(NodeInterpreter):
             plain = [each.tensor if isinstance(each, Number) else each for each in args]
             return Number(_OF_NUMBERS[target](*plain))
         name = name_of(target)
-        rule = RULES.get(name) if isinstance(target, torch._ops.OpOverload) else None
+        rule = RULES.get(name) if isinstance(target, OpOverload) else None
         if rule is None:
             raise CaptureError(self._unsupported(name, args, kwargs))
         if not rule.takes_numbers and any(isinstance(each, Number) for each in pytree.tree_leaves((args, kwargs))):

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import sympy
@@ -20,6 +20,7 @@ from torch.fx.experimental import sym_node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from repro_mlir.frontends.torch.base.source_lines import is_user_file
+from repro_mlir.frontends.torch.base.torch_internals import replaced
 
 _MANY = 1_000_003
 """A number of rows that differs from the extent of any other tensor."""
@@ -28,27 +29,23 @@ _ASKING = (os.path.realpath(sym_node.__file__), os.path.realpath(torch.__file__)
 """The files of the Python code that compares symbolic numbers, called by the code that decides."""
 
 
-@contextlib.contextmanager
-def general_sizes() -> Iterator[None]:
+def general_sizes() -> contextlib.AbstractContextManager[None]:
     """Within its block, lets PyTorch decide on the number of rows of a selection as if there were many."""
-    environments: Any = ShapeEnv
-    former = environments.evaluate_sym_node
 
-    def evaluate(environment: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return former(environment, node, *args, **kwargs)
-        except GuardOnDataDependentSymNode:
-            symbols = node.expr.free_symbols
-            found = node.expr.xreplace(dict.fromkeys(symbols, sympy.Integer(_MANY)))
-            if symbols - environment.size_like or found not in (sympy.true, sympy.false) or _asked_by_user():
-                raise
-            return found
+    def make(former: Any) -> Callable[..., Any]:
+        def evaluate(environment: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return former(environment, node, *args, **kwargs)
+            except GuardOnDataDependentSymNode:
+                symbols = node.expr.free_symbols
+                found = node.expr.xreplace(dict.fromkeys(symbols, sympy.Integer(_MANY)))
+                if symbols - environment.size_like or found not in (sympy.true, sympy.false) or _asked_by_user():
+                    raise
+                return found
 
-    environments.evaluate_sym_node = evaluate
-    try:
-        yield
-    finally:
-        environments.evaluate_sym_node = former
+        return evaluate
+
+    return replaced(ShapeEnv, evaluate_sym_node=make)
 
 
 def _asked_by_user() -> bool:

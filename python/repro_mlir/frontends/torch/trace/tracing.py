@@ -14,7 +14,6 @@ import logging
 import operator
 import pickle
 import random
-import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,19 +22,16 @@ import numpy as np
 import torch
 import torch.fx
 import torch.fx.traceback
-import torch.utils._pytree as pytree
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx._lazy_graph_module import _use_lazy_graph_module
-from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from repro_mlir.frontends.torch.base import torch_internals as internals
 from repro_mlir.frontends.torch.base import value_checks
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.interpreters import NodeInterpreter, require_declared
 from repro_mlir.frontends.torch.base.recomputation import insert_barriers
 from repro_mlir.frontends.torch.base.source_lines import SourceLines, origin_of_node, origin_of_traceback
+from repro_mlir.frontends.torch.base.torch_internals import pytree
 from repro_mlir.frontends.torch.base.value_requests import reason_of
 from repro_mlir.frontends.torch.operators import pool_indices
 from repro_mlir.frontends.torch.operators.decompositions import decomposition_table
@@ -54,12 +50,12 @@ from repro_mlir.frontends.torch.trace.written_indices import with_positive_indic
 @contextlib.contextmanager
 def _without_mkldnn() -> Iterator[None]:
     """Disables mkldnn, with which an LSTM is one operator. (`torch.backends.mkldnn.flags` warns on other devices.)"""
-    enabled = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
+    enabled = internals.get_mkldnn_enabled()
+    internals.set_mkldnn_enabled(False)
     try:
         yield
     finally:
-        torch._C._set_mkldnn_enabled(enabled)
+        internals.set_mkldnn_enabled(enabled)
 
 
 TRACE_LOCK = threading.RLock()
@@ -80,7 +76,7 @@ def tracing_environment() -> Iterator[None]:
         _known_elements(),
         general_sizes(),
         # Generating Python code for each graph would take a third of the capture time, and most graphs are only read.
-        _use_lazy_graph_module(True),
+        internals.use_lazy_graph_module(True),
     ):
         yield
 
@@ -88,28 +84,24 @@ def tracing_environment() -> Iterator[None]:
 _MOST_KNOWN = 64
 
 
-@contextlib.contextmanager
-def _known_elements() -> Iterator[None]:
+def _known_elements() -> contextlib.AbstractContextManager[None]:
     """Lets a trace know the elements of small constants, such as sizes in a tensor.
 
     PyTorch's limit is one element, and PyTorch does not notice writes through another view.
     """
-    module: Any = proxy_tensor
-    limit, call = module.CONSTANT_NUMEL_LIMIT, module.proxy_call
 
-    def checked(mode: Any, function: Any, *rest: Any) -> Any:
-        if torch.Tag.data_dependent_output in function.tags:
-            for tensor in filter(torch.is_tensor, pytree.tree_leaves(rest)):
-                slot: Any = proxy_tensor.get_proxy_slot(tensor, mode.tracer, None)
-                if slot is not None and slot.constant is not None and not follows_from_constants(slot.proxy.node):
-                    slot.constant = None
-        return call(mode, function, *rest)
+    def make(former: Any) -> Callable[..., Any]:
+        def checked(mode: Any, function: Any, *rest: Any) -> Any:
+            if torch.Tag.data_dependent_output in function.tags:
+                for tensor in filter(torch.is_tensor, pytree.tree_leaves(rest)):
+                    slot: Any = internals.get_proxy_slot(tensor, mode.tracer, None)
+                    if slot is not None and slot.constant is not None and not follows_from_constants(slot.proxy.node):
+                        slot.constant = None
+            return former(mode, function, *rest)
 
-    module.CONSTANT_NUMEL_LIMIT, module.proxy_call = _MOST_KNOWN, checked
-    try:
-        yield
-    finally:
-        module.CONSTANT_NUMEL_LIMIT, module.proxy_call = limit, call
+        return checked
+
+    return internals.replace_proxy_call(make, _MOST_KNOWN)
 
 
 @contextlib.contextmanager
@@ -119,7 +111,7 @@ def _without_log() -> Iterator[None]:
     def is_shown(record: logging.LogRecord) -> bool:
         return record.exc_info is None
 
-    log = logging.getLogger(FakeTensor.__module__)
+    log = logging.getLogger(internals.FakeTensor.__module__)
     log.addFilter(is_shown)
     try:
         yield
@@ -159,12 +151,12 @@ def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
     # PyTorch allows dimension 0 for a scalar.
     for dim in asked if tensor.dim() else ():
         if isinstance(tensor.shape[dim], torch.SymInt):
-            torch._check(tensor.shape[dim] != 1)
+            internals.check(tensor.shape[dim] != 1)
 
 
 def _gives_nothing(operator: Any, results: Any) -> bool:
     """Returns whether an operator writes nothing and all its results are tensors without elements."""
-    if not isinstance(operator, torch._ops.OpOverload) or operator._schema.is_mutable:
+    if not isinstance(operator, internals.OpOverload) or operator._schema.is_mutable:
         return False
     found = pytree.tree_leaves(results)
     return all(isinstance(each, torch.Tensor) and _is_static(each) and not each.numel() for each in found)
@@ -295,11 +287,11 @@ def first_stage(
     modules = {} if modules is None else modules
     with errors_with_lines(modules), tracing_environment():
         with (
-            _through_compiled_functions(),
+            internals.entering_compiled_functions(),
             calls_of_operators(),
             value_checks.checked_matrices(),
             value_checks.checked_numbers(),
-            enable_python_dispatcher(),
+            internals.enable_python_dispatcher(),
             without_other_random_numbers(),
         ):
             first = make_fx(
@@ -410,15 +402,6 @@ def _is_static(value: Any) -> bool:
     return not any(isinstance(extent, torch.SymInt) for extent in extents)
 
 
-def _through_compiled_functions() -> contextlib.AbstractContextManager[Any]:
-    """Lets the trace enter functions of torch.compile as if they were not compiled."""
-    if "torch._dynamo" not in sys.modules:
-        # No function can be compiled yet, and the import takes a second.
-        return contextlib.nullcontext()
-    patched: contextlib.AbstractContextManager[Any] = torch._dynamo.config.patch(error_on_nested_fx_trace=False)
-    return patched
-
-
 @contextlib.contextmanager
 def errors_with_lines(modules: Mapping[int, str]) -> Iterator[None]:
     """Converts each exception of the block, which runs user functions, to a CaptureError with the user's line."""
@@ -451,10 +434,10 @@ def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
     found = []
     for node in graph.graph.nodes:
         value = getattr(graph, node.target) if node.op == "get_attr" else None
-        if isinstance(value, FakeTensor) and node.users:
+        if isinstance(value, internals.FakeTensor) and node.users:
             reason = "the step reads a tensor that an earlier call of it has kept: expected a buffer of the model"
             raise located(origin_of_node(next(iter(node.users))), reason)
-        if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+        if isinstance(value, torch.Tensor) and not isinstance(value, internals.FakeTensor):
             found.append(value)
     return found
 

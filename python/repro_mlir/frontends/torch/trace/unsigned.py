@@ -17,11 +17,10 @@ from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.interpreters import NodeInterpreter, functional, retraced
+from repro_mlir.frontends.torch.base.torch_internals import OpOverload, disable_current_modes, pytree
 from repro_mlir.frontends.torch.operators import wide_integers
 
 aten = torch.ops.aten
@@ -113,7 +112,7 @@ class _OnSigned(NodeInterpreter):
         if not is_unsigned(given):
             return given
         # The bits become a constant of the new graph, so no operator computes them from the unsigned constant.
-        with _disable_current_modes():
+        with disable_current_modes():
             bits = as_signed(given).clone()
         return _Unsigned(bits, given.dtype)
 
@@ -133,7 +132,7 @@ class _OnSigned(NodeInterpreter):
             raise CaptureError(f"{str(target).removesuffix('.default')}: {error}") from None
 
     def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> Any:
-        name = target._schema.name.removeprefix("aten::") if isinstance(target, torch._ops.OpOverload) else str(target)
+        name = target._schema.name.removeprefix("aten::") if isinstance(target, OpOverload) else str(target)
         if rule := _RULES.get(name):
             found = rule(expected, *args, **kwargs)
             if found is not NotImplemented:
@@ -160,7 +159,7 @@ class _OnSigned(NodeInterpreter):
         formers: list[Any] = [
             each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
         ]
-        with _disable_current_modes():
+        with disable_current_modes():
             like: list[Any] = [
                 torch.empty([1] * former.dim(), dtype=former.dtype, device="meta")
                 if isinstance(former, torch.Tensor)

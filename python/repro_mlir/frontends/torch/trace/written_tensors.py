@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node
+from repro_mlir.frontends.torch.base.torch_internals import OpOverload, pytree
 from repro_mlir.frontends.torch.trace.known_values import root_of
 
 
-def written_by(function: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def written_by(function: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """Returns the arguments of a call to which the operator writes: tensors, or the nodes for them in a graph."""
     schema = function._schema.arguments
     given = dict(zip((each.name for each in schema), args, strict=False)) | dict(kwargs)
@@ -34,7 +34,7 @@ def refuse_writes(graph: torch.fx.Graph, names: Sequence[str]) -> None:
     arguments = [node for node in graph.nodes if node.op == "placeholder"]
     inputs = dict(zip(map(_memory, arguments[len(arguments) - len(names) :]), names, strict=True))
     for node in graph.nodes:
-        if not isinstance(node.target, torch._ops.OpOverload):
+        if not isinstance(node.target, OpOverload):
             continue
         for root in map(root_of, written_by(node.target, node.args, node.kwargs)):
             if root.op == "get_attr":
