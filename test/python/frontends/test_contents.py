@@ -11,7 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
-from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training
+from repro_mlir.frontends.torch.capture.inference import capture_inference
+from repro_mlir.frontends.torch.capture.training import capture_training
 from repro_mlir.frontends.torch.lower import graph_hash, lowering
 from repro_mlir.frontends.torch.trace.tracing import record
 from repro_mlir.program import program, program_of
@@ -138,7 +139,7 @@ def test_operators_of_the_user() -> None:
 
 def test_another_frontend(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     capture(Net())
-    monkeypatch.setattr("repro_mlir.frontends.torch.capture.capture.frontend_identity", lambda: b"changed")
+    monkeypatch.setattr("repro_mlir.frontends.torch.capture.imported_steps.frontend_identity", lambda: b"changed")
     capture(Net())
     assert len(lowered) == 2
 
@@ -147,7 +148,7 @@ def test_a_frontend_that_was_replaced_meanwhile(lowered: list[str], monkeypatch:
     """The imported frontend is the former one, so nothing is stored under the identity of the new one."""
     monkeypatch.setattr(graph_hash, "_IMPORTED", 0.0)
     monkeypatch.setattr(
-        "repro_mlir.frontends.torch.capture.capture.frontend_identity", graph_hash.frontend_identity.__wrapped__
+        "repro_mlir.frontends.torch.capture.imported_steps.frontend_identity", graph_hash.frontend_identity.__wrapped__
     )
     assert capture(Net()).text == capture(Net()).text
     assert len(lowered) == 2

@@ -10,7 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
-from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training
+from repro_mlir.frontends.torch.capture.inference import capture_inference
+from repro_mlir.frontends.torch.capture.training import capture_training
 from repro_mlir.frontends.torch.trace.repeated_calls import Repeats
 from torch import nn
 

@@ -20,7 +20,7 @@ from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.frameworks import tensor_module_of
 from repro_mlir.frontends.keras.backends import Pure
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
-from repro_mlir.frontends.torch.capture.capture import capture_function
+from repro_mlir.frontends.torch.capture.inference import capture_function
 from repro_mlir.program.imported import ImportedProgram
 
 SHARES_MEMORY = True

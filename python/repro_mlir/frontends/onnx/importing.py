@@ -22,7 +22,7 @@ from repro_mlir.frontends.onnx.shaping import names_in_shapes
 from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.frontends.torch.capture.capture import capture_function
+from repro_mlir.frontends.torch.capture.inference import capture_function
 from repro_mlir.frontends.torch.objects.captured_program import Captured
 from repro_mlir.program.imported import ImportedProgram
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.base.hooks import refuse_hooks
     from repro_mlir.frontends.torch.base.model_modes import evaluation_mode, outside_inference_mode
     from repro_mlir.frontends.torch.base.user_objects import check_objects, unwrapped
-    from repro_mlir.frontends.torch.capture.capture import capture_inference, capture_training
+    from repro_mlir.frontends.torch.capture.inference import capture_inference
     from repro_mlir.frontends.torch.capture.microbatches import first_microbatch
     from repro_mlir.frontends.torch.capture.step_results import fill_gradients, read_results, returned_by
+    from repro_mlir.frontends.torch.capture.training import capture_training
     from repro_mlir.frontends.torch.objects.binding import Binding, Stale
     from repro_mlir.frontends.torch.objects.captured_program import Captured
     from repro_mlir.frontends.torch.objects.checkpoint import (
@@ -59,8 +60,8 @@ _HOMES = {
     "Subject": "objects.subject",
     "Watch": "objects.watch",
     "bring_others_back": "objects.device_tensors",
-    "capture_inference": "capture.capture",
-    "capture_training": "capture.capture",
+    "capture_inference": "capture.inference",
+    "capture_training": "capture.training",
     "changed_values": "objects.watch",
     "check_average": "optimizers.averages",
     "check_environment": "objects.watch",

@@ -3,6 +3,7 @@
 
 """Captures training steps, evaluations, inference and files of torch.export as imported programs.
 
-`programs` implements `repro_mlir.capture`; `capture` traces and lowers. `step_results` describes the results of a step,
-and `microbatches` splits a batch.
+`programs` implements `repro_mlir.capture`. A kind of capture (`training`, `evaluation`, `inference`) defines its step
+(`steps`, `steps_with_loss`), which `traced_steps` traces and `imported_steps` lowers. `step_results` describes the
+results of a step, and `microbatches` splits a batch.
 """

@@ -10,7 +10,6 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from repro_mlir.base.errors import ReproError
@@ -117,7 +116,11 @@ def capture(
         symbolic = _symbolic_program(model if is_own else None, module, arguments[0], dynamic_shapes, chosen)
         if symbolic is not None:
             return symbolic
-    return _program(lambda frontend: frontend.capture_inference(module, arguments[0], chosen), chosen)[0]
+    with _capturing():
+        from repro_mlir.frontends.torch.capture.inference import capture_inference
+
+        imported = capture_inference(module, arguments[0], chosen)
+    return canonical_program(imported, chosen)
 
 
 def is_exported(model: Any) -> bool:
@@ -141,10 +144,11 @@ def training_program(
     options: CaptureOptions,
 ) -> tuple[Program, ImportedProgram[Captured]]:
     """Captures a training step; returns the canonical program and the imported program with the bindings."""
-    return _program(
-        lambda frontend: frontend.capture_training(model, loss_fn, optimizer, batch, options),
-        options,
-    )
+    with _capturing():
+        from repro_mlir.frontends.torch.capture.training import capture_training
+
+        imported = capture_training(model, loss_fn, optimizer, batch, options)
+    return canonical_program(imported, options), imported
 
 
 def microbatch_program(
@@ -155,8 +159,10 @@ def microbatch_program(
     options: CaptureOptions,
 ) -> tuple[MicrobatchProgram, ImportedProgram[Captured]]:
     """Captures a training step in microbatches, as `training_program` does; `batch` is the first microbatch."""
-    with _capturing() as frontend:
-        imported = frontend.capture_training(model, loss_fn, optimizer, batch.given, options)
+    with _capturing():
+        from repro_mlir.frontends.torch.capture.training import capture_training
+
+        imported = capture_training(model, loss_fn, optimizer, batch.given, options)
     assert options.microbatches is not None
     cut = [imported.num_hyper_parameters + position for position in batch.cut]
     with working("importing"):
@@ -177,9 +183,11 @@ def evaluation_program(
     model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, batch: Any, options: CaptureOptions
 ) -> tuple[Program, ImportedProgram[Captured]]:
     """Captures an evaluation; returns the canonical program and the imported program of `capture_evaluation`."""
-    return _program(
-        lambda frontend: frontend.capture_evaluation(model, loss_fn, batch, options), options, is_evaluation=True
-    )
+    with _capturing():
+        from repro_mlir.frontends.torch.capture.evaluation import capture_evaluation
+
+        imported = capture_evaluation(model, loss_fn, batch, options)
+    return canonical_program(imported, options, is_evaluation=True), imported
 
 
 def _symbolic_program(
@@ -190,8 +198,9 @@ def _symbolic_program(
     Returns:
       the program; None if `exported` has no dynamic sizes.
     """
-    with _capturing() as frontend:
+    with _capturing():
         from repro_mlir.frontends.torch.base.open_sizes import sizes_of_exported, sizes_of_shapes
+        from repro_mlir.frontends.torch.capture.inference import capture_symbolic
 
         make: Any
         if exported is None:
@@ -204,32 +213,23 @@ def _symbolic_program(
             raise ReproError("precision and dynamic shapes: expected apply_precision of the program of each size")
         if options.exact_digits is not None:
             raise ReproError("exact_digits and dynamic shapes: expected exact_contractions of the program of each size")
-        imported = frontend.capture_symbolic(model, inputs, lambda of_examples: make(of_examples=of_examples), options)
+        imported = capture_symbolic(model, inputs, lambda of_examples: make(of_examples=of_examples), options)
     with working("importing"):
         return symbolic_program_of(imported)
 
 
 @contextlib.contextmanager
-def _capturing() -> Iterator[ModuleType]:
-    """Checks the environment and reports progress for a block that captures a model; yields capture/capture.py."""
+def _capturing() -> Iterator[None]:
+    """Checks the environment and the installed packages, and reports progress for a block that captures a model."""
     require_default_environment()
     with working("capturing"):
         try:
-            from repro_mlir.frontends.torch.capture import capture as frontend
+            from repro_mlir.frontends.torch.capture import imported_steps  # noqa: F401
         except ImportError as error:
             raise ReproError(
                 f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
             ) from None
-        yield frontend
-
-
-def _program(
-    run: Callable[[ModuleType], ImportedProgram[Captured]], options: CaptureOptions, *, is_evaluation: bool = False
-) -> tuple[Program, ImportedProgram[Captured]]:
-    """Calls a function of capture/capture.py; returns its canonical and its imported program."""
-    with _capturing() as frontend:
-        imported = run(frontend)
-    return canonical_program(imported, options, is_evaluation=is_evaluation), imported
+        yield
 
 
 _ADVICE = ": model.float() converts the model, x.float() a tensor"
