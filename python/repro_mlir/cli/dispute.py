@@ -160,9 +160,9 @@ def _token(address: str, file: str | None, variable: str) -> bytes:
 
 
 def _terms(options: argparse.Namespace) -> Terms | None:
-    from repro_mlir.audit.dispute import Terms, terms_of_receipt, terms_of_script
-    from repro_mlir.audit.receipts.receipt import Receipt
-    from repro_mlir.audit.receipts.script_inputs import ScriptBatches
+    from repro_mlir.script_runs.batches import ScriptBatches
+    from repro_mlir.verification.dispute import Terms, terms_of_receipt, terms_of_script
+    from repro_mlir.verification.receipts.receipt import Receipt
 
     if options.terms is None:
         return None if options.steps is None else Terms({}, steps=options.steps)

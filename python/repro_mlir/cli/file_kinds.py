@@ -52,7 +52,7 @@ CHECKPOINT = FileKind("a file of torch.save", "no command: torch.load reads it")
 MODULE = FileKind("an MLIR module", "repro compile, repro run, repro inspect, repro roofline predict")
 
 
-def kind_of(path: str | Path) -> FileKind | None:
+def file_kind_of(path: str | Path) -> FileKind | None:
     """Returns the type of a file or directory, or None if the type is unknown or the path cannot be read."""
     path = Path(path)
     try:
@@ -100,7 +100,7 @@ def expect(path: str | Path, *kinds: FileKind) -> FileKind | None:
     Raises:
       ReproError: the file is of another type; the message lists the commands that accept that type.
     """
-    found = kind_of(path)
+    found = file_kind_of(path)
     if found is not None and found not in kinds:
         raise ReproError(
             f"{path}: expected {' or '.join(kind.name for kind in kinds)}, got {found.name} (taken by {found.commands})"

@@ -103,10 +103,10 @@ def _size(text: str) -> tuple[str, int]:
 
 def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
     """Returns the program of a file; `sizes` are for an ONNX model or a SavedModel. Raises the readers' ReproError."""
-    from repro_mlir.cli.file_kinds import ONNX, SAVED_MODEL, kind_of
+    from repro_mlir.cli.file_kinds import ONNX, SAVED_MODEL, file_kind_of
     from repro_mlir.program import Program
 
-    kind = kind_of(path)
+    kind = file_kind_of(path)
     if kind is SAVED_MODEL:
         from repro_mlir.frontends.tensorflow.programs import load as load_saved_model
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from repro_mlir.program.importing import run_passes
+from repro_mlir.program.importing import run_passes_on_text
 
 
 def differentiate(text: str, results: Sequence[int], arguments: Sequence[int], recompute: Sequence[str] = ()) -> str:
@@ -38,7 +38,7 @@ def differentiate(text: str, results: Sequence[int], arguments: Sequence[int], r
     if recompute:
         chosen += f" recompute={','.join(map(_plain, recompute))}"
     passes = f"import-linalg,cse,repro-differentiate{{{chosen}}},cse,convert-linalg-to-repro"
-    return run_passes(text, passes, "differentiate", _text_of)
+    return run_passes_on_text(text, passes, "differentiate", _text_of)
 
 
 def _plain(pattern: str) -> str:

@@ -57,7 +57,7 @@ _DEPENDS_ON_VALUES = "the number of iterations depends on values"
 """The error of repro-unroll-loops for a loop in the user's model, which is not a compiler error to reproduce."""
 
 
-def run_passes(text: str, passes: str, stage: str, read: Callable[[ir.Module], T]) -> T:
+def run_passes_on_text(text: str, passes: str, stage: str, read: Callable[[ir.Module], T]) -> T:
     """Runs passes on text from a frontend, as `run_prepared_passes`; the error message states how to reproduce it."""
     from repro_mlir.program import debugging
 

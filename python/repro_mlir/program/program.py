@@ -25,7 +25,7 @@ from repro_mlir.base.numerics.tensors import TensorType, canonical_of
 from repro_mlir.base.printing import foreign
 from repro_mlir.program.canonical import compiler_identity, examine, from_bytes, write_module
 from repro_mlir.program.imported import ImportedProgram
-from repro_mlir.program.importing import IMPORT, run_passes
+from repro_mlir.program.importing import IMPORT, run_passes_on_text
 from repro_mlir.sandbox import admit, admit_text
 
 _FORMAT = 2
@@ -221,7 +221,7 @@ def import_program(text: str, passes: str = IMPORT) -> bytes:
     Raises:
       ReproError: a pass fails; the message is the first diagnostic and how to reproduce it.
     """
-    return run_passes(text, passes, "import", write_module)
+    return run_passes_on_text(text, passes, "import", write_module)
 
 
 def canonicalize(text: str) -> str:

@@ -15,7 +15,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program import Program
 from repro_mlir.program.differentiation import differentiate
 from repro_mlir.program.imported import ImportedProgram
-from repro_mlir.program.importing import run_passes
+from repro_mlir.program.importing import run_passes_on_text
 from repro_mlir.program.program import import_program
 from repro_mlir.programs.losses import Loss
 from repro_mlir.programs.optimizers import Optimizer
@@ -106,7 +106,7 @@ def _written(model: ImportedProgram[Any]) -> set[int]:
         returned = list(block.operations[len(block.operations) - 1].operands)
         return {i for i in range(len(model.state)) if returned[i] != block.arguments[i]}
 
-    return run_passes(model.text, "import-linalg", "differentiate", find)
+    return run_passes_on_text(model.text, "import-linalg", "differentiate", find)
 
 
 def _with_loss(model: ImportedProgram[Any], loss: Loss, output: int, target: TensorType) -> str:
@@ -198,8 +198,8 @@ def _join(
         whole = str(called.get_asm(enable_debug_info=True, use_local_scope=True))
         return f"module {{\n{main}{whole}\n}}\n"
 
-    joined = run_passes(text, "import-linalg", "differentiate", rename)
-    return run_passes(joined, "import-linalg", "differentiate", _text_of)
+    joined = run_passes_on_text(text, "import-linalg", "differentiate", rename)
+    return run_passes_on_text(joined, "import-linalg", "differentiate", _text_of)
 
 
 def _text_of(module: Any) -> str:

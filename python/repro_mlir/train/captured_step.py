@@ -20,7 +20,7 @@ from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.train.options import TrainOptions
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch import Binding, Captured, Contents, FlatBatch, Form, Subject, Watch
+    from repro_mlir.frontends.torch import Binding, Contents, FlatBatch, Form, Subject, TorchBindings, Watch
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Known:
     """
 
     program: StepProgram
-    imported: ImportedProgram[Captured]
+    imported: ImportedProgram[TorchBindings]
     executable: Executable | MicrobatchExecutable
     constants: Contents
     batch: Hashable
     returns: tuple[str, ...]
 
     @property
-    def captured(self) -> Captured:
+    def captured(self) -> TorchBindings:
         """The bindings between the program and the user's objects."""
         return self.imported.bindings
 
@@ -58,7 +58,7 @@ class Known:
 _FORMS = 8
 """The maximum number of kept captures; a model that alternates between train() and eval() needs two."""
 
-Captures = Callable[[], tuple[StepProgram, "ImportedProgram[Captured]"]]
+Captures = Callable[[], tuple[StepProgram, "ImportedProgram[TorchBindings]"]]
 
 
 class KnownForms:
@@ -154,7 +154,7 @@ class KnownForms:
         )
 
 
-def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedProgram[Captured]]:
+def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedProgram[TorchBindings]]:
     before = frontend.form_of(subject, None)
     result, after = run(), frontend.form_of(subject, None)
     if after != before:
@@ -204,7 +204,7 @@ class Step:
         return self.known.program
 
     @property
-    def captured(self) -> Captured:
+    def captured(self) -> TorchBindings:
         """The bindings between the program and the user's objects."""
         return self.known.captured
 

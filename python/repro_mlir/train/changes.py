@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from repro_mlir.frontends import torch as frontend
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch import Captured, FlatBatch, Form, Subject
+    from repro_mlir.frontends.torch import FlatBatch, Form, Subject, TorchBindings
     from repro_mlir.train.captured_step import Known
 
 
@@ -38,7 +38,7 @@ class Changes:
         # If the forms are equal, a number whose value the step requests has changed.
         self._counts.update(frontend.changed_values(form, now) if form != now else [*changing.asked()])
 
-    def warning(self, captured: Captured) -> str | None:
+    def warning(self, captured: TorchBindings) -> str | None:
         """Returns a warning for a value that keeps causing captures although the program could not make it an input."""
         names = (name for name, count in self._counts.items() if count > 1 + (name in captured.changing.names))
         for name in sorted({*names} - self._told):

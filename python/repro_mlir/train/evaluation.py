@@ -24,7 +24,7 @@ from repro_mlir.train.options import TrainOptions
 if TYPE_CHECKING:
     import torch
 
-    from repro_mlir.frontends.torch import Captured, FlatBatch, Form, Subject
+    from repro_mlir.frontends.torch import FlatBatch, Form, Subject, TorchBindings
 
 
 class Evaluation:
@@ -94,7 +94,7 @@ class Evaluation:
         return self._step
 
     def _capture(self, batch: FlatBatch, subject: Subject) -> tuple[Form, Known]:
-        def capture() -> tuple[Program, ImportedProgram[Captured]]:
+        def capture() -> tuple[Program, ImportedProgram[TorchBindings]]:
             return evaluation_program(self._model, self._loss_fn, batch.given, subject.options)
 
         return self._forms.capture(subject, capture, batch)

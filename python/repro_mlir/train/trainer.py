@@ -47,7 +47,8 @@ from repro_mlir.train.result import StepResult, result_of
 if TYPE_CHECKING:
     import torch
 
-    from repro_mlir.frontends.torch import Captured, FlatBatch, Form, Refresh, Subject
+    from repro_mlir.verification.receipts.recorder import Recorder
+    from repro_mlir.frontends.torch import FlatBatch, Form, Refresh, Subject, TorchBindings
 
 
 class Trainer(ConstantAttributes):
@@ -499,7 +500,7 @@ class Trainer(ConstantAttributes):
             if self._options.ranks is None or self._options.ranks.rank == 0:
                 self._options.receipt.check_begins()
 
-        def capture() -> tuple[StepProgram, ImportedProgram[Captured]]:
+        def capture() -> tuple[StepProgram, ImportedProgram[TorchBindings]]:
             if batch.whole is not None:
                 return microbatch_program(self._model, self._loss_fn, self._optimizer, batch, options)
             return training_program(self._model, self._loss_fn, self._optimizer, batch.given, options)

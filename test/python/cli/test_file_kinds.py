@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repro_mlir.base.files.tensor_file import write_tensors
-from repro_mlir.cli.file_kinds import RECEIPT, kind_of
+from repro_mlir.cli.file_kinds import RECEIPT, file_kind_of
 from repro_mlir.cli.main import main
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.program import Program
@@ -102,18 +102,18 @@ def test_tools_name_the_kind_of_their_file(files: dict[str, Path]) -> None:
 
 
 def test_files_of_unknown_kinds(tmp_path: Path) -> None:
-    assert kind_of(tmp_path / "none") is None and kind_of(tmp_path) is None
+    assert file_kind_of(tmp_path / "none") is None and file_kind_of(tmp_path) is None
     (tmp_path / "text").write_text("some text")
-    assert kind_of(tmp_path / "text") is None
+    assert file_kind_of(tmp_path / "text") is None
     (tmp_path / "empty").write_bytes(b"")
-    assert kind_of(tmp_path / "empty") is None
-    assert kind_of("/dev/zero") is None
+    assert file_kind_of(tmp_path / "empty") is None
+    assert file_kind_of("/dev/zero") is None
     (tmp_path / "receipt.json").write_text("no JSON")
-    assert kind_of(tmp_path) is RECEIPT
+    assert file_kind_of(tmp_path) is RECEIPT
 
 
 def test_a_receipt_with_the_file_of_a_saved_model_is_a_receipt(tmp_path: Path) -> None:
     """The receipt comes first, because reading a SavedModel runs code from it."""
     (tmp_path / "receipt.json").write_text("{}")
     (tmp_path / "saved_model.pb").write_bytes(b"")
-    assert kind_of(tmp_path) is RECEIPT
+    assert file_kind_of(tmp_path) is RECEIPT

@@ -12,7 +12,7 @@ from typing import Any
 import mlir
 import torch
 from repro_mlir.base.tensors.torch_tensors import to_tensor
-from repro_mlir.frontends.torch import Captured, capture_training
+from repro_mlir.frontends.torch import TorchBindings, capture_training
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program.imported import ImportedProgram
 
@@ -32,7 +32,7 @@ def parse_with_llvm(text: str, *passes: str) -> str:
     return done.stdout
 
 
-def initial_state(captured: ImportedProgram[Captured]) -> list[torch.Tensor]:
+def initial_state(captured: ImportedProgram[TorchBindings]) -> list[torch.Tensor]:
     """The initial state as tensors that share its memory."""
     return [to_tensor(value, kind) for value, kind in zip(captured.initial, captured.state, strict=True)]
 
@@ -40,7 +40,7 @@ def initial_state(captured: ImportedProgram[Captured]) -> list[torch.Tensor]:
 class GraphTrainer:
     """Trains with a captured program's graph; its state is separate from the user's objects."""
 
-    def __init__(self, captured: ImportedProgram[Captured]) -> None:
+    def __init__(self, captured: ImportedProgram[TorchBindings]) -> None:
         self.bindings = captured.bindings
         self.state = initial_state(captured)
 
@@ -85,7 +85,7 @@ def compare_training(
     tolerance: float = 2e-5,
     before_step: Callable[[torch.optim.Optimizer, int], None] | None = None,
     **options: Any,
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TorchBindings]:
     """Trains a captured and an eager model, and compares losses, parameters, buffers and optimizer state.
 
     Args:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from graph_running import compare_training, initial_state
-from repro_mlir.frontends.torch import Captured, CaptureError, capture_inference, capture_training
+from repro_mlir.frontends.torch import CaptureError, TorchBindings, capture_inference, capture_training
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program.imported import ImportedProgram
 from torch import nn
@@ -25,13 +25,13 @@ def _seed() -> None:
     torch.manual_seed(5)
 
 
-def capture(make: Callable[[Any], Optimizer], **options: Any) -> tuple[ImportedProgram[Captured], Optimizer]:
+def capture(make: Callable[[Any], Optimizer], **options: Any) -> tuple[ImportedProgram[TorchBindings], Optimizer]:
     model = nn.Linear(6, 3)
     optimizer = make(model.parameters())
     return capture_training(model, F.mse_loss, optimizer, BATCH, CaptureOptions(**options)), optimizer
 
 
-def names_of(captured: ImportedProgram[Captured]) -> list[str]:
+def names_of(captured: ImportedProgram[TorchBindings]) -> list[str]:
     return [spec.name for spec in captured.inputs[: captured.num_hyper_parameters]]
 
 

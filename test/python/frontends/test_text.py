@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from frontend_models import CNN, GPT, MLP, token_loss
 from graph_running import parse_with_llvm
 from repro_mlir.frontends.newer_mlir import for_llvm_22
-from repro_mlir.frontends.torch import Captured, capture_inference, capture_training
+from repro_mlir.frontends.torch import TorchBindings, capture_inference, capture_training
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program.imported import ImportedProgram
 from torch import nn
@@ -20,7 +20,7 @@ from torch_mlir import ir
 
 
 @pytest.fixture(scope="module")
-def gpt() -> ImportedProgram[Captured]:
+def gpt() -> ImportedProgram[TorchBindings]:
     model = GPT(dropout=0.1)
     batch = (torch.randint(0, 64, (2, 16)), torch.randint(0, 64, (2, 16)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -31,7 +31,7 @@ LINES = re.compile(r'loc\("([^"]*)":(\d+):\d+\)')
 NAMES = re.compile(r'loc\("([^"]*)"\)')
 
 
-def test_signature(gpt: ImportedProgram[Captured]) -> None:
+def test_signature(gpt: ImportedProgram[TorchBindings]) -> None:
     header = next(line for line in gpt.text.splitlines() if 'sym_name = "main"' in line)
     arguments, results = (re.findall(r'repro\.name = "([^"]*)"', part) for part in header.split("function_type = "))
     state = [entry.name for entry in gpt.state]
@@ -44,20 +44,20 @@ def test_signature(gpt: ImportedProgram[Captured]) -> None:
     assert len(set(state)) == len(state)
 
 
-def test_llvm_parses_and_keeps_names_and_lines(gpt: ImportedProgram[Captured]) -> None:
+def test_llvm_parses_and_keeps_names_and_lines(gpt: ImportedProgram[TorchBindings]) -> None:
     parsed = parse_with_llvm(gpt.text)
     assert 'repro.name = "blocks.0.qkv.weight"' in parsed
     assert re.search(r'linalg\.matmul.*\n?.*loc\(".*frontend_models\.py":\d+:0\)', parsed)
 
 
-def test_operators_carry_the_users_lines(gpt: ImportedProgram[Captured]) -> None:
+def test_operators_carry_the_users_lines(gpt: ImportedProgram[TorchBindings]) -> None:
     # The locations of the forward, the loss, and the backward, whose operators have the lines of the forward.
     lines = dict(re.findall(r'(#loc\d*) = loc\("[^"]*frontend_models\.py":(\d+):0\)', gpt.text))
     products = re.findall(r'"linalg\.matmul".*?\) -> tensor<\S+ loc\((#loc\d*)\)', gpt.text, re.S)
     assert len(products) > 20 and all(name in lines for name in products)
 
 
-def test_only_operations_of_the_contract(gpt: ImportedProgram[Captured]) -> None:
+def test_only_operations_of_the_contract(gpt: ImportedProgram[TorchBindings]) -> None:
     names = set(re.findall(r'"([a-z_]+)\.[a-z_0-9.]+"\(', gpt.text))
     assert names <= {"builtin", "func", "arith", "math", "linalg", "tensor", "tm_tensor", "cf", "repro"}
     assert "f64" not in gpt.text and "ml_program" not in gpt.text

@@ -48,7 +48,7 @@ def test_a_receipt_that_contradicts_itself_needs_no_model(capsys: Any, answer: P
 
 
 def test_files_and_options_that_do_not_go_together(capsys: Any, answer: Path, tmp_path: Path) -> None:
-    assert file_kinds.kind_of(answer) is file_kinds.ANSWER
+    assert file_kinds.file_kind_of(answer) is file_kinds.ANSWER
     assert "expected --model DIR with the receipt of an answer" in failed(capsys, "verify", answer)
     assert "got the receipt of an answer (taken by repro verify --model)" in failed(capsys, "run", answer)
     for option in (["--steps", "1"], ["--seed", "1"], ["--no-changes"], ["--unfinished"], ["--script", "x.py"]):

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from repro_mlir.base.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.jax.bindings import Captured
+    from repro_mlir.frontends.jax.bindings import JaxBindings
     from repro_mlir.frontends.jax.programs import capture, import_function
 
-_HOMES = {"Captured": "bindings", "capture": "programs", "import_function": "programs"}
+_HOMES = {"JaxBindings": "bindings", "capture": "programs", "import_function": "programs"}
 
-__all__ = ["Captured", "capture", "import_function"]
+__all__ = ["JaxBindings", "capture", "import_function"]
 
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

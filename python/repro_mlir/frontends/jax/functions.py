@@ -13,9 +13,9 @@ import numpy as np
 
 from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.frontends.jax.bindings import Captured, array_of, names_of
+from repro_mlir.frontends.jax.bindings import JaxBindings, array_of, names_of
 from repro_mlir.frontends.stablehlo.arguments import argument_names
-from repro_mlir.frontends.stablehlo.arrays import kind_of
+from repro_mlir.frontends.stablehlo.arrays import array_type_of
 from repro_mlir.frontends.stablehlo.errors import CaptureError
 from repro_mlir.frontends.stablehlo.lowering import lower
 from repro_mlir.program.imported import ImportedProgram
@@ -24,7 +24,9 @@ _PLATFORM = "tpu"
 """The TPU lowerings consist of StableHLO operations; those for CPUs and GPUs call libraries and kernels."""
 
 
-def capture_function(function: Callable[..., Any], arguments: Sequence[Any], state: int) -> ImportedProgram[Captured]:
+def capture_function(
+    function: Callable[..., Any], arguments: Sequence[Any], state: int
+) -> ImportedProgram[JaxBindings]:
     """Captures a function as `programs.import_function` does. Raises CaptureError (see the message)."""
     require_default_environment()
     if not callable(function):
@@ -88,7 +90,7 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any], sta
         outputs=outputs_kinds,
         num_hyper_parameters=0,
         random=None,
-        bindings=Captured(
+        bindings=JaxBindings(
             state_kinds,
             inputs,
             outputs_kinds,
@@ -142,8 +144,8 @@ def _kind(name: str, leaf: Any) -> TensorType:
     dtype = _dtype(leaf)
     if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(np.shape(leaf), dtype))
-        return kind_of(name, data.dtype, tuple(data.shape))
-    return kind_of(name, np.dtype(dtype), tuple(np.shape(leaf)))
+        return array_type_of(name, data.dtype, tuple(data.shape))
+    return array_type_of(name, np.dtype(dtype), tuple(np.shape(leaf)))
 
 
 def _first_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ from repro_mlir.program import Program, program_of
 from repro_mlir.program.imported import ImportedProgram
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.jax.bindings import Captured
+    from repro_mlir.frontends.jax.bindings import JaxBindings
 
 
 def capture(function: Callable[..., Any], *arguments: Any, state: int = 0) -> Program:
@@ -21,7 +21,7 @@ def capture(function: Callable[..., Any], *arguments: Any, state: int = 0) -> Pr
     return program_of(import_function(function, *arguments, state=state))
 
 
-def import_function(function: Callable[..., Any], *arguments: Any, state: int = 0) -> ImportedProgram[Captured]:
+def import_function(function: Callable[..., Any], *arguments: Any, state: int = 0) -> ImportedProgram[JaxBindings]:
     """Captures `function(*arguments)`.
 
     Args:

@@ -23,7 +23,7 @@ from repro_mlir.frontends.onnx.values import Value, dtype_of, to_torch
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.capture.inference import capture_function
-from repro_mlir.frontends.torch.objects.captured_program import Captured
+from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 from repro_mlir.program.imported import ImportedProgram
 
 _OLDEST = 7
@@ -36,7 +36,7 @@ def import_model(
     inputs: Mapping[str, Any],
     constants: Mapping[str, Any],
     options: CaptureOptions,
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TorchBindings]:
     """Imports a model as `programs.import_model` does."""
     if isinstance(model, onnx.ModelProto):
         require_own_tensors(model)

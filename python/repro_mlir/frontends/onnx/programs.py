@@ -21,7 +21,7 @@ from repro_mlir.program.imported import ImportedProgram
 if TYPE_CHECKING:
     import onnx
 
-    from repro_mlir.frontends.torch.objects.captured_program import Captured
+    from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 
 
 @accepts_keywords(InferenceKeywords, CaptureOptions)
@@ -63,7 +63,7 @@ def import_model(
     inputs: Mapping[str, Any] | None = None,
     constants: Mapping[str, Any] | None = None,
     options: CaptureOptions | None = None,
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TorchBindings]:
     """Returns the imported program for the arguments of `load`. Only `attention_block` of `options` has an effect."""
     require_default_environment()
     try:

@@ -25,14 +25,14 @@ def element_of(dtype: np.dtype[Any], what: str) -> str:
     return _ELEMENTS[dtype.name]
 
 
-def kind_of(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorType:
+def array_type_of(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorType:
     """Returns the tensor type for a name, dtype and shape. Raises CaptureError as `element_of` does."""
     return TensorType(name, element_of(dtype, name), shape, dtype.kind == "u")
 
 
 def checked(array: np.ndarray, kind: TensorType) -> np.ndarray:
     """Converts a framework's array to a program's array. Raises CaptureError if the shape or element type differs."""
-    found = kind_of(kind.name, array.dtype, array.shape)
+    found = array_type_of(kind.name, array.dtype, array.shape)
     if found != kind or found.unsigned != kind.unsigned:
         raise CaptureError(
             f"{kind.name} has shape {list(array.shape)} of {array.dtype.name}, expected {list(kind.shape)} of "

@@ -12,19 +12,19 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo as hlo
 
 
-def kind_of(value: ir.Value) -> ir.RankedTensorType:
+def ranked_type_of(value: ir.Value) -> ir.RankedTensorType:
     """Returns the ranked tensor type of a value."""
     return ir.RankedTensorType(value.type)
 
 
 def shape_of(value: ir.Value) -> list[int]:
     """Returns the shape of a tensor."""
-    return list(kind_of(value).shape)
+    return list(ranked_type_of(value).shape)
 
 
 def element_of(value: ir.Value) -> ir.Type:
     """Returns the element type of a tensor."""
-    return kind_of(value).element_type
+    return ranked_type_of(value).element_type
 
 
 def is_unsigned(element: ir.Type) -> bool:

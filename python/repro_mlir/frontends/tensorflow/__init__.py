@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from repro_mlir.base.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.tensorflow.bindings import Captured
+    from repro_mlir.frontends.tensorflow.bindings import TensorFlowBindings
     from repro_mlir.frontends.tensorflow.programs import capture, import_function, import_saved_model, load
 
-_HOMES = {"Captured": "bindings"} | dict.fromkeys(
+_HOMES = {"TensorFlowBindings": "bindings"} | dict.fromkeys(
     ("capture", "import_function", "import_saved_model", "load"), "programs"
 )
 
-__all__ = ["Captured", "capture", "import_function", "import_saved_model", "load"]
+__all__ = ["TensorFlowBindings", "capture", "import_function", "import_saved_model", "load"]
 
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -39,7 +39,7 @@ def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Captured:
+class TensorFlowBindings:
     """The bindings of a captured program (`frontends.interface.Bindings`).
 
     Attributes:

@@ -14,7 +14,7 @@ from repro_mlir.program import Program, program_of
 from repro_mlir.program.imported import ImportedProgram
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.tensorflow.bindings import Captured
+    from repro_mlir.frontends.tensorflow.bindings import TensorFlowBindings
 
 
 def capture(function: Callable[..., Any], *arguments: Any) -> Program:
@@ -22,7 +22,7 @@ def capture(function: Callable[..., Any], *arguments: Any) -> Program:
     return program_of(import_function(function, *arguments))
 
 
-def import_function(function: Callable[..., Any], *arguments: Any) -> ImportedProgram[Captured]:
+def import_function(function: Callable[..., Any], *arguments: Any) -> ImportedProgram[TensorFlowBindings]:
     """Captures `function(*arguments)`.
 
     The variables that the function reads or assigns are the state, under their names without `:0`, in the order of
@@ -55,7 +55,7 @@ def load(
 
 def import_saved_model(
     path: str | os.PathLike[str], *, signature: str | None = None, sizes: Mapping[str, int] | None = None
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TensorFlowBindings]:
     """Captures a signature of a SavedModel. TensorFlow reads the model, so pass only models that you trust.
 
     The variables are the state, as in `import_function`; inputs, ordered by name, and outputs have the signature's

@@ -10,12 +10,12 @@ from typing import Any
 import tensorflow as tf
 
 from repro_mlir.frontends.stablehlo.errors import CaptureError
-from repro_mlir.frontends.tensorflow.bindings import Captured
+from repro_mlir.frontends.tensorflow.bindings import TensorFlowBindings
 from repro_mlir.frontends.tensorflow.tracing import capture_named
 from repro_mlir.program.imported import ImportedProgram
 
 
-def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int]) -> ImportedProgram[Captured]:
+def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int]) -> ImportedProgram[TensorFlowBindings]:
     """Captures a signature as `programs.import_saved_model` does. Raises CaptureError (see the message)."""
     try:
         model = tf.saved_model.load(path)

@@ -20,14 +20,14 @@ from repro_mlir.frontends.stablehlo.arguments import argument_names
 from repro_mlir.frontends.stablehlo.arrays import element_of
 from repro_mlir.frontends.stablehlo.errors import CaptureError, users_place
 from repro_mlir.frontends.stablehlo.hlo import Parameter, lower_hlo
-from repro_mlir.frontends.tensorflow.bindings import Captured, paths_of
+from repro_mlir.frontends.tensorflow.bindings import TensorFlowBindings, paths_of
 from repro_mlir.frontends.tensorflow.graphs import Nodes
 from repro_mlir.program.imported import ImportedProgram
 
 _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
-def capture_function(function: Callable[..., Any], arguments: Sequence[Any]) -> ImportedProgram[Captured]:
+def capture_function(function: Callable[..., Any], arguments: Sequence[Any]) -> ImportedProgram[TensorFlowBindings]:
     """Captures a function as `programs.import_function` does. Raises CaptureError (see the message)."""
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")
@@ -38,7 +38,7 @@ def capture_function(function: Callable[..., Any], arguments: Sequence[Any]) -> 
 
 def capture_named(
     function: Callable[..., Any], arguments: Sequence[Any], names: Sequence[str], root: str, *, has_lines: bool
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TensorFlowBindings]:
     """Captures `function(*arguments)`.
 
     Args:
@@ -67,7 +67,9 @@ def capture_named(
     variables, parameters = _parameters(traced, names)
     outputs = [(name, leaf) for name, leaf in paths_of(traced.structured_outputs, root) if leaf is not None]
     lowered = lower_hlo(_hlo(jitted, specs, nodes), parameters, [name for name, _ in outputs], nodes.place)
-    bindings = Captured(lowered.state, lowered.inputs, lowered.outputs, variables, structure, traced.structured_outputs)
+    bindings = TensorFlowBindings(
+        lowered.state, lowered.inputs, lowered.outputs, variables, structure, traced.structured_outputs
+    )
     return ImportedProgram(
         text=lowered.text,
         state=lowered.state,

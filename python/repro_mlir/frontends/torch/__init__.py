@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.capture.step_results import fill_gradients, read_results, returned_by
     from repro_mlir.frontends.torch.capture.training import capture_training
     from repro_mlir.frontends.torch.objects.binding import Binding, Stale
-    from repro_mlir.frontends.torch.objects.captured_program import Captured
+    from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
     from repro_mlir.frontends.torch.objects.checkpoint import (
         CHECKPOINT_FORMAT,
         check_fits,
@@ -51,7 +51,7 @@ _HOMES = {
     "Binding": "objects.binding",
     "CHECKPOINT_FORMAT": "objects.checkpoint",
     "CaptureError": "base.errors",
-    "Captured": "objects.captured_program",
+    "TorchBindings": "objects.captured_program",
     "Contents": "objects.read_values",
     "FlatBatch": "objects.flat_batch",
     "Form": "objects.watch",
@@ -87,13 +87,13 @@ __all__ = [
     "CHECKPOINT_FORMAT",
     "Binding",
     "CaptureError",
-    "Captured",
     "Contents",
     "FlatBatch",
     "Form",
     "Refresh",
     "Stale",
     "Subject",
+    "TorchBindings",
     "Watch",
     "bring_others_back",
     "capture_inference",

@@ -30,7 +30,7 @@ from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.microbatches import StepProgram
 
 if TYPE_CHECKING:
-    from repro_mlir.frontends.torch import Captured, FlatBatch, Form
+    from repro_mlir.frontends.torch import FlatBatch, Form, TorchBindings
 
 MOST_VALIDATION_BATCHES = 1000
 
@@ -63,7 +63,9 @@ class Training:
     options: ScriptKeywords
     validation: Callable[[], list[Any]] | None = None
 
-    def capture(self, batch: Any, returns: Sequence[Returned] = ()) -> tuple[StepProgram, ImportedProgram[Captured]]:
+    def capture(
+        self, batch: Any, returns: Sequence[Returned] = ()
+    ) -> tuple[StepProgram, ImportedProgram[TorchBindings]]:
         """Captures the step for batches like this one, as `Trainer` does.
 
         Args:
@@ -79,7 +81,9 @@ class Training:
             return microbatch_program(self.model, self.loss_fn, self.optimizer, flat, options)
         return training_program(self.model, self.loss_fn, self.optimizer, batch, options)
 
-    def read_inputs(self, program: StepProgram, imported: ImportedProgram[Captured], batch: Any) -> list[np.ndarray]:
+    def read_inputs(
+        self, program: StepProgram, imported: ImportedProgram[TorchBindings], batch: Any
+    ) -> list[np.ndarray]:
         """Returns the inputs of a step on this batch, hyper-parameters first.
 
         Raises:
@@ -97,7 +101,7 @@ class Training:
             return False
         return True
 
-    def form(self, imported: ImportedProgram[Captured], batch: Any, returns: Sequence[Returned] = ()) -> Form:
+    def form(self, imported: ImportedProgram[TorchBindings], batch: Any, returns: Sequence[Returned] = ()) -> Form:
         """Returns the current form of everything that determines the program of a batch.
 
         If it equals the form at the capture, the captured program is still valid.

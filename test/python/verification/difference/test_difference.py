@@ -17,7 +17,7 @@ import torch
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.cli import main as cli
-from repro_mlir.frontends.torch.base.source_lines import module_of
+from repro_mlir.frontends.torch.base.source_lines import caller_of
 from repro_mlir.frontends.torch.compile_backend import eager
 from repro_mlir.script_runs.batches import ScriptBatches
 from repro_mlir.script_runs.eager_side import EagerSide, nodes_of
@@ -226,7 +226,7 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
     graph = OperatorGraph(program, modules)
     sides = EagerSide(graph, names, running), TargetSide(graph, "reference")
     inputs = batches.take()
-    nodes = [node for node in captured.graph.graph.nodes if module_of(node) and node.meta["val"].dtype == torch.float32]
+    nodes = [node for node in captured.graph.graph.nodes if caller_of(node) and node.meta["val"].dtype == torch.float32]
     # Rounding alone can exceed this limit where a subtraction cancels; such operators are left out.
     ulps = 1 << 20
     natural, _, _ = compare_operators(sides, [[*program.initial, *inputs]] * 2, ulps)
@@ -238,7 +238,7 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
         if (
             node.target in MOVES | CONSTANTS
             or node.name in drowned
-            or (kind := (str(node.target), module_of(node))) in seen
+            or (kind := (str(node.target), caller_of(node))) in seen
         ):
             continue
         seen.add(kind)
@@ -248,7 +248,7 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
         assert found is not None, kind
         operator = next(each.operator for each in found.operators if each.operator.index not in noisy)
         told = operator.module in str(operator) and operator.line
-        if operator.module != module_of(node) or not told or graph.moves(operator):
+        if operator.module != caller_of(node) or not told or graph.moves(operator):
             wrong.append((kind, operator))
         # Operators drawn as equal were compared.
         assert not found.equal & {each.operator.index for each in found.operators}

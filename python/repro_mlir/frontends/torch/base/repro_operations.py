@@ -158,7 +158,7 @@ class _Call:
     """The shape of the first result."""
 
 
-class Calls:
+class OperationCalls:
     """The calls that replace the custom operators of a module."""
 
     def __init__(self, graph: torch.fx.Graph, module: ir.Module) -> None:

@@ -109,7 +109,7 @@ def _is_user_frame(code: types.CodeType) -> bool:
     return not code.co_filename.startswith("<") and is_user_file(code.co_filename)
 
 
-def _module_of(frame: types.FrameType, modules: Mapping[int, str]) -> str | None:
+def _module_of_frame(frame: types.FrameType, modules: Mapping[int, str]) -> str | None:
     """Returns the name of the module whose method this frame runs; None if it runs no method of a module."""
     return modules.get(id(frame.f_locals.get("self")))
 
@@ -129,7 +129,7 @@ def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[
         elif inside and _is_user_frame(frame.f_code):
             line = f"{source_name(frame.f_code.co_filename)}:{traceback.tb_lineno}"
         if inside:
-            module = _module_of(frame, modules) or module
+            module = _module_of_frame(frame, modules) or module
         traceback = traceback.tb_next
     return _origin(line, module)
 
@@ -158,7 +158,7 @@ _LINE = re.compile(r'File "([^"]*)", line (\d+)')
 def origin_of_node(node: torch.fx.Node) -> str | None:
     """Returns the origin of a node, in the format of `origin_of_traceback`."""
     origin = origin_of_trace(node.stack_trace)
-    return origin if origin == module_of(node) else _origin(origin, module_of(node))
+    return origin if origin == caller_of(node) else _origin(origin, caller_of(node))
 
 
 def origin_of_trace(stack_trace: str | None) -> str | None:
@@ -167,14 +167,14 @@ def origin_of_trace(stack_trace: str | None) -> str | None:
     return f"{line[1]}:{line[2]}" if line else stack_trace or None
 
 
-def module_of(node: torch.fx.Node) -> str | None:
+def caller_of(node: torch.fx.Node) -> str | None:
     """Returns the name (see `module_names`) of the module whose forward called the operator; None without a module."""
     module: str | None = node.meta.get("custom", {}).get(_MODULE)
     return module
 
 
 class SourceLines(internals.TorchDispatchMode):
-    """Records the origin of each operator as its node's `stack_trace`, and the module that calls it (`module_of`).
+    """Records the origin of each operator as its node's `stack_trace`, and the calling module (`caller_of`).
 
     The origin is the innermost frame of user code; without one, the innermost module; without a module, the phase.
     An operator of the backward pass gets the origin of the forward operator whose gradient it computes. A recomputed
@@ -199,7 +199,7 @@ class SourceLines(internals.TorchDispatchMode):
         frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code is not self._boundary and not (line and module):
             code = frame.f_code
-            module = module or _module_of(frame, self._modules)
+            module = module or _module_of_frame(frame, self._modules)
             if line is None and _is_user_frame(code):
                 line = f'File "{source_name(code.co_filename)}", line {frame.f_lineno}, in {code.co_name}\n'
             frame = frame.f_back

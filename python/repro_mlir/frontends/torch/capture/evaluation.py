@@ -17,7 +17,7 @@ from repro_mlir.frontends.torch.base.model_modes import evaluation_mode
 from repro_mlir.frontends.torch.capture.imported_steps import import_step
 from repro_mlir.frontends.torch.capture.steps import DEFAULTS, StepTensors
 from repro_mlir.frontends.torch.capture.steps_with_loss import StepWithLoss
-from repro_mlir.frontends.torch.objects.captured_program import Captured
+from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 from repro_mlir.program.imported import ImportedProgram
 
 
@@ -26,7 +26,7 @@ def capture_evaluation(
     loss_fn: Callable[[Any, Any], torch.Tensor] | None,
     batch: Any,
     options: CaptureOptions = DEFAULTS,
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TorchBindings]:
     """Captures the loss of a model in evaluation mode, without gradients. The model keeps its mode.
 
     Args:

@@ -21,13 +21,13 @@ from repro_mlir.frontends.torch.capture.microbatch_reduction import origin_of_va
 from repro_mlir.frontends.torch.capture.steps import StateTensor, Step
 from repro_mlir.frontends.torch.capture.traced_steps import TracedStep, trace_step
 from repro_mlir.frontends.torch.lower.graph_hash import contents_of, frontend_identity
-from repro_mlir.frontends.torch.objects.captured_program import Captured, Role
+from repro_mlir.frontends.torch.objects.captured_program import Role, TorchBindings
 from repro_mlir.gradient_compression.apply import compress_gradients
 from repro_mlir.gradient_compression.methods import GradientCompression
 from repro_mlir.program.imported import ImportedProgram
 
 
-def import_step(step: Step, options: CaptureOptions) -> ImportedProgram[Captured]:
+def import_step(step: Step, options: CaptureOptions) -> ImportedProgram[TorchBindings]:
     """Traces and lowers a step.
 
     Raises:
@@ -42,7 +42,7 @@ def import_step(step: Step, options: CaptureOptions) -> ImportedProgram[Captured
         *(step.optimizer.hyper_parameters if step.optimizer else ()),
         *(TensorType(name, "f64", ()) for name in step.changing.inputs),
     )
-    bindings = Captured(
+    bindings = TorchBindings(
         state=state,
         roles=tuple(entry.role for entry in entries),
         batch=batch,
@@ -72,7 +72,9 @@ def import_step(step: Step, options: CaptureOptions) -> ImportedProgram[Captured
     return _compressed(imported, options.gradient_compression)
 
 
-def _compressed(imported: ImportedProgram[Captured], compression: GradientCompression) -> ImportedProgram[Captured]:
+def _compressed(
+    imported: ImportedProgram[TorchBindings], compression: GradientCompression
+) -> ImportedProgram[TorchBindings]:
     """Compresses the gradients of a step, and adds the new state to the bindings."""
     found = compress_gradients(imported, compression)
     new = found.state[len(imported.state) :]

@@ -19,14 +19,14 @@ from repro_mlir.frontends.torch.capture.step_results import Results
 from repro_mlir.frontends.torch.capture.steps import DEFAULTS, Step, StepTensors
 from repro_mlir.frontends.torch.capture.traced_steps import trace_step
 from repro_mlir.frontends.torch.lower.symbolic_reshapes import replace_views
-from repro_mlir.frontends.torch.objects.captured_program import Captured
+from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 from repro_mlir.frontends.torch.trace.unsigned import is_unsigned
 from repro_mlir.program.imported import ImportedProgram, SymbolicImport
 
 
 def capture_inference(
     model: torch.nn.Module, example_inputs: Any, options: CaptureOptions = DEFAULTS
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TorchBindings]:
     """Captures `model(*example_inputs)` without gradients.
 
     Args:
@@ -47,7 +47,7 @@ def capture_function(
     inputs: Mapping[str, torch.Tensor],
     origins: Mapping[int, str],
     options: CaptureOptions = DEFAULTS,
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TorchBindings]:
     """Captures a function of named tensors, without gradients: a model that is not a torch.nn.Module, or a step.
 
     Args:

@@ -27,7 +27,7 @@ from repro_mlir.program.microbatches import MicrobatchProgram, microbatch_progra
 if TYPE_CHECKING:
     import torch
 
-    from repro_mlir.frontends.torch.objects.captured_program import Captured
+    from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
     from repro_mlir.frontends.torch.objects.flat_batch import FlatBatch
 
 
@@ -142,7 +142,7 @@ def training_program(
     optimizer: torch.optim.Optimizer,
     batch: Any,
     options: CaptureOptions,
-) -> tuple[Program, ImportedProgram[Captured]]:
+) -> tuple[Program, ImportedProgram[TorchBindings]]:
     """Captures a training step; returns the canonical program and the imported program with the bindings."""
     with _capturing():
         from repro_mlir.frontends.torch.capture.training import capture_training
@@ -157,7 +157,7 @@ def microbatch_program(
     optimizer: torch.optim.Optimizer,
     batch: FlatBatch,
     options: CaptureOptions,
-) -> tuple[MicrobatchProgram, ImportedProgram[Captured]]:
+) -> tuple[MicrobatchProgram, ImportedProgram[TorchBindings]]:
     """Captures a training step in microbatches, as `training_program` does; `batch` is the first microbatch."""
     with _capturing():
         from repro_mlir.frontends.torch.capture.training import capture_training
@@ -181,7 +181,7 @@ def microbatch_program(
 
 def evaluation_program(
     model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, batch: Any, options: CaptureOptions
-) -> tuple[Program, ImportedProgram[Captured]]:
+) -> tuple[Program, ImportedProgram[TorchBindings]]:
     """Captures an evaluation; returns the canonical program and the imported program of `capture_evaluation`."""
     with _capturing():
         from repro_mlir.frontends.torch.capture.evaluation import capture_evaluation
@@ -236,7 +236,7 @@ _ADVICE = ": model.float() converts the model, x.float() a tensor"
 
 
 def canonical_program(
-    imported: ImportedProgram[Captured],
+    imported: ImportedProgram[TorchBindings],
     options: CaptureOptions,
     advice: str = _ADVICE,
     *,

@@ -21,7 +21,7 @@ from repro_mlir.frontends.torch.capture.microbatch_reduction import reduce_micro
 from repro_mlir.frontends.torch.capture.step_results import Results
 from repro_mlir.frontends.torch.capture.steps import DEFAULTS, StepTensors
 from repro_mlir.frontends.torch.capture.steps_with_loss import StepWithLoss
-from repro_mlir.frontends.torch.objects.captured_program import Captured
+from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 from repro_mlir.frontends.torch.objects.changing_values import ChangingValues
 from repro_mlir.frontends.torch.optimizers.averages import average_tensors, check_average, update_average
 from repro_mlir.frontends.torch.optimizers.given_gradients import GivenGradients
@@ -44,7 +44,7 @@ def capture_training(
     optimizer: torch.optim.Optimizer,
     batch: Any,
     options: CaptureOptions = DEFAULTS,
-) -> ImportedProgram[Captured]:
+) -> ImportedProgram[TorchBindings]:
     """Captures one training step: forward, loss, backward, gradient clipping and optimizer update.
 
     The model's mode (`train`/`eval`) is part of the program. Model and optimizer are left unchanged.
@@ -55,7 +55,7 @@ def capture_training(
         `model(*inputs)`. If None, the model computes the loss, called as `model(*batch)`, or `model(**batch)` for a
         dict; the loss is the result, the result's entry or attribute `loss`, or the first element of a tuple.
       optimizer: an optimizer of torch.optim or another whose `step` is written in Python, over parameters of `model`,
-        in any state. Its hyper-parameters are inputs of the program; `Captured` lists changes that need a new program.
+        in any state. Its hyper-parameters are inputs of the program; `TorchBindings` lists changes that need a new one.
       batch: an example; its tensors determine the shapes and element types of the inputs, other leaves are constants.
       options: `clip_norm` clips as torch.nn.utils.clip_grad_norm_ does. `average` is a
         torch.optim.swa_utils.AveragedModel; its tensors are state, updated in each step as by `update_parameters`.

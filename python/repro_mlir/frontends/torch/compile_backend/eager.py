@@ -22,15 +22,15 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.torch_tensors import element_of, to_tensor
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
-from repro_mlir.frontends.torch.base.source_lines import module_of
+from repro_mlir.frontends.torch.base.source_lines import caller_of
 from repro_mlir.frontends.torch.capture.programs import in_numerics
 from repro_mlir.frontends.torch.lower.lowering import lower
-from repro_mlir.frontends.torch.objects.captured_program import Captured
+from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 from repro_mlir.frontends.torch.trace.representation import represented
 from repro_mlir.program import Program, import_program
 
 
-def with_node_names(program: Program, captured: Captured, options: CaptureOptions) -> Program:
+def with_node_names(program: Program, captured: TorchBindings, options: CaptureOptions) -> Program:
     """Rebuilds a program with the names of ATen nodes in its locations.
 
     Args:
@@ -59,13 +59,13 @@ class EagerGraph:
       modules: the names of the modules that called the nodes, such as "module blocks.3", by node name.
     """
 
-    def __init__(self, program: Program, captured: Captured) -> None:
+    def __init__(self, program: Program, captured: TorchBindings) -> None:
         self._program = program
         self._count = len(captured.state)
         self._module = captured.graph
-        kinds = ((node.name, _kind_of(node)) for node in captured.graph.graph.nodes)
+        kinds = ((node.name, _type_of_node(node)) for node in captured.graph.graph.nodes)
         self.nodes = {name: kind for name, kind in kinds if kind is not None}
-        modules = ((node.name, module_of(node)) for node in captured.graph.graph.nodes)
+        modules = ((node.name, caller_of(node)) for node in captured.graph.graph.nodes)
         self.modules = {name: module for name, module in modules if module is not None}
 
     def run(
@@ -119,7 +119,7 @@ def _array(value: torch.Tensor, kind: TensorType) -> np.ndarray:
     return np.ascontiguousarray(as_array(value.detach().contiguous(), kind, "value")).reshape(kind.shape)
 
 
-def _kind_of(node: torch.fx.Node) -> TensorType | None:
+def _type_of_node(node: torch.fx.Node) -> TensorType | None:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return None

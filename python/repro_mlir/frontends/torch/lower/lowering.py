@@ -24,11 +24,11 @@ from torch_mlir.passmanager import PassManager
 from repro_mlir.frontends.newer_mlir import for_llvm_22
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.open_sizes import Sizes
-from repro_mlir.frontends.torch.base.repro_operations import Calls
+from repro_mlir.frontends.torch.base.repro_operations import OperationCalls
 from repro_mlir.frontends.torch.base.source_lines import origin_of_node, origin_of_trace
 from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter, extent_maps
 from repro_mlir.frontends.torch.base.torch_internals import context_cache, replace_context_cache
-from repro_mlir.frontends.torch.lower.lowering_process import LoweringEnded, run_passes
+from repro_mlir.frontends.torch.lower.lowering_process import LoweringEnded, run_torch_mlir
 
 _CANONICALIZE = "func.func(canonicalize)"
 # torch-mlir's pipeline from the torch dialect to linalg on tensors, without the last pass, which rejects operations of
@@ -117,7 +117,7 @@ def lower(
 # --- torch-mlir ---
 
 
-def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False) -> tuple[ir.Module, Calls]:
+def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False) -> tuple[ir.Module, OperationCalls]:
     for node in graph.nodes:
         # For a node without a trace, torch-mlir would use the location of the preceding node.
         node.meta.setdefault("stack_trace", "")
@@ -135,7 +135,7 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
             if node.op == "call_function" and f"Unimplemented call_function: target={node.target}," in str(error):
                 raise located(origin_of_node(node), _unsupported(node.target.__name__)) from None
         raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
-    return importer.module, Calls(graph, importer.module)
+    return importer.module, OperationCalls(graph, importer.module)
 
 
 def _run_pipeline(module: ir.Module, *, divide_seconds: int = 1) -> bytes:
@@ -147,7 +147,7 @@ def _run_pipeline(module: ir.Module, *, divide_seconds: int = 1) -> bytes:
     """
     source = io.BytesIO()
     module.operation.write_bytecode(source)
-    done = run_passes(source.getvalue(), _PIPELINE, divide_seconds=divide_seconds)
+    done = run_torch_mlir(source.getvalue(), _PIPELINE, divide_seconds=divide_seconds)
     if done.returncode == 0:
         return done.stdout
     try:

@@ -21,7 +21,7 @@ class LoweringEnded(Exception):
     """The process crashed or exceeded a limit; the message continues "operator aten.x", as in "crashes torch-mlir"."""
 
 
-def run_passes(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> subprocess.CompletedProcess[bytes]:
+def run_torch_mlir(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> subprocess.CompletedProcess[bytes]:
     """Runs `pipeline` within the limits `memory_bytes` and `capture_seconds` of docs/verification/security.md.
 
     Args:

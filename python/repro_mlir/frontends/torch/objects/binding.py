@@ -23,7 +23,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.tensors.torch_tensors import to_tensor
 from repro_mlir.frontends.torch.base.errors import CaptureError
-from repro_mlir.frontends.torch.objects.captured_program import Captured
+from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 from repro_mlir.frontends.torch.objects.device_tensors import Residents, as_they_are
 from repro_mlir.frontends.torch.objects.subject import Subject
 from repro_mlir.frontends.torch.optimizers.state_slots import Slot, held_by
@@ -48,7 +48,7 @@ class Binding:
     def __init__(
         self,
         subject: Subject,
-        captured: Captured,
+        captured: TorchBindings,
         own: Mapping[str, np.ndarray],
         others: Iterable[Binding] = (),
         added: Sequence[TensorType] = (),

@@ -31,7 +31,7 @@ Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "see
 
 
 @dataclass
-class Captured:
+class TorchBindings:
     """The bindings of a captured program (`frontends.interface.Bindings`), and the graph from which it was lowered.
 
     The names of state tensors are those of parameters and buffers in the model, `optimizer.<parameter>.<key>` or

@@ -146,7 +146,7 @@ def form_of(
     """Returns the present form of the user's objects: everything on which a captured program depends, with names.
 
     Args:
-      structure: the structure of the optimizer, see `Captured.optimizer_structure`.
+      structure: the structure of the optimizer, see `TorchBindings.optimizer_structure`.
       changing: values that are not part of the form.
       recording: the code that ran in the trace of a program; None: everything found from the user's objects counts.
     Raises:
