@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Protocol
 
 import numpy as np
 
 from repro_mlir.base.errors import ReceiptWrong, ReproError
-from repro_mlir.frontends import torch as frontend
-from repro_mlir.frontends.torch.base.capture_options import NumericsKeywords
-from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.verification.receipts.comparison import first_different_field
 from repro_mlir.verification.receipts.form import ListedProgram, Signature
@@ -25,34 +22,13 @@ class ScriptSource(Protocol):
 
     Attributes:
       script: the path of the script.
-      first: the program of the first batch, captured as `Trainer` does.
-      program: the program of the last batch taken; another one than `first` if the script has changed an object on
-        which the capture depends.
-      imported: the frontend's result, which binds `program` to the script's objects.
-      options: the options of the capture.
+      program: the program of the last batch taken; of the first batch if none was taken.
       taken: the number of batches taken.
     """
 
-    def __init__(self, script: str, **numerics: Unpack[NumericsKeywords]) -> None:
-        """Runs the script and captures its program.
-
-        Args:
-          numerics: as for `load_training`.
-        Raises:
-          ReproError: if the script cannot be run or captured.
-        """
-        given = load_training(script, **numerics)
-        self.script = script
-        self.options = given.capture_options
-        self._given = given
-        self._batches = iter(given.batches)
-        self.taken = 0
-        self._first = self._next()
-        self.program, self.imported = given.capture(self._first)
-        self.first = self.program
-        self._known = {given.form(self.imported, self._first): (self.program, self.imported)}
-        self._batch = self._first
-        self._giving: dict[frontend.Form, StepProgram] = {}
+    script: str
+    program: StepProgram
+    taken: int
 
     def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
         """Describes the script's run in the format of `Header.run`, without `nonfinite_loss` if the script does not set

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from repro_mlir.frontends.torch.optimizers.loss_scaling import (
     update_scale,
 )
 from repro_mlir.frontends.torch.optimizers.optimizers import OptimizerProgram, clip_by_global_norm
+from repro_mlir.frontends.torch.optimizers.state_slots import UpdateTensors
 from repro_mlir.program.imported import ImportedProgram
 
 
@@ -170,9 +171,10 @@ class _TrainingStep(StepWithLoss):
             if self.scaler is not None:
                 gradients, is_left_out = unscaled(gradients, self.updated, state)
                 former = {**parameters}, {**state}
-            self._add_gradients(results, parameters, gradients, tensors.hyper_parameters)
+            update = UpdateTensors(parameters, gradients, state, tensors.hyper_parameters)
+            self._add_gradients(results, update)
             assert self.optimizer is not None
-            self.optimizer.update(parameters, gradients, state, tensors.hyper_parameters)
+            self.optimizer.update(update)
             if self.scaler is not None:
                 for before, after in zip(former, (parameters, state), strict=True):
                     keep_where(is_left_out, before, after)
@@ -185,14 +187,9 @@ class _TrainingStep(StepWithLoss):
         tensors = [] if self.average is None else [*average_tensors(self.average).values()]
         return tensors if self.scaler is None else [*tensors, *scaler_tensors(self.scaler).values()]
 
-    def _add_gradients(
-        self,
-        results: Results,
-        parameters: Mapping[str, torch.Tensor],
-        gradients: Mapping[str, torch.Tensor],
-        hyper_parameters: Sequence[torch.Tensor],
-    ) -> None:
+    def _add_gradients(self, results: Results, update: UpdateTensors) -> None:
         """Adds the requested results that depend on gradients."""
+        gradients = update.gradients
         if "gradient_norm" in self.returns:
             with phase("norm of the gradients"):
                 results.add("gradient_norm", _global_norm(gradients))
@@ -200,8 +197,8 @@ class _TrainingStep(StepWithLoss):
             if self.clips:
                 # The optimizer clips again; the compiler merges the duplicate operators.
                 with phase("gradient clipping"):
-                    gradients = clip_by_global_norm(gradients, hyper_parameters[-1])
-            results.add("gradients", {name: g.to(parameters[name].dtype) for name, g in gradients.items()})
+                    gradients = clip_by_global_norm(gradients, update.numbers[-1])
+            results.add("gradients", {name: g.to(update.parameters[name].dtype) for name, g in gradients.items()})
 
 
 def _remedy(parameter: torch.Tensor, loss_fn: object) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -18,7 +19,7 @@ from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.source_lines import phase
 from repro_mlir.frontends.torch.optimizers.optimizer_rules import has_rule
 from repro_mlir.frontends.torch.optimizers.rule_updates import RuleUpdate
-from repro_mlir.frontends.torch.optimizers.state_slots import Slot
+from repro_mlir.frontends.torch.optimizers.state_slots import Slot, UpdateTensors
 from repro_mlir.frontends.torch.optimizers.traced_optimizers import TracedUpdate
 
 
@@ -57,15 +58,8 @@ class Update(Protocol):
     def read(self) -> Sequence[float]:
         """Returns the present values of `numbers`; raises CaptureError or OverflowError if a value is not a number."""
 
-    def update(
-        self,
-        parameters: dict[str, torch.Tensor],
-        gradients: Mapping[str, torch.Tensor],
-        state: dict[str, torch.Tensor],
-        numbers: Sequence[torch.Tensor],
-        /,
-    ) -> None:
-        """Traces one step: replaces the entries of `parameters`, by name, and of `state`, by slot name."""
+    def update(self, tensors: UpdateTensors, /) -> None:
+        """Traces one step."""
 
 
 class OptimizerProgram:
@@ -153,25 +147,13 @@ class OptimizerProgram:
             self._packed = packed
         return list(self._tensors)
 
-    def update(
-        self,
-        parameters: dict[str, torch.Tensor],
-        gradients: Mapping[str, torch.Tensor],
-        state: dict[str, torch.Tensor],
-        hyper_parameters: Sequence[torch.Tensor],
-    ) -> None:
-        """Traces one step: replaces the entries of `parameters` and `state`.
-
-        Args:
-          parameters, gradients: tensors by parameter name.
-          state: state tensors by slot name.
-          hyper_parameters: one tensor per entry of the attribute `hyper_parameters`.
-        """
-        count = len(self._update.numbers)
+    def update(self, tensors: UpdateTensors) -> None:
+        """Traces one step; `tensors.numbers` has one tensor per entry of `hyper_parameters`."""
+        count, gradients = len(self._update.numbers), tensors.gradients
         if self._clip_norm is not None:
             with phase("gradient clipping"):
-                gradients = clip_by_global_norm(gradients, hyper_parameters[count])
-        self._update.update(parameters, gradients, state, hyper_parameters[:count])
+                gradients = clip_by_global_norm(gradients, tensors.numbers[count])
+        self._update.update(replace(tensors, gradients=gradients, numbers=tensors.numbers[:count]))
 
     def write_state(self, values: Sequence[torch.Tensor]) -> None:
         """Stores the slots' `values` in the optimizer, as its own `step` would leave them."""

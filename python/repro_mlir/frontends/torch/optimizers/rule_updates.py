@@ -18,7 +18,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.source_lines import phase
 from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES, Rule
-from repro_mlir.frontends.torch.optimizers.state_slots import Slot
+from repro_mlir.frontends.torch.optimizers.state_slots import Slot, UpdateTensors
 from repro_mlir.frontends.torch.trace.recording import unrecorded
 from repro_mlir.frontends.torch.trace.repeated_calls import Repeats
 
@@ -123,15 +123,10 @@ class RuleUpdate:
         """Returns the present hyper-parameters of all groups, in the order of `numbers`."""
         return [number for index in range(len(self._rules)) for number in self._numbers(index).values()]
 
-    def update(
-        self,
-        parameters: dict[str, torch.Tensor],
-        gradients: Mapping[str, torch.Tensor],
-        state: dict[str, torch.Tensor],
-        numbers: Sequence[torch.Tensor],
-    ) -> None:
+    def update(self, tensors: UpdateTensors) -> None:
         """Traces one step; see `optimizers.Update`."""
-        remaining = iter(numbers)
+        parameters, gradients, state = tensors.parameters, tensors.gradients, tensors.state
+        remaining = iter(tensors.numbers)
         named = [{name: next(remaining) for name in self._numbers(index)} for index in range(len(self._rules))]
         for name in self._counters:
             with phase(f"update of {name}"):

@@ -1,10 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The state of an optimizer as tensors of a program, and where the optimizer stores each of them."""
+"""The state of an optimizer as tensors of a program, where the optimizer stores each, and the tensors of an update."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -56,3 +57,19 @@ class Slot:
                     old.copy_(value)
             else:
                 held[self.key] = value.detach().clone()
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateTensors:
+    """The tensors of a traced update, which replaces the entries of `parameters` and `state`.
+
+    Attributes:
+      parameters, gradients: tensors by parameter name.
+      state: state tensors by slot name.
+      numbers: one tensor per number that the update reads.
+    """
+
+    parameters: dict[str, torch.Tensor]
+    gradients: Mapping[str, torch.Tensor]
+    state: dict[str, torch.Tensor]
+    numbers: Sequence[torch.Tensor]

@@ -15,7 +15,7 @@ import copy
 import numbers
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,7 +28,7 @@ from repro_mlir.frontends.torch.base.source_lines import phase
 from repro_mlir.frontends.torch.base.torch_internals import FakeTensorMode, disable_current_modes
 from repro_mlir.frontends.torch.base.user_objects import check_class
 from repro_mlir.frontends.torch.optimizers.number_calls import NumberCalls
-from repro_mlir.frontends.torch.optimizers.state_slots import Owner, Slot, held_by
+from repro_mlir.frontends.torch.optimizers.state_slots import Owner, Slot, UpdateTensors, held_by
 from repro_mlir.frontends.torch.optimizers.traced_numbers import (
     Node,
     Scalar,
@@ -264,15 +264,10 @@ class TracedUpdate:
 
     # --- The program ---
 
-    def update(
-        self,
-        parameters: dict[str, torch.Tensor],
-        gradients: Mapping[str, torch.Tensor],
-        state: dict[str, torch.Tensor],
-        numbers: Sequence[torch.Tensor],
-    ) -> None:
+    def update(self, tensors: UpdateTensors) -> None:
         """Traces one step; see `optimizers.Update`."""
-        given = dict(zip(self._inputs, numbers, strict=True))
+        parameters, gradients, state = tensors.parameters, tensors.gradients, tensors.state
+        given = dict(zip(self._inputs, tensors.numbers, strict=True))
 
         def number(leaf: Node) -> torch.Tensor:
             return given[leaf] if leaf in given else state[self._slot_of[leaf].name].to(torch.float64)
@@ -282,9 +277,9 @@ class TracedUpdate:
             for owner in slot.owners:
                 if not isinstance(owner, int):
                     slots[owner][slot.key] = slot.name
-        tensors = _Traced(self._names, dict(parameters), gradients, state, slots, number)
+        traced = _Traced(self._names, dict(parameters), gradients, state, slots, number)
         with phase(f"update of {_name(self._optimizer)}"):
-            run = _Run(self._optimizer, self._names, self._findings, self._tape, tensors)
+            run = _Run(self._optimizer, self._names, self._findings, self._tape, traced)
             functions = choices(run.known)
             with contextlib.ExitStack() as replaced_functions:
                 for namespace in self._namespaces:
