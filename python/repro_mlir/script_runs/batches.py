@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends import torch as frontend
+from repro_mlir.frontends.torch.base.capture_options import NumericsKeywords
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.verification.receipts.commitments import commit
@@ -27,22 +28,21 @@ class ScriptBatches:
       program: the program of the last batch taken; another one than `first` if the script has changed an object on
         which the capture depends.
       imported: the frontend's result, which binds `program` to the script's objects.
-      exact_digits, precision: the options of the capture.
+      options: the options of the capture.
       taken: the number of batches taken.
     """
 
-    def __init__(self, script: str, exact_digits: int | None = None, precision: str | None = None) -> None:
+    def __init__(self, script: str, **numerics: Unpack[NumericsKeywords]) -> None:
         """Runs the script and captures its program.
 
         Args:
-          exact_digits, precision: as for `load_training`.
+          numerics: as for `load_training`.
         Raises:
           ReproError: if the script cannot be run or captured.
         """
-        given = load_training(script, exact_digits, precision)
+        given = load_training(script, **numerics)
         self.script = script
-        self.exact_digits: int | None = given.options.get("exact_digits")
-        self.precision: Any = given.options.get("precision")
+        self.options = given.capture_options
         self._given = given
         self._batches = iter(given.batches)
         self.taken = 0

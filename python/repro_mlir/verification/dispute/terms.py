@@ -78,14 +78,14 @@ def terms_of_receipt(receipt: Receipt) -> Terms:
     return Terms(receipt.header.run(), due)
 
 
-def terms_of_script(source: ScriptBatches, seconds: float = quotas.TOTAL_SECONDS) -> Terms:
+def terms_of_script(source: ScriptSource, seconds: float = quotas.TOTAL_SECONDS) -> Terms:
     """Returns the terms that require the run of `repro train` on a script.
 
     Args:
       source: the script's batches, none of which has been taken.
       seconds: the time in which the script must yield the batches up to the disputed one.
     Raises:
-      ReproError: if the program of a batch depends on the state.
+      ReproError: if the programs of the script depend on its state.
     """
     source.refuse_other_states()
     found: list[Due] = []
