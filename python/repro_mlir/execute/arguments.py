@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.numerics.overlap import find_overlap
 from repro_mlir.base.numerics.tensors import TensorType, is_canonical, make_canonical, start_of
-from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.arrays import as_array, as_arrays
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine
 
@@ -37,15 +37,12 @@ class Arguments:
             raise ReproError(f"expected the state as a mapping from name to array, got a {type(state).__name__}")
         check_names(self._program.state, state)
         states = [updatable(state[kind.name], kind) for kind in self._program.state]
-        _check_apart(states, self._program.state)
+        require_apart([(f"state {kind.name}", array) for kind, array in zip(self._program.state, states, strict=True)])
         return states
 
     def kept_states(self, state: Mapping[str, Any]) -> list[np.ndarray]:
-        """Like `states`, for arrays on which many steps run: makes all NaNs canonical (V4) and requires alignment."""
+        """Like `states`, for arrays on which many steps run: makes all NaNs canonical (V4)."""
         states = self.states(state)
-        for array, kind in zip(states, self._program.state, strict=True):
-            if not array.flags.aligned:
-                raise ReproError(f"state {kind.name}: expected an array aligned to its elements")
         self.make_canonical(states, whole=True)
         return states
 
@@ -55,7 +52,7 @@ class Arguments:
         if len(inputs) != len(kinds):
             wanted = ", ".join(str(kind) for kind in kinds)
             raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
-        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
+        arrays = as_arrays(inputs, kinds, "input")
         for i, kind in enumerate(kinds):
             if i + len(self._program.state) in self.moved and not is_canonical(arrays[i], kind.element):
                 arrays[i] = arrays[i].copy()
@@ -85,23 +82,31 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def updatable(value: Any, kind: TensorType) -> np.ndarray:
-    """Returns a state tensor as an array that shares its memory; ReproError if it cannot be updated in place."""
+def updatable(value: Any, kind: TensorType, what: str = "state") -> np.ndarray:
+    """Returns the array that shares the memory of a tensor; ReproError if a step cannot write to it in place."""
     if isinstance(value, bool | int | float | np.generic):
-        raise ReproError(f"state {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
-    array = as_array(value, kind, "state")
+        raise ReproError(f"{what} {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
+    array = as_array(value, kind, what)
     if not array.flags.c_contiguous:
         raise ReproError(
-            f"state {kind.name}: expected a contiguous array, as it is updated in place; pass a contiguous copy"
+            f"{what} {kind.name}: expected a contiguous array, as it is updated in place; pass a contiguous copy"
         )
     if not array.flags.writeable:
-        raise ReproError(f"state {kind.name}: expected a writable array, as it is updated in place; pass a copy")
+        raise ReproError(f"{what} {kind.name}: expected a writable array, as it is updated in place; pass a copy")
+    if not array.flags.aligned:
+        raise ReproError(f"{what} {kind.name}: expected an array aligned to its elements")
     return array
 
 
-def _check_apart(arrays: list[np.ndarray], kinds: tuple[TensorType, ...]) -> None:
-    """Raises ReproError if two states share memory, as they would overwrite each other."""
-    spans = sorted((start_of(array), array.nbytes, kind.name) for array, kind in zip(arrays, kinds, strict=True))
-    for (start, size, name), (next_start, next_size, next_name) in itertools.pairwise(spans):
-        if next_size and start + size > next_start:
-            raise ReproError(f"state {name} and state {next_name} share memory, expected arrays of their own")
+def readable(array: np.ndarray) -> np.ndarray:
+    """Returns the array, or a copy if code cannot read it in place."""
+    return array if array.flags.c_contiguous and array.flags.aligned else array.copy(order="C")
+
+
+def require_apart(written: Sequence[tuple[str, np.ndarray]], read: Sequence[tuple[str, np.ndarray]] = ()) -> None:
+    """Raises ReproError if a written array shares memory with another array, as a step would overwrite it."""
+    tensors = [*written, *read]
+    overlap = find_overlap((start_of(each), each.nbytes, i < len(written)) for i, (_, each) in enumerate(tensors))
+    if overlap is not None:
+        first, second = (tensors[i][0] for i in overlap)
+        raise ReproError(f"{first} and {second} share memory, expected arrays of their own")

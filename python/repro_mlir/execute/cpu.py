@@ -14,7 +14,7 @@ import numpy as np
 
 from repro_mlir._mlir_libs import _repro
 from repro_mlir.base.errors import StepFailed
-from repro_mlir.execute.buffers import Tensor, address, check_disjoint
+from repro_mlir.base.numerics.tensors import TensorType, start_of
 
 _LOADED: weakref.WeakSet[CpuBackend] = weakref.WeakSet()
 
@@ -35,8 +35,8 @@ if hasattr(os, "register_at_fork"):
 _NOT_COUNTED = 2**64 - 1
 
 
-def _describe(role: str, tensors: list) -> list[Tensor]:
-    return [Tensor(role, i, name, element, tuple(shape)) for i, (name, element, shape) in enumerate(tensors)]
+def _types(tensors: Sequence[tuple[str, str, Sequence[int]]]) -> list[TensorType]:
+    return [TensorType(name, element, tuple(shape)) for name, element, shape in tensors]
 
 
 class CpuBackend:
@@ -57,9 +57,9 @@ class CpuBackend:
         self._executable = _repro.LoadedArtifact(artifact, threads or os.cpu_count() or 1)
         if self._executable.threads > 1:
             _LOADED.add(self)
-        self.states = _describe("state", self._executable.states)
-        self.inputs = _describe("input", self._executable.inputs)
-        self.outputs = _describe("output", self._executable.outputs)
+        self.states = _types(self._executable.states)
+        self.inputs = _types(self._executable.inputs)
+        self.outputs = _types(self._executable.outputs)
 
     @property
     def threads(self) -> int:
@@ -82,22 +82,21 @@ class CpuBackend:
         inputs: Sequence[np.ndarray] = (),
         outputs: Sequence[np.ndarray] | None = None,
     ) -> Sequence[np.ndarray]:
-        """Runs one step.
+        """Runs one step, see `Backend.run`.
 
         Args:
-            states: NumPy arrays with the types and shapes of `self.states`; updated in place.
-            inputs: arrays with the types and shapes of `self.inputs`; only read.
+            states, inputs: arrays with the types and shapes of `self.states` and `self.inputs`, which are not checked.
             outputs: arrays with the types and shapes of `self.outputs`; new arrays by default.
 
         Returns:
             The outputs.
 
         Raises:
-            TypeError, ValueError: a buffer does not fit.
             StepFailed: a check of the program failed; the states are unchanged.
         """
-        outputs, addresses = self._bind(states, inputs, outputs)
-        self.run_at(addresses)
+        if outputs is None:
+            outputs = [np.empty(kind.shape, kind.dtype) for kind in self.outputs]
+        self.run_at([start_of(array) for array in (*states, *inputs, *outputs)])
         return outputs
 
     def run_at(self, addresses: Sequence[int]) -> None:
@@ -118,27 +117,21 @@ class CpuBackend:
         return count
 
     def bind(self, states: Sequence[np.ndarray]) -> list[int]:
-        """Checks states and returns their addresses for `run_bound`, which are valid until the memory moves."""
-        if len(states) != len(self.states):
-            raise ValueError(f"expected {len(self.states)} states, got {len(states)}")
-        addresses = [address(tensor, value, writable=True) for tensor, value in zip(self.states, states, strict=True)]
-        check_disjoint(self.states, addresses)
-        return addresses
+        """Returns the addresses of states for `run_bound`, which are valid until the memory moves."""
+        return [start_of(array) for array in states]
 
     def run_bound(
         self, states: Sequence[int], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     ) -> Sequence[np.ndarray]:
         """Runs one step like `run`, on states from `bind`; inputs and outputs must share no memory with them."""
-        given = zip((*self.inputs, *self.outputs), (*inputs, *outputs), strict=True)
-        addresses = [address(tensor, value, writable=tensor.role != "input") for tensor, value in given]
-        self.run_at([*states, *addresses])
+        self.run_at([*states, *map(start_of, inputs), *map(start_of, outputs)])
         return outputs
 
     def profile(
         self,
         states: Sequence[np.ndarray],
-        inputs: Sequence[np.ndarray] = (),
-        outputs: Sequence[np.ndarray] | None = None,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
         counters: Sequence[int] = (),
     ) -> list[tuple[str, float, tuple[int | None, ...]]]:
         """Runs one step on the arguments of `run` and measures each launch.
@@ -148,34 +141,10 @@ class CpuBackend:
         Returns:
           for each launch in order: the kernel, the seconds, and the increment of each counter, None if unreadable.
         """
-        _, addresses = self._bind(states, inputs, outputs)
+        addresses = [start_of(array) for array in (*states, *inputs, *outputs)]
         times, counts = self._executable.profile(addresses, list(counters))
         known = [None if count == _NOT_COUNTED else count for count in counts]
         return [
             (name, time * 1e-9, tuple(known[i * len(counters) : (i + 1) * len(counters)]))
             for i, (name, time) in enumerate(zip(self.launches, times, strict=True))
         ]
-
-    def _bind(
-        self,
-        states: Sequence[np.ndarray],
-        inputs: Sequence[np.ndarray],
-        outputs: Sequence[np.ndarray] | None,
-    ) -> tuple[Sequence[np.ndarray], list[int]]:
-        """Checks all buffers; returns the outputs and the addresses of all buffers."""
-        if outputs is None:
-            outputs = [tensor.empty() for tensor in self.outputs]
-        tensors = [*self.states, *self.inputs, *self.outputs]
-        for role, expected, got in (
-            ("states", self.states, states),
-            ("inputs", self.inputs, inputs),
-            ("outputs", self.outputs, outputs),
-        ):
-            if len(got) != len(expected):
-                raise ValueError(f"expected {len(expected)} {role}, got {len(got)}")
-        addresses = [
-            address(tensor, value, writable=tensor.role != "input")
-            for tensor, value in zip(tensors, [*states, *inputs, *outputs], strict=True)
-        ]
-        check_disjoint(tensors, addresses)
-        return outputs, addresses

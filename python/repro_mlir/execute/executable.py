@@ -16,14 +16,14 @@ from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import CompileError, ReproError
 from repro_mlir.base.numerics.tensors import start_of
 from repro_mlir.base.progress import working
-from repro_mlir.base.tensors.arrays import as_array, as_given
+from repro_mlir.base.tensors.arrays import as_given
 from repro_mlir.base.tensors.frameworks import tensor_module_of
 from repro_mlir.base.threads import check_threads
 from repro_mlir.bundle.runner.certificates import TENSOR_CORES
-from repro_mlir.execute.arguments import Arguments, updatable
+from repro_mlir.execute.arguments import Arguments, readable, require_apart, updatable
 from repro_mlir.execute.backend import Backend, InPlaceBackend, ResidentBackend
 from repro_mlir.execute.bound_state import bind
-from repro_mlir.execute.buffers import check_signature
+from repro_mlir.execute.signature import check_signature
 from repro_mlir.program import Program
 from repro_mlir.program.program import import_program, read_signature
 from repro_mlir.reference.steps import StepInterpreter
@@ -196,7 +196,7 @@ class Executable(ConstantAttributes):
         read = [
             array.copy()
             if not array.shape or any(np.may_share_memory(array, other) for other in states)
-            else _contiguous(array)
+            else readable(array)
             for array in given
         ]
         with step_errors(self.target):
@@ -218,11 +218,20 @@ class Executable(ConstantAttributes):
         Raises:
           ReproError, StepFailed: see `__call__`.
         """
-        updated = [updatable(value, kind) for value, kind in zip(states, self.program.state, strict=True)]
+        program = self.program
+        updated = [updatable(value, kind) for value, kind in zip(states, program.state, strict=True)]
         self.arguments.make_canonical(updated)
-        given = [_contiguous(array) for array in self.arguments.inputs(inputs)]
-        kinds = self.program.outputs
-        written = [as_array(value, kind, "output") for value, kind in zip(outputs, kinds, strict=True)]
+        given = [readable(array) for array in self.arguments.inputs(inputs)]
+        written = [updatable(value, kind, "output") for value, kind in zip(outputs, program.outputs, strict=True)]
+        named = [
+            [(f"{role} {kind.name}", array) for kind, array in zip(kinds, arrays, strict=True)]
+            for role, kinds, arrays in (
+                ("state", program.state, updated),
+                ("output", program.outputs, written),
+                ("input", program.inputs, given),
+            )
+        ]
+        require_apart([*named[0], *named[1]], named[2])
         with step_errors(self.target):
             self._backend.run(updated, given, written)
 
@@ -308,12 +317,20 @@ class Kept:
         Raises:
           ReproError, StepFailed: see `Executable.__call__`.
         """
+        return self.run(self.read_inputs(inputs))
+
+    def read_inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """Returns checked arrays for `run`, see `Arguments.inputs`."""
+        return self._executable.arguments.inputs(inputs)
+
+    def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Runs one step like `step`, on the arrays of `read_inputs`."""
         if not (self._executable.resident or self._exclusive):
             # A caller may have written other NaNs since the last step.
             self._executable.arguments.make_canonical(self._states)
-        arrays = [self._readable(array) for array in self._executable.arguments.inputs(inputs)]
+        own = [self._readable(array) for array in arrays]
         with step_errors(self._executable.target):
-            self._bound.step(arrays, list(self._outputs.values()))
+            self._bound.step(own, list(self._outputs.values()))
         return self._outputs
 
     def finish(self) -> None:
@@ -335,7 +352,7 @@ class Kept:
         before = bisect.bisect_left(self._starts, end)
         if before and self._ends[before - 1] > start:
             return array.copy(order="C")
-        return _contiguous(array)
+        return readable(array)
 
 
 def _span(array: np.ndarray) -> tuple[int, int]:
@@ -362,7 +379,3 @@ class step_errors:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, MemoryError):
             raise ReproError(f"out of memory: cannot run a step on {self._target}{_reason(error)}") from None
-
-
-def _contiguous(array: np.ndarray) -> np.ndarray:
-    return array if array.flags.c_contiguous else array.copy(order="C")

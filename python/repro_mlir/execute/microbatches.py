@@ -18,7 +18,7 @@ from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
 from repro_mlir.base.numerics.tensors import TensorType, require_same, start_of
-from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.distributed.agreement import Report, require_agreement
 from repro_mlir.distributed.checking import Checks, checker_of, digest_of, require_right
 from repro_mlir.distributed.failures import describe
@@ -160,7 +160,7 @@ class KeptMicrobatches:
         self._executable = executable
         self._kept = kept
         kinds = executable.program.state
-        self._state = [as_array(value, kind, "state") for value, kind in zip(state, kinds, strict=True)]
+        self._state = as_arrays(state, kinds, "state")
         self._calls = MicrobatchCalls(executable.program, executable.part, self._state)
         # (B5) The new values of state tensors that each microbatch has for itself, one array for all microbatches.
         self._own = [np.empty(kinds[i].shape, kinds[i].dtype) for i in executable.program.own]
@@ -210,14 +210,22 @@ class KeptMicrobatches:
             disagree.
           RankLost: another rank is gone.
         """
-        with step_errors(self._executable.target):
-            return self._step(inputs)
+        return self.run(self.read_inputs(inputs))
 
-    def _step(self, inputs: Sequence[Any]) -> dict[str, np.ndarray]:
+    def read_inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
+        """Returns checked arrays for `run`, which share the memory of the inputs; ReproError if an input is wrong."""
+        kinds = self._executable.program.inputs
+        if len(inputs) != len(kinds):
+            raise ReproError(f"expected {len(kinds)} inputs, got {len(inputs)}")
+        return as_arrays(inputs, kinds, "input")
+
+    def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """Runs one step like `step`, on the arrays of `read_inputs`."""
+        with step_errors(self._executable.target):
+            return self._run(arrays)
+
+    def _run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         program, ranks = self._executable.program, self._executable.ranks
-        if len(inputs) != len(program.inputs):
-            raise ReproError(f"expected {len(program.inputs)} inputs, got {len(inputs)}")
-        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
         shared = [array for i, array in enumerate(arrays) if i not in program.cut]
         if self._kept.ahead:
             # Microbatches read the arrays, so these must be up to date.
@@ -408,8 +416,7 @@ class KeptMicrobatches:
         Raises:
           ReproError, StepFailed: see `step`, for this microbatch.
         """
-        program = self._executable.program
-        arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, program.inputs, strict=True)]
+        arrays = self.read_inputs(inputs)
         with step_errors(self._executable.target):
             self._calls.begin(arrays)
             sums = self._part(number)

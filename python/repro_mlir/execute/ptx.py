@@ -15,7 +15,7 @@ from repro_mlir.bundle.runner.execution import TargetCode
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.execute import emulator
 from repro_mlir.execute.backend import ResidentBackend
-from repro_mlir.execute.buffers import check_signature
+from repro_mlir.execute.signature import check_signature
 from repro_mlir.program import Program
 
 DEFAULT_ARCHITECTURE = "sm_90"

@@ -21,7 +21,6 @@ from repro_mlir.base.child_processes import ending_with_this
 from repro_mlir.base.errors import StepFailed
 from repro_mlir.bundle.runner.plan import Plan
 from repro_mlir.execute.artifact import read_artifact
-from repro_mlir.execute.buffers import Tensor, address
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64-static"
@@ -78,10 +77,7 @@ class QemuBackend:
             if not shutil.which(tool):
                 raise RuntimeError(f"{tool} is not installed")
         self._plan = self._contents.plan
-        self.states, self.inputs, self.outputs = (
-            [Tensor(role, i, kind.name, kind.element, kind.shape) for i, kind in enumerate(self._plan.tensors(role))]
-            for role in ("state", "input", "output")
-        )
+        self.states, self.inputs, self.outputs = self._plan.states, self._plan.inputs, self._plan.outputs
         self.threads = threads
         self._timeout = timeout
         self._folder = tempfile.TemporaryDirectory(prefix="repro-aarch64-")
@@ -108,18 +104,8 @@ class QemuBackend:
     ) -> Sequence[np.ndarray]:
         """Runs `steps` steps on the same inputs; the arguments are NumPy arrays as for `CpuBackend.run`."""
         if outputs is None:
-            outputs = [tensor.empty() for tensor in self.outputs]
-        tensors = [*self.states, *self.inputs, *self.outputs]
+            outputs = [np.empty(kind.shape, kind.dtype) for kind in self.outputs]
         values = [*states, *inputs, *outputs]
-        for role, expected, got in (
-            ("states", self.states, states),
-            ("inputs", self.inputs, inputs),
-            ("outputs", self.outputs, outputs),
-        ):
-            if len(got) != len(expected):
-                raise ValueError(f"expected {len(expected)} {role}, got {len(got)}")
-        for tensor, value in zip(tensors, values, strict=True):
-            address(tensor, value, writable=tensor.role != "input")
         self._path("job").write_bytes(_job(self._plan, self.threads, steps))
         with open(self._path("data"), "wb") as file:
             file.write(self._contents.constants)
@@ -135,9 +121,8 @@ class QemuBackend:
             raise RuntimeError(f"{EMULATOR} failed with status {result.returncode}: {result.stderr[:2000]}")
         content = self._path("result").read_bytes()
         at = len(self._contents.constants)
-        for tensor, value in zip(tensors, values, strict=True):
-            if tensor.role != "input":
-                data = content[at : at + tensor.nbytes]
-                value[...] = np.frombuffer(data, tensor.dtype).reshape(tensor.shape)
-            at += tensor.nbytes
+        for i, value in enumerate(values):
+            if not 0 <= i - len(states) < len(inputs):
+                value[...] = np.frombuffer(content[at : at + value.nbytes], value.dtype).reshape(value.shape)
+            at += value.nbytes
         return outputs

@@ -13,7 +13,7 @@ import numpy as np
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.arrays import as_arrays
 
 GREATEST_SIZE = 2**31 - 1
 """The maximum size of a symbol, so that products of a few sizes fit into 64 bits."""
@@ -181,4 +181,4 @@ class ImportedProgram(Generic[B]):
           ReproError: as `Bindings.hyper_parameters` and `Bindings.flatten_batch`.
         """
         values = [*self.bindings.hyper_parameters(), *self.bindings.flatten_batch(batch)]
-        return [as_array(value, kind, "input") for value, kind in zip(values, self.inputs, strict=True)]
+        return as_arrays(values, self.inputs, "input")

@@ -17,7 +17,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.base.signals import deferred_signals
-from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.arrays import as_array, as_arrays
 from repro_mlir.execute.executable import compile
 from repro_mlir.program import Program
 
@@ -155,7 +155,7 @@ class ProgramTrainer(ConstantAttributes):
                 raise ReproError(f"the state has no {kind.name!r} any more")
             as_array(self._state[kind.name], kind, "state")
         numbers = _numbers(self._program, self.hyper_parameters)
-        inputs = [as_array(value, kind, "input") for value, kind in zip([*numbers, *batch], kinds, strict=True)]
+        inputs = as_arrays([*numbers, *batch], kinds, "input")
         # An interrupt between the step and its record would make state and receipt inconsistent.
         with deferred_signals():
             if self._recorder is not None:

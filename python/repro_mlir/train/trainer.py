@@ -27,7 +27,7 @@ from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.base.numerics.philox import signed_seed
 from repro_mlir.base.progress import Progress
 from repro_mlir.base.signals import deferred_signals
-from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.base.tensors.batches import as_arguments, repeated
 from repro_mlir.distributed.beginning import begin_without_receipt
 from repro_mlir.execute.executable import Executable
@@ -225,9 +225,7 @@ class Trainer(ConstantAttributes):
         with self._lock:
             program = self._prepare(arguments)
             assert self._step is not None
-            captured = self._step.captured
-            values = captured.inputs(self._flat(arguments))
-            return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
+            return as_arrays(self._step.captured.inputs(self._flat(arguments)), program.inputs, "input")
 
     def _flat(self, arguments: Any) -> FlatBatch:
         """Returns the batch that a step is captured from: the whole batch, or its first microbatch."""
@@ -370,21 +368,19 @@ class Trainer(ConstantAttributes):
         return Evaluation(self._options.average, self._loss_fn, self._options)
 
     def _run(self, step: Step, inputs: list[Any]) -> None:
-        recorder = self._recorder
+        recorder, arrays = self._recorder, step.kept.read_inputs(inputs)
         if recorder is not None:
-            kinds = step.executable.program.inputs
-            arrays = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
-            inputs = recorder.take(step.program, arrays)
+            arrays = recorder.take(step.program, arrays)
             if isinstance(step.kept, KeptMicrobatches):
                 step.kept.commits = recorder.commits_microbatches
             if step.executable.resident and step.recorded is not recorder.last:
                 # The user has changed the state.
                 step.kept.load()
         position = _Position(self._done.steps + 1, self._done.cursor + 1)
-        begun = self._begun = _Begun(step, inputs, position, step.kept.completed)
+        begun = self._begun = _Begun(step, arrays, position, step.kept.completed)
         self._running = self._has_run = True
         try:
-            step.kept.step(*inputs)
+            step.kept.run(arrays)
             self._settle(begun)
         except BaseException as error:
             # Finishes a completed step after an interrupt. If this raises again, the next call finishes the step.
@@ -819,7 +815,7 @@ class _Begun:
     """
 
     step: Step
-    inputs: list[Any]
+    inputs: list[np.ndarray]
     position: _Position
     before: int
 

@@ -11,14 +11,16 @@ import threading
 import numpy as np
 import pytest
 from repro_mlir._mlir_libs import _repro
-from repro_mlir.base.errors import CompileError, StepFailed
+from repro_mlir.base.errors import CompileError, ReproError, StepFailed
 from repro_mlir.compilation import cpu
 from repro_mlir.execute import qemu
+from repro_mlir.execute.arguments import require_apart
 from repro_mlir.execute.artifact import read_artifact
-from repro_mlir.execute.buffers import Tensor, check_disjoint
 from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.execute.executable import compile
 from repro_mlir.execute.qemu import QemuBackend
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.program.program import read_signature
 from repro_mlir.reference.interpreter import Interpreter
 
 STEP = """
@@ -62,6 +64,11 @@ def make_buffers() -> tuple[list[np.ndarray], list[np.ndarray]]:
     rng = np.random.default_rng(5)
     states = [rng.standard_normal(1000).astype(np.float32), np.array(41, np.int64)]
     return states, [rng.standard_normal(1000).astype(np.float32), np.array(7, np.int64)]
+
+
+def make_outputs() -> list[np.ndarray]:
+    """Returns arrays for the outputs of STEP."""
+    return [np.zeros((), np.float32), np.zeros((), np.float32)]
 
 
 @pytest.fixture(scope="module")
@@ -232,36 +239,64 @@ def test_steps_from_several_threads_take_turns(artifact: bytes) -> None:
     assert results == [want] * 4
 
 
-def test_buffers_that_do_not_fit(artifact: bytes) -> None:
-    executable = CpuBackend(artifact)
-    states, inputs = make_buffers()
-    with pytest.raises(ValueError, match="expected 2 states, got 1"):
-        executable.run(states[:1], inputs)
-    with pytest.raises(TypeError, match=r"state 0 \('w'\): expected elements float32 \(f32\), got float64"):
-        executable.run([states[0].astype(np.float64), states[1]], inputs)
-    with pytest.raises(ValueError, match=r"input 0: expected shape \(1000,\), got \(500,\)"):
-        executable.run(states, [inputs[0][:500], inputs[1]])
-    with pytest.raises(ValueError, match="expected a C-contiguous array"):
-        executable.run(states, [np.zeros(2000, np.float32)[::2], inputs[1]])
-    with pytest.raises(TypeError, match="expected a NumPy array, got list"):
-        executable.run([[1.0], states[1]], inputs)
-    frozen = states[0].copy()
+def test_arrays_that_do_not_fit(artifact: bytes) -> None:
+    executable = compile(read_signature(to_bytes(STEP)), "cpu:x86-64-v2", 1)
+    (w, n), (g, i) = make_buffers()
+    sum_, picked = make_outputs()
+    with pytest.raises(ReproError, match="state: missing n, unknown none"):
+        executable({"w": w}, g, i)
+    with pytest.raises(ReproError, match=r"state w: expected elements of f32 \(float32\), got float64"):
+        executable({"w": w.astype(np.float64), "n": n}, g, i)
+    with pytest.raises(ReproError, match=r"expected shape \[1000\], got \[500\]"):
+        executable({"w": w, "n": n}, g[:500], i)
+    with pytest.raises(ReproError, match="state w: expected a contiguous array"):
+        executable({"w": np.zeros(2000, np.float32)[::2], "n": n}, g, i)
+    with pytest.raises(ReproError, match="state w: expected an array, got a list"):
+        executable({"w": [1.0], "n": n}, g, i)
+    frozen = w.copy()
     frozen.flags.writeable = False
-    with pytest.raises(ValueError, match="expected a writable array"):
-        executable.run([frozen, states[1]], inputs)
-    with pytest.raises(ValueError, match="expected separate memory, but they overlap"):
-        executable.run(states, [states[0], inputs[1]])
+    with pytest.raises(ReproError, match="state w: expected a writable array"):
+        executable({"w": frozen, "n": n}, g, i)
+    with pytest.raises(ReproError, match="output sum: expected a writable array"):
+        executable.write([w, n], [g, i], [np.broadcast_to(sum_, ()), picked])
+    with pytest.raises(ReproError, match=r"state w and input .* share memory, expected arrays of their own"):
+        executable.write([w, n], [w, i], [sum_, picked])
+    with pytest.raises(ReproError, match=r"output sum and output .* share memory, expected arrays of their own"):
+        executable.write([w, n], [g, i], [sum_, sum_])
     with pytest.raises(ValueError, match="expected at least 1 thread, got 0"):
         CpuBackend(artifact, threads=0)
 
 
+def unaligned(array: np.ndarray) -> np.ndarray:
+    """Returns a copy that begins at an odd address."""
+    copy = np.empty(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def test_unaligned_arrays() -> None:
+    executable = compile(read_signature(to_bytes(STEP)), "cpu:x86-64-v2", 1)
+    (w, n), (g, i) = make_buffers()
+    for use in (executable.keep, lambda state: executable(state, g, i)):
+        with pytest.raises(ReproError, match="state w: expected an array aligned to its elements"):
+            use({"w": unaligned(w), "n": n})
+    want = [each.copy() for each in (w, n)]
+    executable.write(want, [g, i], make_outputs())
+    executable({"w": w, "n": n}, unaligned(g), unaligned(i))
+    assert w.tobytes() == want[0].tobytes() and n == want[1]
+    executable.keep({"w": w, "n": n}).step(unaligned(g), i)
+    executable.write(want, [g, i], make_outputs())
+    assert w.tobytes() == want[0].tobytes() and n == want[1]
+
+
 def test_a_state_within_an_input_after_another_input() -> None:
-    state, *inputs = (Tensor(role, 0, "", "f32", (size,)) for role, size in (("state", 1), ("input", 10), ("input", 1)))
-    check_disjoint([state, *inputs], [40, 0, 8])
-    with pytest.raises(ValueError, match="expected separate memory, but they overlap"):
-        check_disjoint([state, *inputs], [20, 0, 8])
-    with pytest.raises(ValueError, match="expected separate memory, but they overlap"):
-        check_disjoint([*inputs, state], [10, 8, 8])
+    memory = np.zeros(12, np.float32)
+    inputs = [("input a", memory[:10]), ("input b", memory[2:3])]
+    require_apart([("state", memory[10:11])], inputs)
+    with pytest.raises(ReproError, match="input a and state share memory, expected arrays of their own"):
+        require_apart([("state", memory[5:6])], inputs)
+    with pytest.raises(ReproError, match="share memory, expected arrays of their own"):
+        require_apart([("state", memory[2:3])], inputs)
 
 
 def test_unknown_level() -> None:

@@ -123,7 +123,7 @@ ALLOWED = {
         "program", "reference", "train",
     },
     "precision.stored_codes": {"base.numerics", "execute", "program"},
-    "roofline": {"base.files", "bundle.runner", "compilation", "execute", "pages", "program"},
+    "roofline": {"base.files", "base.numerics", "bundle.runner", "compilation", "execute", "pages", "program"},
     "integrations": {
         "base.files", "distributed", "frontends.keras", "frontends.torch.base", "frontends.torch.objects", "precision",
         "program", "programs", "train", "verification",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -118,19 +118,7 @@ class TensorType:
         return f"{self.name}: {'x'.join([*map(str, self.shown_shape), self.shown_element])}"
 
 
-class Described(Protocol):
-    """A description of a tensor: a TensorType, or the description of a buffer in generated code."""
-
-    @property
-    def element(self) -> str:
-        """The MLIR name of the element type."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents."""
-
-
-def require_same(what: str, found: Sequence[Described], expected: Sequence[Described]) -> None:
+def require_same(what: str, found: Sequence[TensorType], expected: Sequence[TensorType]) -> None:
     """Raises ReproError unless tensors have the expected element types and shapes, since they share buffers.
 
     Args:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,11 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
     if array.shape != kind.shape:
         raise ReproError(f"{what} {kind.name}: expected shape {list(kind.shape)}, got {list(array.shape)}")
     return array
+
+
+def as_arrays(values: Sequence[Any], kinds: Sequence[TensorType], what: str) -> list[np.ndarray]:
+    """Returns the arrays of `as_array` for values and types of the same number."""
+    return [as_array(value, kind, what) for value, kind in zip(values, kinds, strict=True)]
 
 
 def as_given(array: np.ndarray, kind: TensorType, framework: TensorModule | None) -> Any:

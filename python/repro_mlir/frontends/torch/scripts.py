@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.base.tensors.batches import repeated
 from repro_mlir.frontends import torch as frontend
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions, NumericsKeywords, Returned, StepKeywords
@@ -89,9 +89,7 @@ class Training:
         Raises:
           ReproError: as for `ImportedProgram.read_inputs`.
         """
-        bindings = imported.bindings
-        values = bindings.inputs(self._flat(batch))
-        return [as_array(value, kind, "input") for value, kind in zip(values, program.inputs, strict=True)]
+        return as_arrays(imported.bindings.inputs(self._flat(batch)), program.inputs, "input")
 
     def gives(self, returns: Sequence[Returned]) -> bool:
         """Whether a step can return these results in addition to those in the options."""

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import subprocess
@@ -19,8 +18,8 @@ import numpy as np
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import check_among
+from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.compilation import cpu
-from repro_mlir.execute.buffers import Tensor
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.roofline.cpu.prediction import StepPrediction, code_of, predict_cpu
 from repro_mlir.roofline.cpu.throughput import model_width, tool
@@ -260,12 +259,12 @@ def _runner(machine: CpuMachine, text: str, threads: int) -> Callable[[], list[f
     return lambda: [seconds for _, seconds, _ in executable.profile([], inputs, outputs)]
 
 
-def _ones(kind: Tensor) -> np.ndarray:
+def _ones(kind: TensorType) -> np.ndarray:
     """Allocates an array that starts at a cache line, as a vector that straddles two lines costs two accesses.
 
     All pages are written, because reads of untouched pages hit the shared zero page and first writes fault.
     """
-    size = math.prod(kind.shape) * np.dtype(kind.dtype).itemsize
+    size = kind.nbytes
     memory = np.empty(size + _LINE, np.uint8)
     begin = -memory.ctypes.data % _LINE
     array = memory[begin : begin + size].view(kind.dtype).reshape(kind.shape)

@@ -18,6 +18,7 @@ import numpy as np
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation.cache import cached_compile
+from repro_mlir.execute.arguments import Arguments, readable
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.program.program import Program
 from repro_mlir.roofline.causes import added_causes
@@ -114,8 +115,9 @@ def measure(
         raise ReproError("the prediction is of another program")
     states = [*program.initial_state().values()]
     # np.full writes the pages; reads of untouched pages from np.zeros would hit the shared zero page.
-    given = [np.full(kind.shape, 0, kind.dtype) for kind in executable.inputs] if inputs is None else inputs
-    outputs = [kind.empty() for kind in executable.outputs]
+    zeros = [np.full(kind.shape, 0, kind.dtype) for kind in program.inputs]
+    given = [readable(array) for array in Arguments(program).inputs(zeros if inputs is None else inputs)]
+    outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
 
     def run(counters: Counters | None = None) -> list[tuple[float, dict[str, int]]]:
         """Runs a step and returns the seconds and the counts of each launch."""
@@ -123,8 +125,6 @@ def measure(
             found = executable.profile(states, given, outputs, counters.descriptors if counters else [])
         except RuntimeError as error:
             raise StepFailed(str(error)) from None
-        except (TypeError, ValueError) as error:
-            raise ReproError(str(error)) from None
         return [(taken, counters.added(counts) if counters else {}) for _, taken, counts in found]
 
     steps, end = 0, time.perf_counter() + seconds

@@ -69,11 +69,13 @@ def test_a_thread_that_has_ended_and_a_machine_without_the_call_are_refused(monk
 
 def test_a_launch_counts_as_far_as_its_descriptor_can_be_read(program: Program) -> None:
     executable = CpuBackend(cached_compile(program.data), 1)
-    inputs = [np.ones(kind.shape, kind.dtype) for kind in executable.inputs]
+    inputs, outputs = (
+        [np.ones(kind.shape, kind.dtype) for kind in kinds] for kinds in (executable.inputs, executable.outputs)
+    )
     with Path("/dev/zero").open("rb") as zeros:
-        found = executable.profile([], inputs, None, [zeros.fileno(), -1])
+        found = executable.profile([], inputs, outputs, [zeros.fileno(), -1])
     assert [counts for _, _, counts in found] == [(0, None)] * len(executable.launches)
-    assert all(counts == () for _, _, counts in executable.profile([], inputs))
+    assert all(counts == () for _, _, counts in executable.profile([], inputs, outputs))
 
 
 def test_the_steps_that_are_measured_are_not_counted(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.base.limits import limits
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.base.numerics.tensors import canonical_of
-from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.base.tensors.torch_tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.frontends.torch.objects.trainer_state import OWN_ENTRIES
 from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES
@@ -177,7 +177,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     kinds = [kind_of(name, value) for name, value in tensors.items()]
     if names := [kind.name for kind in kinds if kind.complex]:
         rest[_COMPLEX] = names
-    given = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
+    given = as_arrays([*tensors.values()], kinds, "state")
     # The user may have written NaNs that are not canonical.
     arrays = [canonical_of(array, kind.element) for array, kind in zip(given, kinds, strict=True)]
     data = write_tensors(kinds, arrays, {_METADATA: json.dumps(rest, sort_keys=True)})

@@ -21,7 +21,7 @@ from repro_mlir.base.files.storage import write_file
 from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
 from repro_mlir.base.limits import limits
 from repro_mlir.base.numerics.tensors import TensorType, canonical_of
-from repro_mlir.base.tensors.arrays import as_array
+from repro_mlir.base.tensors.arrays import as_array, as_arrays
 from repro_mlir.base.tensors.torch_tensors import is_tensor, kind_of, to_tensor
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.gradient_compression.apply import PREFIX
@@ -173,7 +173,7 @@ def save_own_entries(path: str | Path, state: Mapping[str, Any]) -> None:
     """
     tensors = {f"{owner}.{name}": value for owner in OWN_ENTRIES for name, value in state.get(owner, {}).items()}
     kinds = [kind_of(name, value) for name, value in tensors.items()]
-    arrays = [as_array(value, kind, "state") for value, kind in zip(tensors.values(), kinds, strict=True)]
+    arrays = as_arrays([*tensors.values()], kinds, "state")
     write_file(path, write_tensors(kinds, arrays, {owner: "" for owner in OWN_ENTRIES if owner in state}))
 
 
