@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,7 +16,6 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.philox import random_uniform
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.gradient_compression.arithmetic import GradientWriter, Random, compressed, low_rank, with_feedback
-from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.gradient_compression.methods import GradientCompression, Kept, PowerSGD
 from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import run_prepared_passes
@@ -29,9 +28,7 @@ PREFIX = "gradient_compression"
 B = TypeVar("B", bound=Any)
 
 
-def compress_gradients(
-    imported: ImportedProgram[B], compression: GradientCompression | str | Mapping[str, Any]
-) -> ImportedProgram[B]:
+def compress_gradients(imported: ImportedProgram[B], method: GradientCompression) -> ImportedProgram[B]:
     """Returns a step in microbatches, as a frontend imports it, with compressed gradients (L1).
 
     The method's state for each parameter follows the state of `imported`, in the order of the gradients:
@@ -41,12 +38,11 @@ def compress_gradients(
     Args:
       imported: a step with the attribute `gradient` on each `repro.reduce_microbatches` of a gradient, and with `seed`
         and `step` if the method draws random numbers.
-      compression: a method, its name or its JSON.
+      method: the compression method.
     Raises:
-      ReproError: an unknown method; a gradient that is not f32; a step in which no gradient would be compressed, or
+      ReproError: a gradient that is not f32; a step in which no gradient would be compressed, or
         whose state already uses names of the method's state.
     """
-    method = compression_of(compression)
     if method.is_stochastic and imported.random is None:
         raise ReproError(f"{method.name} draws random numbers: expected a program with seed and step")
     rewriter = _Rewriter(imported, method)
