@@ -96,7 +96,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
     from repro_mlir.bundle.runner.bundle import Bundle
     from repro_mlir.bundle.writer import check_signature
     from repro_mlir.program import read_untrusted
-    from repro_mlir.program.canonical import examine, from_bytes
+    from repro_mlir.program.canonical import examine_admitted, from_bytes
     from repro_mlir.verification.receipts.signing import read_public_key
 
     key = read_public_key(options.key) if options.key else None
@@ -106,7 +106,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
     if options.text:
         tell(*from_bytes(data).splitlines())
         return 0
-    examined = examine(data)
+    examined = examine_admitted(data)
     if not examined.is_named(bundle.program):
         raise ReproError(
             f"{options.program}: the program is {examined.identity}, not {bundle.program} as the manifest says"

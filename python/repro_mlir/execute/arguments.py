@@ -15,7 +15,6 @@ from repro_mlir.base.numerics.overlap import find_overlap
 from repro_mlir.base.numerics.tensors import TensorType, is_canonical, make_canonical, start_of
 from repro_mlir.base.tensors.arrays import as_array, as_arrays
 from repro_mlir.program import Program
-from repro_mlir.program.canonical import examine
 
 
 class Arguments:
@@ -28,7 +27,7 @@ class Arguments:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        examined = examine(program.data)
+        examined = program.examined
         self.moved, self.kept = examined.moved, examined.kept
 
     def states(self, state: Mapping[str, Any]) -> list[np.ndarray]:

@@ -28,7 +28,6 @@ from repro_mlir.execute.arguments import Arguments
 from repro_mlir.execute.divided_tensor import DividedTensor
 from repro_mlir.execute.executable import check_threads, compile
 from repro_mlir.execute.segments import run_steps
-from repro_mlir.program.canonical import examine
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.program.partition import Broadcast, Call, RankProgram, assign_owners
 
@@ -69,7 +68,7 @@ class ShardedUpdate:
     ) -> None:
         finish, count = program.finish, len(program.state)
         self.arguments = Arguments(finish)
-        unread = examine(program.part.data).unread
+        unread = program.part.examined.unread
         whole = self.arguments.kept | {i for i, kind in enumerate(program.state) if kind.name in replicated}
         positions: list[int] = []
         if ranks.shard_optimizer:

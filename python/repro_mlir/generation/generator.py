@@ -20,7 +20,6 @@ from repro_mlir.execute.executable import Kept, compile
 from repro_mlir.generation.sampling import Sampler, Sampling
 from repro_mlir.precision.cache_format import cache_format
 from repro_mlir.program import Program
-from repro_mlir.program.canonical import examine
 
 if TYPE_CHECKING:
     import torch
@@ -135,7 +134,7 @@ class Generator(ConstantAttributes):
         (logits,) = token.outputs
         self.vocabulary = logits.shape[-1]
         state = {kind.name: np.array(value) for kind, value in zip(token.state, token.initial, strict=True)}
-        kept = examine(token.data).kept
+        kept = token.examined.kept
         self.cache_bytes = sum(value.nbytes for i, value in enumerate(state.values()) if i not in kept)
 
         def keep(program: Program) -> Kept:

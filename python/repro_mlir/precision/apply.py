@@ -94,7 +94,7 @@ def applied(
 
 def _applied_whole(program: Program, recipe: Recipe, shape: StepShape, seed: int, is_evaluation: bool) -> Program:
     random = _random_state(program.state, recipe)
-    is_inference = len(examine(program.data).kept) == len(program.state)
+    is_inference = len(program.examined.kept) == len(program.state)
     no_scales = _OF_INFERENCE if is_inference and not is_evaluation else ""
     data, asked = _quantized(program, program.state, recipe, shape, random, is_evaluation, no_scales=no_scales)
     found = examine(data)
@@ -150,7 +150,7 @@ def _quantized(
         if not is_evaluation and "product" not in recipe.roles:
             _warn_of_computed_weights(described, recipe)
         if shape.has_new_state and not is_evaluation:
-            kept = {state[i].name for i in examine(program.data).kept}
+            kept = {state[i].name for i in program.examined.kept}
             _warn_of_gradients(described, recipe, {kind.name for kind in state} - kept)
         names = scale_names(described, asked, recipe)
         if names and no_scales:

@@ -18,7 +18,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.execute.executable import compile
 from repro_mlir.program import Program
-from repro_mlir.program.canonical import examine, read_module, write_module
+from repro_mlir.program.canonical import read_module, write_module
 from repro_mlir.program.program import read_signature
 from repro_mlir.program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
 
@@ -46,7 +46,7 @@ def store_codes(program: Program, target: str = "cpu", threads: int | None = Non
     """
     if not isinstance(program, Program):
         raise ReproError(f"expected a program whose weights become codes, got a {type(program).__name__}")
-    if len(examine(program.data).kept) != len(program.state):
+    if len(program.examined.kept) != len(program.state):
         raise ReproError("expected inference, whose state stays as it is: codes would not follow weights that change")
     weights = [*program.initial_state().values()]
     with ir.Context(), ir.Location.unknown():

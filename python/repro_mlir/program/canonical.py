@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
+from repro_mlir.reference.program import Operation, ParsedProgram, ValueType
+from repro_mlir.reference.stored import body_hash, read_program
 
 if TYPE_CHECKING:
     from repro_mlir import ir
@@ -102,6 +104,59 @@ def examine(data: bytes) -> Examined:
             _moved(ir, main, kept),
             frozenset(i for i, each in enumerate(main.regions[0].blocks[0].arguments) if not [*each.uses]),
         )
+
+
+@functools.lru_cache(maxsize=8)
+def examine_admitted(data: bytes) -> Examined:
+    """Reads a stored program that `sandbox.admit` has accepted, without MLIR; the result is that of `examine`.
+
+    Raises:
+      ProgramError: the bytes are not a program.
+    """
+    program = read_program(data)
+    body = program.body
+    states = zip(body.arguments[: program.num_state], body.yields, strict=False)
+    kept = frozenset(i for i, (argument, value) in enumerate(states) if argument == value)
+    used = {*body.yields}.union(*(each.uses() for each in body.operations))
+    return Examined(
+        data,
+        body_hash(data),
+        program.num_state,
+        _tensor_types(program.argument_names, body.argument_types),
+        _tensor_types(program.result_names, program.result_types),
+        kept,
+        _moved_in(program, kept),
+        frozenset(i for i, number in enumerate(body.arguments) if number not in used),
+    )
+
+
+def _tensor_types(names: Sequence[str], kinds: Sequence[ValueType]) -> tuple[TensorType, ...]:
+    return tuple(TensorType(name, kind.element.name, kind.shape or ()) for name, kind in zip(names, kinds, strict=True))
+
+
+def _moved_in(program: ParsedProgram, kept: frozenset[int]) -> frozenset[int]:
+    body = program.body
+    positions = {number: i for i, number in enumerate(body.arguments)}
+    made = {number: (operation, i) for operation in body.operations for i, number in enumerate(operation.results)}
+    worklist = [number for i, number in enumerate(body.yields) if i not in kept]
+    seen: set[int] = set()
+    while worklist:
+        number = worklist.pop()
+        if number not in seen and number in made:
+            worklist += _moved_operands(*made[number])
+        seen.add(number)
+    return frozenset(positions[number] for number in seen if number in positions)
+
+
+def _moved_operands(operation: Operation, result: int) -> Sequence[int]:
+    """Returns the operands whose elements a result of an operation may contain."""
+    if operation.name not in _MOVEMENTS:
+        return ()
+    if operation.name != "linalg.generic":
+        return operation.operands
+    (body,) = operation.regions
+    yielded = body.yields[result]
+    return [operation.operands[body.arguments.index(yielded)]] if yielded in body.arguments else []
 
 
 @functools.lru_cache(maxsize=8)

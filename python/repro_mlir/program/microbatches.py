@@ -18,7 +18,6 @@ import numpy as np
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.program.canonical import examine
 from repro_mlir.program.exact import exact_contractions
 from repro_mlir.program.imported import ImportedProgram, Microbatches
 from repro_mlir.program.program import Program, cached_import, initial_of, read_signature
@@ -248,7 +247,7 @@ def _joined(
 def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -> None:
     """Raises ReproError if the name of an argument of `program` differs from the signature of the step; skips `between`
     arguments after the state, which are not tensors of the step."""
-    found = examine(program.data)
+    found = program.examined
     arguments = [*found.arguments[: found.num_state], *found.arguments[found.num_state + between :]]
     for own, kind in zip(arguments, wanted, strict=True):
         if own.name not in ("", kind.name):
@@ -338,7 +337,7 @@ def read_microbatches(
     """
     stored = _stored(data)
     try:
-        part, finish = (dataclasses.replace(read_signature(each), untrusted=True) for each in stored[-2:])
+        part, finish = (read_signature(each, untrusted=True) for each in stored[-2:])
         microbatches = Microbatches(stored.leaves * stored.accumulate, stored.accumulate)
         random = stored.random - 1 if stored.random else None
         if signature is None:

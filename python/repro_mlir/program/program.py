@@ -23,7 +23,14 @@ from repro_mlir.base.files.storage import write_file
 from repro_mlir.base.files.tensor_file import read_tensors, write_tensors
 from repro_mlir.base.numerics.tensors import TensorType, canonical_of
 from repro_mlir.base.printing import foreign
-from repro_mlir.program.canonical import compiler_identity, examine, from_bytes, write_module
+from repro_mlir.program.canonical import (
+    Examined,
+    compiler_identity,
+    examine,
+    examine_admitted,
+    from_bytes,
+    write_module,
+)
 from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import IMPORT, run_passes_on_text
 from repro_mlir.sandbox import admit, admit_text
@@ -41,7 +48,8 @@ class Program:
     """A canonical program, which defines every bit of its results on every target.
 
     The constructor verifies the program: it raises ReproError if `data` is not a canonical program, or if the signature
-    or the initial state does not match it.
+    or the initial state does not match it. An untrusted program has been verified in a child process (sandbox.admit);
+    the constructor reads it without MLIR.
 
     Attributes:
       data: the stored canonical module (docs/verification/identity.md); `canonical.to_bytes` converts MLIR text.
@@ -62,7 +70,7 @@ class Program:
     untrusted: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        examine(self.data).check(self.state, self.inputs, self.outputs)
+        self.examined.check(self.state, self.inputs, self.outputs)
         count = self.num_hyper_parameters
         if type(count) is not int or not 0 <= count <= len(self.inputs):
             raise ReproError(f"expected 0 to {len(self.inputs)} hyper-parameters, got {count!r}")
@@ -76,16 +84,21 @@ class Program:
         return Program, tuple(getattr(self, each.name) for each in fields(self))
 
     @cached_property
+    def examined(self) -> Examined:
+        """The properties of the module."""
+        return examine_admitted(self.data) if self.untrusted else examine(self.data)
+
+    @property
     def hash(self) -> str:
         """The identity of the program (H2), in hexadecimal.
 
         The identity does not depend on names, locations or the initial state.
         """
-        return examine(self.data).identity
+        return self.examined.identity
 
     def is_named(self, identity: str) -> bool:
         """Returns whether `identity` is the hexadecimal identity of the program, in any version."""
-        return examine(self.data).is_named(identity)
+        return self.examined.is_named(identity)
 
     def with_initial(self, initial: Sequence[np.ndarray]) -> Program:
         """Returns the same program with another initial state."""
@@ -137,13 +150,13 @@ class Program:
         if is_module(path):
             data = read_module_file(path)
             with _within(path):
-                return dataclasses.replace(read_signature(data), untrusted=True)
+                return read_signature(data, untrusted=True)
         if is_bundle(path):
             bundle = Bundle(path)
             kinds = bundle.state, bundle.inputs, bundle.outputs
             data = read_untrusted(bundle.module(), path, is_text=bundle.has_text)
             with _within(path):
-                examined = examine(data)
+                examined = examine_admitted(data)
                 if not examined.is_named(bundle.program):
                     raise ReproError(f"the program is {examined.identity}, the manifest says {bundle.program}")
                 examined.check(*kinds)
@@ -172,7 +185,7 @@ class Program:
             raise ReproError(f"{path}: the signature is damaged") from None
         data = read_untrusted(members[_PROGRAMS[form]], path, is_text=form != _FORMAT)
         with _within(path):
-            examine(data).check(state, inputs, outputs)
+            examine_admitted(data).check(state, inputs, outputs)
         # The signature was checked above, so the sizes are within the limits.
         initial = read_tensors(state, members[_STATE], str(path))
         with _within(path):
@@ -194,20 +207,22 @@ def read_untrusted(data: bytes, path: str | Path, *, is_text: bool, seconds: flo
         return (admit_text if is_text else admit)(data, seconds)
 
 
-def read_signature(data: bytes) -> Program:
+def read_signature(data: bytes, *, untrusted: bool = False) -> Program:
     """Returns the program in stored bytes with the signature of its module, without an initial state.
 
+    Args:
+      untrusted: see `Program`.
     Raises:
       ReproError: the bytes are not a canonical program.
     """
-    examined = examine(data)
+    examined = examine_admitted(data) if untrusted else examine(data)
 
     def named(kinds: Sequence[TensorType], role: str) -> tuple[TensorType, ...]:
         return tuple(TensorType(kind.name or f"{role} {i}", kind.element, kind.shape) for i, kind in enumerate(kinds))
 
     arguments, results = named(examined.arguments, "argument"), named(examined.results, "result")
     count = examined.num_state
-    return Program(data, arguments[:count], arguments[count:], results[count:], 0, ())
+    return Program(data, arguments[:count], arguments[count:], results[count:], 0, (), untrusted)
 
 
 def import_program(text: str, passes: str = IMPORT) -> bytes:

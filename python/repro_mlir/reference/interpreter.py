@@ -43,21 +43,17 @@ class Interpreter:
         env: dict[int, np.ndarray] = {}
         for i, (number, kind, array) in enumerate(zip(body.arguments, body.argument_types, arrays, strict=True)):
             env[number] = import_array(array, kind, f"argument {i} {self.program.argument_names[i]}".strip())
-        last_use = {n: i for i, op in enumerate(body.operations) for n in _uses(op)}
+        last_use = {n: i for i, op in enumerate(body.operations) for n in op.uses()}
         last_use.update((n, len(body.operations)) for n in body.yields)
         for i, op in enumerate(body.operations):
             env.update(zip(op.results, evaluate_operation(op, env), strict=True))
             if trace:
                 trace(op, [env[n] for n in op.operands], [env[n] for n in op.results])
-            for number in {*_uses(op), *op.results}:
+            for number in {*op.uses(), *op.results}:
                 if last_use.get(number, i) == i:
                     del env[number]
         final = zip(body.yields, self.program.result_types, strict=True)
         return [export_array(env[number], kind.element) for number, kind in final]
-
-
-def _uses(op: Operation) -> set[int]:
-    return {*op.operands}.union(*(region.captured() for region in op.regions))
 
 
 @float_environment()

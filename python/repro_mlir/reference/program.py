@@ -51,6 +51,10 @@ class Operation:
     location: str
     constant: np.ndarray | None = None
 
+    def uses(self) -> set[int]:
+        """Returns the numbers of the values that the operation uses, those from outside of its regions included."""
+        return {*self.operands}.union(*(region.captured() for region in self.regions))
+
     @property
     def place(self) -> str:
         """The prefix of messages that do not name the operation."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from repro_mlir.base.errors import ProgramError
+from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.base.numerics.formats import ElementType, element_type, from_bits
@@ -684,6 +685,13 @@ def _sections(data: bytes) -> list[_Cursor | None]:
         sections[kind] = _Cursor(data, file.at, file.at + size)
         file.at += size
     return sections
+
+
+def body_hash(data: bytes) -> str:
+    """(H2) Returns the identity of a program that `read_program` accepts."""
+    body = _sections(data)[_BODY]
+    assert body is not None
+    return blake3_of(data[body.at : body.end]).hex()
 
 
 @float_environment()

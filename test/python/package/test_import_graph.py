@@ -37,7 +37,7 @@ ALLOWED = {
     "distributed": {"base.numerics"},
     "reference": {"base.numerics"},
     "bundle.runner": {"base.files", "base.numerics", "base.tensors"},
-    "program": {"base.files", "base.numerics", "base.tensors", "bundle.runner", "sandbox"},
+    "program": {"base.files", "base.numerics", "base.tensors", "bundle.runner", "reference", "sandbox"},
     "verification": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
     "precision": {"base.files", "base.numerics", "program"},
     "programs.writer": {"base.numerics"},
@@ -352,8 +352,8 @@ def test_the_common_part_of_frontends_is_small() -> None:
 
 def test_the_reference_knows_nothing_else() -> None:
     """The reference uses no compiler and no MLIR, and of the package only exceptions and numerics. Its users: a
-    backend runs programs with it, verification reads and runs their operators, devices are compared with it, and
-    (G5) uses its functions."""
+    backend runs programs with it, verification reads and runs their operators, devices are compared with it,
+    programs that the sandbox has accepted are read by its reader, and (G5) uses its functions."""
     for each in imports():
         if within(each.importer, "reference"):
             root = each.module.split(".")[0]
@@ -363,7 +363,7 @@ def test_the_reference_knows_nothing_else() -> None:
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
         "certification.certify", "execute.executable", "frontends.torch.objects.defined_construction",
-        "precision.report.statistics", "verification.executors", "verification.operators.graph",
+        "precision.report.statistics", "program.canonical", "verification.executors", "verification.operators.graph",
         "verification.operators.tracing",
     }  # fmt: skip
     code = """

@@ -16,7 +16,7 @@ ir = pytest.importorskip("repro_mlir.ir")
 from blake3 import blake3  # noqa: E402
 from repro_mlir import ReproError  # noqa: E402
 from repro_mlir._mlir_libs._repro import program_hash, read_program, write_program  # noqa: E402
-from repro_mlir.program.canonical import examine, from_bytes, to_bytes  # noqa: E402
+from repro_mlir.program.canonical import examine, examine_admitted, from_bytes, to_bytes  # noqa: E402
 from support import identity_bytes, stored_programs  # noqa: E402
 
 MAGIC = b"\x89repro-mlir\r\n\x1a\n\0"
@@ -61,6 +61,7 @@ def check(text: str) -> None:
         assert again.operation.verify()
         assert program_hash(again) == identity and write_program(again) == data
         assert program_hash(again, 1) == program_hash(module, 1) != identity
+    assert examine_admitted(data) == examine(data)
 
 
 @pytest.mark.parametrize("group", stored_programs.GROUPS)

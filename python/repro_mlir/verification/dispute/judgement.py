@@ -17,7 +17,7 @@ from repro_mlir.verification.dispute import quotas
 from repro_mlir.verification.dispute.party import Misconduct, Party
 from repro_mlir.verification.dispute.verdict import Evidence, Verdict
 from repro_mlir.verification.elements import ElementDifference, first_difference
-from repro_mlir.verification.operators import Extraction, Extractor, Operator, OperatorGraph
+from repro_mlir.verification.operators import Extraction, Operator, OperatorGraph
 from repro_mlir.verification.operators.commitments import OperatorClaim
 from repro_mlir.verification.operators.tracing import value_hash
 
@@ -63,6 +63,8 @@ def judge_operator(
     except Misconduct as fault:
         return Verdict("conduct", (parties[0].name,), {parties[0].name: str(fault)}, step, str(operator), operator)
     try:
+        from repro_mlir.verification.operators.extraction import Extractor
+
         alone = Extractor(graph).single(index)
         outputs = _recomputed(alone, arrays)
     except StepFailed as error:

@@ -10,7 +10,7 @@ import binascii
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -374,7 +374,7 @@ def _admitted(data: bytes, identity: str) -> StepProgram:
             program = read_microbatches(data)
         else:
             admit(data)
-            program = replace(read_signature(data), untrusted=True)
+            program = read_signature(data, untrusted=True)
     except (NoProgram, MicrobatchError):
         raise Misconduct("a program that is none") from None
     if not program.is_named(identity):

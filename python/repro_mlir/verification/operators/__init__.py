@@ -3,8 +3,7 @@
 
 """The operators of a step: the individual operations of a canonical program, and the values between them."""
 
-from repro_mlir.verification.operators.extraction import Extraction, Extractor
-from repro_mlir.verification.operators.graph import Operator, OperatorGraph, Value
+from repro_mlir.verification.operators.graph import Extraction, Operator, OperatorGraph, Value
 from repro_mlir.verification.operators.tracing import Tracer
 
-__all__ = ["Extraction", "Extractor", "Operator", "OperatorGraph", "Tracer", "Value"]
+__all__ = ["Extraction", "Operator", "OperatorGraph", "Tracer", "Value"]

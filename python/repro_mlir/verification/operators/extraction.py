@@ -11,7 +11,6 @@ it does in the whole program. Scalars are passed as tensors of rank 0, `index` v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from repro_mlir import ir
@@ -19,22 +18,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import read_module, write_module
 from repro_mlir.verification.operators.cloning import clone, operations_of
-from repro_mlir.verification.operators.graph import OperatorGraph, Value
-
-
-@dataclass(frozen=True)
-class Extraction:
-    """A part of a program.
-
-    Attributes:
-      program: the part as a program without state; its inputs and outputs correspond to `inputs` and `outputs`.
-      inputs: the values of the whole program that the part uses.
-      outputs: the values of the whole program that the part computes.
-    """
-
-    program: Program = field(repr=False)
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+from repro_mlir.verification.operators.graph import Extraction, OperatorGraph, Value
 
 
 class Extractor:

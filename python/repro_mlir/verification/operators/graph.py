@@ -17,10 +17,10 @@ from types import MappingProxyType
 
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.printing import foreign
+from repro_mlir.program import Program
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
 from repro_mlir.reference.program import Operation, ValueType
 from repro_mlir.reference.stored import read_program
-from repro_mlir.verification.operators.unrolling import Place, unroll
 
 CONSTANT = "arith.constant"
 EMPTY = "tensor.empty"
@@ -129,8 +129,10 @@ class OperatorGraph:
         """
         self.step = step
         self.phases: tuple[tuple[range, str], ...] = ()
-        gives: Sequence[Sequence[Place]] = ()
+        gives: Sequence[Sequence[tuple[int | None, int]]] = ()
         if isinstance(step, MicrobatchProgram):
+            from repro_mlir.verification.operators.unrolling import unroll
+
             unrolled = unroll(step)
             program, self.phases, gives = unrolled.program, unrolled.phases, unrolled.gives
             modules = {i: what for indices, what in self.phases for i in indices}
@@ -183,6 +185,21 @@ class OperatorGraph:
             for value in operator.operands:
                 found.setdefault(value, []).append(operator.index)
         return {value: tuple(indices) for value, indices in found.items()}
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A part of a program as a program of its own (see extraction.py).
+
+    Attributes:
+      program: the part as a program without state; its inputs and outputs correspond to `inputs` and `outputs`.
+      inputs: the values of the whole program that the part uses.
+      outputs: the values of the whole program that the part computes.
+    """
+
+    program: Program = field(repr=False)
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
 
 
 def used_numbers(operation: Operation) -> list[int]:

@@ -21,8 +21,7 @@ from repro_mlir.base.numerics.hashing import tensor_digest
 from repro_mlir.reference.interpreter import evaluate_operation
 from repro_mlir.reference.program import Operation
 from repro_mlir.verification.executors import StepExecutable, compile_step
-from repro_mlir.verification.operators.extraction import Extraction, Extractor
-from repro_mlir.verification.operators.graph import Operator, OperatorGraph, Value, used_numbers
+from repro_mlir.verification.operators.graph import Extraction, Operator, OperatorGraph, Value, used_numbers
 
 _PART_BYTES = 256 << 20
 _PART_OPERATORS = 128
@@ -34,12 +33,6 @@ Override = Callable[[Operator, tuple[np.ndarray, ...]], tuple[np.ndarray, ...]]
 def value_hash(value: Value, array: np.ndarray) -> bytes:
     """Returns the hash (H1) of a value; a scalar counts as a tensor of rank 0."""
     return tensor_digest(array, value.kind.element)
-
-
-def run_extraction(extraction: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Computes the outputs of a part with the reference interpreter. Raises StepFailed if a check fails (E1)."""
-    _, outputs = compile_step(extraction.program, "reference", 1)({}, *arrays)
-    return list(outputs.values())
 
 
 class Tracer:
@@ -128,6 +121,8 @@ class Tracer:
 
     @cached_property
     def _parts(self) -> list[tuple[range, Extraction]]:
+        from repro_mlir.verification.operators.extraction import Extractor
+
         extractor = Extractor(self.graph)
         parts = []
         begin = size = 0

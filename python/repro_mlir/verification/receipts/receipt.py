@@ -22,7 +22,7 @@ from repro_mlir.base.limits import VARIABLE, limits
 from repro_mlir.base.numerics.hashing import tensor_digests
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program import Program, read_untrusted
-from repro_mlir.program.canonical import examine
+from repro_mlir.program.canonical import examine_admitted
 from repro_mlir.program.microbatches import (
     MicrobatchError,
     StepProgram,
@@ -156,7 +156,7 @@ class Receipt(ConstantAttributes):
             raise ReceiptWrong(name, "expected a canonical program") from None
         except MicrobatchError as error:
             raise ReceiptWrong(name, str(error)) from None
-        examined = examine(data)
+        examined = examine_admitted(data)
         named = examined.is_named(listed.identity) if header.version == 1 else examined.identity == listed.identity
         self._require_named(name, listed, examined.identity, named)
         try:

@@ -15,9 +15,11 @@ from repro_mlir.base.numerics.formats import element_type, to_bits
 from repro_mlir.compilation import cpu
 from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import examine, to_bytes
-from repro_mlir.verification.operators import Extractor, OperatorGraph, Tracer
+from repro_mlir.verification.executors import compile_step
+from repro_mlir.verification.operators import OperatorGraph, Tracer
 from repro_mlir.verification.operators.commitments import commit_operators
-from repro_mlir.verification.operators.tracing import run_extraction, value_hash
+from repro_mlir.verification.operators.extraction import Extractor
+from repro_mlir.verification.operators.tracing import value_hash
 from support import catalogue, random_programs
 from support.every_operator import every_operator, inputs
 
@@ -86,7 +88,7 @@ def test_single_operators(graph: OperatorGraph, arrays: list[np.ndarray]) -> Non
         alone = extractor.single(operator.index)
         verify(alone.program)
         assert alone.inputs == operator.inputs and alone.outputs == operator.outputs
-        outputs = run_extraction(alone, [known[value] for value in alone.inputs])
+        outputs = compile_step(alone.program, "reference", 1)({}, *(known[value] for value in alone.inputs))[1].values()
         for value, array, want in zip(operator.outputs, outputs, values, strict=True):
             assert value_hash(value, array) == value_hash(value, want), operator
 
