@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.plan import read_plan
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.plan import read_plan
 
 if TYPE_CHECKING:
     from support.catalogue import Case

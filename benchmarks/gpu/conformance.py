@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 from operations import C_TYPES, OPERATIONS, Operation
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner.certificates import matrix_instructions
-from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, write_plan
+from repro_mlir.runner.certificates import matrix_instructions
+from repro_mlir.runner.plan import Kernel, Launch, Plan, write_plan
 
 BLOCK = 256
 _WIDTHS = {"f32": 32, "s32": 32, "u32": 32, "b16": 16, "f64": 64, "s64": 64, "u64": 64}

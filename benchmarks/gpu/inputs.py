@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from cases import Argument
 from repro_mlir.base.numerics.philox import random_bits
-from repro_mlir.bundle.runner.initial import centred_uniform
+from repro_mlir.runner.initial import centred_uniform
 
 _SEED = 20
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner import Device
+from repro_mlir.runner import Device
 
 # f32 multiply-adds per clock of one multiprocessor (CUDA C++ Programming Guide, throughput of native instructions).
 _LANES = {(7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (12, 0): 128}

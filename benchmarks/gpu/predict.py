@@ -26,7 +26,6 @@ import tensor_cores
 from cases import calls, trainings
 from prepare import call_program, product_program, step_program
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.program import Program
 from repro_mlir.roofline import (
@@ -39,6 +38,7 @@ from repro_mlir.roofline import (
     read_measured,
 )
 from repro_mlir.roofline.gpu.prediction import gpu_code_of
+from repro_mlir.runner.certificates import TENSOR_CORES
 
 _SHARE = 0.1  # the least share of a step at which a cause is named
 

@@ -30,8 +30,6 @@ from cases import Call, Module, Training, calls, trainings
 from inputs import arrays
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.hashing import tensor_hash
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES, matrix_instructions
-from repro_mlir.bundle.runner.packing import write_runner
 from repro_mlir.bundle.writer import capture_steps, expect, write_bundle
 from repro_mlir.certification import class_of, make_cases
 from repro_mlir.compilation.assembler import assemble, find_assembler
@@ -41,6 +39,8 @@ from repro_mlir.frontends.torch.capture.programs import training_program
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.precision import NAMED_RECIPES, Recipe, RolePrecision, by_blocks
 from repro_mlir.program import Program
+from repro_mlir.runner.certificates import TENSOR_CORES, matrix_instructions
+from repro_mlir.runner.packing import write_runner
 from tensor_cores import Product
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

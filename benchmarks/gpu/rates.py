@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, write_plan
+from repro_mlir.runner.plan import Kernel, Launch, Plan, write_plan
 
 BLOCK = 1024
 CHAINS = 8

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from repro_mlir.bundle.runner.driver import OUT_OF_MEMORY, DriverError
+from repro_mlir.runner.driver import OUT_OF_MEMORY, DriverError
 
 
 class ContextLost(Exception):

@@ -43,8 +43,8 @@ _LOST = 3
 def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
     """Runs a part in this process; returns 0, or 3 if another process must continue."""
     from machine import describe
-    from repro_mlir.bundle.runner import Device
-    from repro_mlir.bundle.runner.certificates import VARIABLE
+    from repro_mlir.runner import Device
+    from repro_mlir.runner.certificates import VARIABLE
     from results import ContextLost, Results
     from run_catalogue import run_catalogue
     from run_launches import run_launches

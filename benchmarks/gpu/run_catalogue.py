@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from catalogue import Expectation, load_catalogue
 from repro_mlir.base.errors import StepFailed
-from repro_mlir.bundle.runner import Device
-from repro_mlir.bundle.runner.execution import Execution
+from repro_mlir.runner import Device
+from repro_mlir.runner.execution import Execution
 from results import Results
 
 _BATCH = 100

@@ -13,8 +13,8 @@ import numpy as np
 from cases import Call, calls
 from inputs import arrays
 from machine import torch_on_gpu
-from repro_mlir.bundle.runner import Bundle, Device, Session
-from repro_mlir.bundle.runner.execution import choose_runnable
+from repro_mlir.runner import Bundle, Device, Session
+from repro_mlir.runner.execution import choose_runnable
 from results import Results
 from run_programs import facts_of, steps_of
 from tensor_cores import products

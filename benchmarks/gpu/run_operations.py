@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from repro_mlir.bundle.runner import Device
-from repro_mlir.bundle.runner.execution import Execution, TargetCode
-from repro_mlir.bundle.runner.plan import read_plan
+from repro_mlir.runner import Device
+from repro_mlir.runner.execution import Execution, TargetCode
+from repro_mlir.runner.plan import read_plan
 from results import Results
 
 

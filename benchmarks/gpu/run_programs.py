@@ -17,8 +17,8 @@ from cases import trainings
 from inputs import arrays
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.hashing import tensor_hash
-from repro_mlir.bundle.runner import Bundle, Device, Session
-from repro_mlir.bundle.runner.execution import choose_architecture
+from repro_mlir.runner import Bundle, Device, Session
+from repro_mlir.runner.execution import choose_architecture
 from results import Results
 
 

@@ -15,8 +15,8 @@ from cases import Call, Training, calls, trainings
 from inputs import arrays
 from machine import peak_flops, torch_on_gpu
 from repro_mlir.base.numerics.hashing import tensor_hash
-from repro_mlir.bundle.runner import Bundle, Device, Session
-from repro_mlir.bundle.runner.execution import choose_runnable
+from repro_mlir.runner import Bundle, Device, Session
+from repro_mlir.runner.execution import choose_runnable
 from results import Results
 from run_programs import facts_of, steps_of
 

@@ -11,16 +11,10 @@ from typing import Any
 
 from machine import torch_on_gpu
 from repro_mlir.base.numerics.hashing import tensor_hash
-from repro_mlir.bundle.runner import Device, Session
-from repro_mlir.bundle.runner.certificates import (
-    TENSOR_CORES,
-    path_of,
-    unit_of,
-    withdraw_certificate,
-    write_certificate,
-)
-from repro_mlir.bundle.runner.execution import choose_architecture
-from repro_mlir.bundle.runner.tensor_cores import compare_tensor_cores
+from repro_mlir.runner import Device, Session
+from repro_mlir.runner.certificates import TENSOR_CORES, path_of, unit_of, withdraw_certificate, write_certificate
+from repro_mlir.runner.execution import choose_architecture
+from repro_mlir.runner.tensor_cores import compare_tensor_cores
 from results import Results
 from run_programs import facts_of
 from run_speed import interleaved, timed

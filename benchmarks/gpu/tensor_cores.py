@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 from repro_mlir.base.numerics.formats import element_type, round_to_format, to_bits
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.initial import centred_uniform
-from repro_mlir.bundle.runner.plan import read_plan, write_plan
-from repro_mlir.bundle.runner.tensor_cores import Case, Vectors
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.initial import centred_uniform
+from repro_mlir.runner.plan import read_plan, write_plan
+from repro_mlir.runner.tensor_cores import Case, Vectors
 
 _SEED = 21
 

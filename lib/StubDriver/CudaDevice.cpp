@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A shared library with the entry points of libcuda.so.1 that the runner
-// (python/repro_mlir/bundle/runner) uses, with their documented signatures. It
+// (python/repro_mlir/runner) uses, with their documented signatures. It
 // simulates one device: kernels run on the PTX emulator, device memory is host
 // memory, and all work is done when a call returns. It accepts PTX, but no
 // machine code.

@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 from damage import mutate
 from repro_mlir.base.files.tensor_file import write_tensors
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.verification.dispute import Prover
 from repro_mlir.verification.dispute.addresses import connect, listen
 from repro_mlir.verification.dispute.connection import Stranger, accept

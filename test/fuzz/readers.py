@@ -34,8 +34,6 @@ from journal import Journal
 from repro_mlir import ReproError
 from repro_mlir.base.errors import ProgramError
 from repro_mlir.base.files.tensor_file import read_tensors, write_tensors
-from repro_mlir.bundle.runner import Bundle
-from repro_mlir.bundle.runner.plan import PROCESSORS, read_plan, write_plan
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.execute import emulator
@@ -43,6 +41,8 @@ from repro_mlir.execute.artifact import checksum, read_artifact
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference.stored import read_program
+from repro_mlir.runner import Bundle
+from repro_mlir.runner.plan import PROCESSORS, read_plan, write_plan
 from repro_mlir.sandbox import admit, admit_text
 from repro_mlir.verification.dispute import LocalChannel, Prover, settle
 from repro_mlir.verification.receipts.consistency import check_consistency

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from repro_mlir.base.errors import StepFailed
 from repro_mlir.base.numerics.formats import canonical, to_bits
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.execute.ptx import Emulation
 from repro_mlir.reference.interpreter import import_array
 from repro_mlir.reference.program import ParsedProgram
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.plan import read_plan
 
 from support import kit
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.plan import Kernel, Launch, Plan
 
 TEXT = """
 #all = affine_map<(i, j) -> (i, j)>

@@ -29,9 +29,9 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES, Unit, unit_of
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.compilation.assembler import find_assembler
+from repro_mlir.runner.certificates import TENSOR_CORES, Unit, unit_of
 
 PROGRAM = """
 func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>

@@ -24,14 +24,14 @@ from repro_mlir.base.numerics.hashing import state_hash, tensor_hash
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.progress import Progress
 from repro_mlir.base.tensors.arrays import as_array
-from repro_mlir.bundle.runner.bundle import Bundle, Expected, signed_bytes
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.initial import describe_initial
-from repro_mlir.bundle.runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PLANS, PROGRAMS, SIGNATURE, STATE
-from repro_mlir.bundle.runner.packing import runner_members
-from repro_mlir.bundle.runner.plan import write_plan
 from repro_mlir.execute.executable import compile
 from repro_mlir.program import Program
+from repro_mlir.runner.bundle import Bundle, Expected, signed_bytes
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.initial import describe_initial
+from repro_mlir.runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PLANS, PROGRAMS, SIGNATURE, STATE
+from repro_mlir.runner.packing import runner_members
+from repro_mlir.runner.plan import write_plan
 from repro_mlir.verification.receipts.signing import WEAK, PrivateKey, holds, is_strong
 
 if TYPE_CHECKING:

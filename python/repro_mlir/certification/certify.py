@@ -12,16 +12,16 @@ import numpy as np
 
 from repro_mlir.base.numerics.formats import element_type, from_bits, to_bits
 from repro_mlir.base.progress import Progress
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES, Certificate, matrix_instructions, unit_of
-from repro_mlir.bundle.runner.device import Device
-from repro_mlir.bundle.runner.execution import TargetCode, choose_architecture
-from repro_mlir.bundle.runner.plan import read_plan
-from repro_mlir.bundle.runner.tensor_cores import Case, Vectors, compare_tensor_cores
 from repro_mlir.certification.vectors import PRODUCTS, SIDE, make_vectors
 from repro_mlir.compilation import gpu
 from repro_mlir.compilation.assembler import assemble, find_assembler
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa, LateFdpa, accumulate
 from repro_mlir.reference.low_precision.binary_formats import BF16, F8E4M3FN, F8E5M2, F16, TF32, BinaryFormat
+from repro_mlir.runner.certificates import TENSOR_CORES, Certificate, matrix_instructions, unit_of
+from repro_mlir.runner.device import Device
+from repro_mlir.runner.execution import TargetCode, choose_architecture
+from repro_mlir.runner.plan import read_plan
+from repro_mlir.runner.tensor_cores import Case, Vectors, compare_tensor_cores
 
 _FORMATS: dict[str, BinaryFormat] = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": F8E4M3FN, "e5m2": F8E5M2}
 """Formats by their names in PTX."""

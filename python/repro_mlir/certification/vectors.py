@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro_mlir.base.numerics.philox import random_bits
-from repro_mlir.bundle.runner.tensor_cores import Vectors
+from repro_mlir.runner.tensor_cores import Vectors
 
 SIDE = 64
 """The number of rows and of columns of a matrix product."""

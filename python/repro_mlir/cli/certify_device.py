@@ -31,9 +31,9 @@ def register(commands: Commands) -> None:
 
 
 def _certify_device(options: argparse.Namespace) -> int:
-    from repro_mlir.bundle.runner.certificates import path_of, withdraw_certificate, write_certificate
-    from repro_mlir.bundle.runner.device import Device
     from repro_mlir.certification import certify
+    from repro_mlir.runner.certificates import path_of, withdraw_certificate, write_certificate
+    from repro_mlir.runner.device import Device
 
     device = Device(options.device)
     path = path_of(device)

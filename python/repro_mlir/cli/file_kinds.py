@@ -11,8 +11,8 @@ from pathlib import Path
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.archive import member_names
 from repro_mlir.base.files.regular import open_regular
-from repro_mlir.bundle.runner.manifest import MANIFEST
 from repro_mlir.program.modules import is_module
+from repro_mlir.runner.manifest import MANIFEST
 from repro_mlir.verification.receipts.form import HEADER, INPUTS, SEAL, STEPS
 
 _BEGINNING = 4096

@@ -93,10 +93,10 @@ def _inspect_receipt(options: argparse.Namespace) -> int:
 
 
 def _inspect_bundle(options: argparse.Namespace) -> int:
-    from repro_mlir.bundle.runner.bundle import Bundle
     from repro_mlir.bundle.writer import check_signature
     from repro_mlir.program import read_untrusted
     from repro_mlir.program.canonical import examine_admitted, from_bytes
+    from repro_mlir.runner.bundle import Bundle
     from repro_mlir.verification.receipts.signing import read_public_key
 
     key = read_public_key(options.key) if options.key else None

@@ -17,9 +17,9 @@ from repro_mlir.cli.options import add_no_cache, add_numerics, add_sizes, read_p
 if TYPE_CHECKING:
     import numpy as np
 
-    from repro_mlir.bundle.runner.bundle import Bundle
     from repro_mlir.program import Program
     from repro_mlir.roofline import Accelerator, CpuMachine
+    from repro_mlir.runner.bundle import Bundle
 
 KINDS = SCRIPT, PROGRAM, BUNDLE, MODULE, ONNX, SAVED_MODEL
 
@@ -107,7 +107,7 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
         if options.exact_digits is not None or precision is not None:
             raise ReproError(f"{options.program}: expected a script with --exact-digits and --precision")
         if kind is BUNDLE:
-            from repro_mlir.bundle.runner.bundle import Bundle
+            from repro_mlir.runner.bundle import Bundle
 
             return Bundle(options.program), None
         return read_program(options.program, options.size), None

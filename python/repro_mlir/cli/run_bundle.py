@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-from repro_mlir.bundle.runner.command import add_options, run
 from repro_mlir.cli.file_kinds import BUNDLE, expect
 from repro_mlir.cli.options import Commands, add_command, add_public_key
+from repro_mlir.runner.command import add_options, run
 
 _NOTES = """exit status:
   0  the steps gave what the bundle expects, or it expects nothing
@@ -30,8 +30,8 @@ def register(commands: Commands) -> None:
 
 
 def _run_bundle(options: argparse.Namespace) -> int:
-    from repro_mlir.bundle.runner.bundle import Bundle
     from repro_mlir.bundle.writer import check_signature
+    from repro_mlir.runner.bundle import Bundle
     from repro_mlir.verification.receipts.signing import read_public_key
 
     key = read_public_key(options.key) if options.key else None

@@ -14,11 +14,11 @@ from pathlib import Path
 from repro_mlir.base.errors import CompileError, ReproError
 from repro_mlir.base.files.archive import archive_of
 from repro_mlir.base.progress import working
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES, without_tensor_cores
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation.assembler import assemble, find_assembler
 from repro_mlir.program import Program
+from repro_mlir.runner.certificates import TENSOR_CORES, without_tensor_cores
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.plan import read_plan
 
 
 def architectures_of(target: str) -> list[str]:

@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.plan import Plan, read_plan
+from repro_mlir.runner.plan import Plan, read_plan
 
 MACHINES = ("x86-64", "aarch64")
 _MAGIC, _VERSION = b"reproart", 2

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.device import Device
-from repro_mlir.bundle.runner.execution import choose_architecture
 from repro_mlir.compilation.cpu import native_level, runnable_levels
 from repro_mlir.execute import qemu
 from repro_mlir.execute.executable import targets
 from repro_mlir.execute.ptx import DEFAULT_ARCHITECTURE
+from repro_mlir.runner.device import Device
+from repro_mlir.runner.execution import choose_architecture
 
 _LEVELS = {
     "x86-64-v2": "x86-64 processors with SSE4.2",

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from repro_mlir.bundle.runner.device import Device
-from repro_mlir.bundle.runner.execution import Execution, choose_runnable
 from repro_mlir.compilation.device_code import architectures_of, compile_for
 from repro_mlir.execute.backend import ResidentBackend
 from repro_mlir.execute.signature import check_signature
 from repro_mlir.program import Program
+from repro_mlir.runner.device import Device
+from repro_mlir.runner.execution import Execution, choose_runnable
 
 
 class CudaBackend(ResidentBackend):

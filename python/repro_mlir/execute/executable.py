@@ -19,7 +19,6 @@ from repro_mlir.base.progress import working
 from repro_mlir.base.tensors.arrays import as_given
 from repro_mlir.base.tensors.frameworks import tensor_module_of
 from repro_mlir.base.threads import check_threads
-from repro_mlir.bundle.runner.certificates import TENSOR_CORES
 from repro_mlir.execute.arguments import Arguments, readable, require_apart, updatable
 from repro_mlir.execute.backend import Backend, InPlaceBackend, ResidentBackend
 from repro_mlir.execute.bound_state import bind
@@ -27,6 +26,7 @@ from repro_mlir.execute.signature import check_signature
 from repro_mlir.program import Program
 from repro_mlir.program.program import import_program, read_signature
 from repro_mlir.reference.steps import StepInterpreter
+from repro_mlir.runner.certificates import TENSOR_CORES
 
 
 def targets() -> list[str]:

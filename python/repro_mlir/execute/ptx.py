@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from repro_mlir.base.errors import StepFailed
-from repro_mlir.bundle.runner.execution import TargetCode
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.execute import emulator
 from repro_mlir.execute.backend import ResidentBackend
 from repro_mlir.execute.signature import check_signature
 from repro_mlir.program import Program
+from repro_mlir.runner.execution import TargetCode
 
 DEFAULT_ARCHITECTURE = "sm_90"
 """The default architecture of "ptx-emulator"; the bits are equal for all architectures."""

@@ -19,8 +19,8 @@ import numpy as np
 
 from repro_mlir.base.child_processes import ending_with_this
 from repro_mlir.base.errors import StepFailed
-from repro_mlir.bundle.runner.plan import Plan
 from repro_mlir.execute.artifact import read_artifact
+from repro_mlir.runner.plan import Plan
 
 COMPILER = "aarch64-linux-gnu-gcc"
 EMULATOR = "qemu-aarch64-static"

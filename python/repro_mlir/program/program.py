@@ -144,8 +144,8 @@ class Program:
         A module is text or bytecode of linalg, TOSA or StableHLO (docs/contributors/architecture.md), without initial
         values of the state. Raises ReproError for any other file.
         """
-        from repro_mlir.bundle.runner.bundle import Bundle, is_bundle
         from repro_mlir.program.modules import is_module, read_module_file
+        from repro_mlir.runner.bundle import Bundle, is_bundle
 
         if is_module(path):
             data = read_module_file(path)

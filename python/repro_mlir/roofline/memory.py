@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from repro_mlir.bundle.runner.plan import Plan
+from repro_mlir.runner.plan import Plan
 
 _LINE = 64
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import overload
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.bundle import Bundle
 from repro_mlir.program.program import Program
 from repro_mlir.roofline.cpu.prediction import Code, StepPrediction, check_threads, predict_cpu, read_cpu_code
 from repro_mlir.roofline.gpu.prediction import GpuCode, GpuStepPrediction, predict_gpu, read_gpu_code
 from repro_mlir.roofline.machines import Accelerator, CpuMachine
 from repro_mlir.roofline.machines.cpu import UNITS
+from repro_mlir.runner.bundle import Bundle
 
 
 @overload

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.progress import Progress
-from repro_mlir.bundle.runner.bundle import Bundle
 from repro_mlir.program.program import Program
 from repro_mlir.roofline.machines import Accelerator, CpuMachine
 from repro_mlir.roofline.prediction import Codes, predict, threads_of
+from repro_mlir.runner.bundle import Bundle
 
 POINTS = 4096
 """The maximum number of points of a sweep."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
 from repro_mlir.base.errors import ReproError
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute.executable import check_target
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.frontends.torch.scripts import ScriptKeywords
+from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOptions
 
 
 class TrainKeywords(ScriptKeywords, total=False):

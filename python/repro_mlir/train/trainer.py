@@ -47,8 +47,8 @@ from repro_mlir.train.result import StepResult, result_of
 if TYPE_CHECKING:
     import torch
 
-    from repro_mlir.verification.receipts.recorder import Recorder
     from repro_mlir.frontends.torch import FlatBatch, Form, Refresh, Subject, TorchBindings
+    from repro_mlir.verification.receipts.recorder import Recorder
 
 
 class Trainer(ConstantAttributes):

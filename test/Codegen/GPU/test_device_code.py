@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from repro_mlir.base.errors import CompileError
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import gpu as device_code
+from repro_mlir.runner.plan import read_plan
 from support import device_kit
 
 STEP = """

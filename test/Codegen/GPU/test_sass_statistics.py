@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from repro_mlir.bundle.runner.certificates import unit_of
 from repro_mlir.compilation.assembler import find_assembler
+from repro_mlir.runner.certificates import unit_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools" / "gpu"))
 import sass_statistics

@@ -13,15 +13,15 @@ import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner import Bundle
-from repro_mlir.bundle.runner.execution import choose_architecture
-from repro_mlir.bundle.runner.initial import describe_initial, initial_array
-from repro_mlir.bundle.runner.manifest import MANIFEST, STATE
-from repro_mlir.bundle.runner.plan import write_plan
 from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.frontends.torch.capture.initialization import initialize
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.runner import Bundle
+from repro_mlir.runner.execution import choose_architecture
+from repro_mlir.runner.initial import describe_initial, initial_array
+from repro_mlir.runner.manifest import MANIFEST, STATE
+from repro_mlir.runner.plan import write_plan
 from support import handmade
 
 

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import pytest
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner import Bundle, Device
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.compilation.assembler import assemble, find_assembler
+from repro_mlir.runner import Bundle, Device
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.plan import read_plan
 
 pytest.importorskip("torch")
 _FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "gpu"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir.base.errors import ReproError, StepFailed
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
 from support import handmade
 from support.target_checks import check_target
 

@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from repro_mlir.bundle.runner.certificates import VARIABLE, read_certificate, unit_of
-from repro_mlir.bundle.runner.device import Device
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
-from repro_mlir.bundle.runner.tensor_cores import compare_tensor_cores
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.certification import make_cases
+from repro_mlir.runner.certificates import VARIABLE, read_certificate, unit_of
+from repro_mlir.runner.device import Device
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.runner.tensor_cores import compare_tensor_cores
 
 jsonschema = pytest.importorskip("jsonschema")
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "certificate.schema.json").read_text())

@@ -15,11 +15,6 @@ import pytest
 import repro_mlir
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner import Bundle, Device, Session
-from repro_mlir.bundle.runner import certificates as known
-from repro_mlir.bundle.runner import driver as driver_module
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE, Driver
-from repro_mlir.bundle.runner.execution import Execution
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.compilation import gpu
@@ -27,6 +22,11 @@ from repro_mlir.compilation.device_code import architectures_of, compile_for
 from repro_mlir.program import Program, accumulators
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa
+from repro_mlir.runner import Bundle, Device, Session
+from repro_mlir.runner import certificates as known
+from repro_mlir.runner import driver as driver_module
+from repro_mlir.runner.driver import LIBRARY_VARIABLE, Driver
+from repro_mlir.runner.execution import Execution
 from support.accumulated import HOPPER, Product, normal
 from support.matrix_instructions import CLASSES, EIGHTS
 

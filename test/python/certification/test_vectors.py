@@ -11,11 +11,11 @@ import functools
 import numpy as np
 import pytest
 from repro_mlir.base.numerics.digest import blake3_of
-from repro_mlir.bundle.runner.certificates import LEAST_RESULTS
-from repro_mlir.bundle.runner.tensor_cores import Vectors
 from repro_mlir.certification.certify import Form, expected_results, instructions_of
 from repro_mlir.certification.vectors import ELEMENTS, KINDS, PRODUCTS, RESULTS, SIDE, make_vectors
 from repro_mlir.reference.low_precision.accumulators import Fdpa, LateFdpa
+from repro_mlir.runner.certificates import LEAST_RESULTS
+from repro_mlir.runner.tensor_cores import Vectors
 from support.matrix_instructions import CLASSES, EIGHTS
 
 DIGESTS = {

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine, to_bytes
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
 
 
 def failing(capsys, *arguments: str) -> str:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from repro_mlir import Program, TensorType
 from repro_mlir.base.files.tensor_file import write_tensors
-from repro_mlir.bundle.runner import Bundle
-from repro_mlir.bundle.runner.command import main as run
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
+from repro_mlir.runner import Bundle
+from repro_mlir.runner.command import main as run
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
 
 pytest.importorskip("torch")
 

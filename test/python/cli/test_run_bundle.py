@@ -10,12 +10,12 @@ from pathlib import Path
 
 import blake3
 import pytest
-from repro_mlir.bundle.runner import Bundle
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
-from repro_mlir.bundle.runner.manifest import MANIFEST, SIGNATURE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.cli.main import main
+from repro_mlir.runner import Bundle
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.runner.manifest import MANIFEST, SIGNATURE
 from repro_mlir.verification.receipts.signing import PrivateKey
 from support import handmade
 

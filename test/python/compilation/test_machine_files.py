@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repro_mlir.base.errors import CompileError
-from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.runner.plan import read_plan
 from support import device_kit, kit
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,11 +8,11 @@ import struct
 
 import pytest
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.plan import read_plan, write_plan
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.execute.artifact import checksum, read_artifact
 from repro_mlir.execute.cpu import CpuBackend
+from repro_mlir.runner.plan import read_plan, write_plan
 from support import random_programs
 
 NUMBERS = (0, 1, 2, 4, 5, 64, 0xFF, 0xFFFF, 1 << 31, 0xFFFFFFFF)

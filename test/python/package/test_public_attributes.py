@@ -34,7 +34,7 @@ PACKAGES = (
     ".roofline",
     ".roofline.transformer",
     ".program",
-    ".bundle.runner",
+    ".runner",
     ".frontends.jax",
 )
 

@@ -15,9 +15,9 @@ from repro_mlir import ReproError
 from repro_mlir.base.files.tensor_file import read_tensors, write_tensors
 from repro_mlir.base.numerics.hashing import tensor_bytes, tensor_hash
 from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes, is_canonical, make_canonical
-from repro_mlir.bundle.runner.initial import initial_array
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.runner.initial import initial_array
 
 # For each type, bit patterns with one meaning; results have the first pattern.
 SAME = {

@@ -13,12 +13,12 @@ import pytest
 import repro_mlir
 from repro_mlir.base.errors import ReceiptWrong
 from repro_mlir.base.numerics.hashing import state_hash
-from repro_mlir.bundle.runner import Bundle
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import examine
+from repro_mlir.runner import Bundle
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.verification.receipts.signing import read_public_key
 
 DATA = Path(__file__).resolve().parents[2] / "data"

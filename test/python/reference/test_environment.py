@@ -18,11 +18,11 @@ from repro_mlir.base.numerics import hashing
 from repro_mlir.base.numerics.environment import deviation
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.tensors.arrays import as_array
-from repro_mlir.bundle.runner.initial import centred_uniform
 from repro_mlir.compilation import cpu, gpu
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter, evaluate_operation
 from repro_mlir.reference.stored import read_program
+from repro_mlir.runner.initial import centred_uniform
 from repro_mlir.verification.elements import first_difference
 from support import catalogue, device_kit, kit
 from support.float_environments import ENVIRONMENTS

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.plan import Plan
 from repro_mlir.roofline.traffic import Access, Touch, touches_of
+from repro_mlir.runner.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.plan import Kernel, Plan, read_plan
 from repro_mlir.compilation.cache import cached_analysis
 from repro_mlir.compilation.cpu import Analysis
 from repro_mlir.program.program import Program
@@ -27,6 +26,7 @@ from repro_mlir.roofline.cpu.throughput import Cycles, cycles_of
 from repro_mlir.roofline.machines.cpu import UNITS, CpuMachine
 from repro_mlir.roofline.memory import memory_of
 from repro_mlir.roofline.traffic import Reuse, reuse
+from repro_mlir.runner.plan import Kernel, Plan, read_plan
 
 CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launch")
 """The causes of the time of a launch."""

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
 from repro_mlir.execute import emulator
 from repro_mlir.roofline.gpu.architecture import LATENCIES, SECTOR, WARP
 from repro_mlir.roofline.gpu.instructions import Cost, cost_of
 from repro_mlir.roofline.gpu.ptx import Block
 from repro_mlir.roofline.traffic import Touch, touches_of
+from repro_mlir.runner.plan import Kernel, Launch, Plan
 
 # The approximate number of warp instructions to emulate per launch; smaller launches are emulated completely.
 _BUDGET = 200_000

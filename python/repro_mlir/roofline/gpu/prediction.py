@@ -11,10 +11,6 @@ from typing import Any
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import shown
-from repro_mlir.bundle.runner.bundle import Bundle
-from repro_mlir.bundle.runner.certificates import without_tensor_cores
-from repro_mlir.bundle.runner.execution import TargetCode, choose_architecture
-from repro_mlir.bundle.runner.plan import Plan
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.execute import emulator
 from repro_mlir.program.program import Program
@@ -27,6 +23,10 @@ from repro_mlir.roofline.gpu.ptx import most_live_registers, read_kernels
 from repro_mlir.roofline.machines.accelerator import Accelerator
 from repro_mlir.roofline.memory import memory_of
 from repro_mlir.roofline.traffic import Reuse, reuse
+from repro_mlir.runner.bundle import Bundle
+from repro_mlir.runner.certificates import without_tensor_cores
+from repro_mlir.runner.execution import TargetCode, choose_architecture
+from repro_mlir.runner.plan import Plan
 
 GPU_CAUSES = ("issue", "units", "latency", "l2", "memory", "tail", "launch")
 """The causes of the time of a launch."""

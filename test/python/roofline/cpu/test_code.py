@@ -10,11 +10,11 @@ from itertools import pairwise
 
 import pytest
 from repro_mlir.base.errors import CompileError
-from repro_mlir.bundle.runner.plan import read_plan
 from repro_mlir.compilation import cpu
 from repro_mlir.compilation.cache import cached_analysis
 from repro_mlir.compilation.cpu import Analysis
 from repro_mlir.roofline.cpu.assembly import Block, read_assembly
+from repro_mlir.runner.plan import read_plan
 from repro_mlir.sandbox import analyze_native
 from support.accumulated import HOPPER, Product
 from support.predicted import doubled, planes, product, program_of, streamed

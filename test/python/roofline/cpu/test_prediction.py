@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan
 from repro_mlir.roofline import CAUSES, NUMBERS, Code, predict, read_code
 from repro_mlir.roofline.cpu.operands import Operand
 from repro_mlir.roofline.cpu.peak import bandwidths, scattered_bandwidths
 from repro_mlir.roofline.cpu.prediction import LEVELS, seconds_beyond
 from repro_mlir.roofline.report import as_json
+from repro_mlir.runner.plan import Kernel, Launch, Plan
 from support.predicted import EMPTY, MACHINE, doubled, planes, product, program_of, streamed
 
 

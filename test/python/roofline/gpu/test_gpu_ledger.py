@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.bundle import Bundle
 from repro_mlir.bundle.writer import write_bundle
 from repro_mlir.cli.main import main
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.roofline import GpuStepPrediction, predict, read_code, read_measured
+from repro_mlir.runner.bundle import Bundle
 from support.predicted import GPU, MACHINE, product, program_of, write_gpu
 
 _SM_90 = '{"facts": {"architecture": "sm_90"}, "parts": {%s}}'

@@ -12,9 +12,6 @@ from pathlib import Path
 import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner.certificates import unit_of
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, read_plan
 from repro_mlir.compilation.gpu import compile
 from repro_mlir.roofline import GPU_CAUSES, GpuCode, predict, read_code
 from repro_mlir.roofline.gpu.counts import Work
@@ -23,6 +20,9 @@ from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
 from repro_mlir.roofline.report.data import as_json
 from repro_mlir.roofline.report.text import lines_of
 from repro_mlir.roofline.traffic import Touch, reuse
+from repro_mlir.runner.certificates import unit_of
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.plan import Kernel, Launch, Plan, read_plan
 from support.predicted import EMPTY, GPU, MACHINE, doubled, product, program_of
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro_mlir.base.numerics.digest import blake3_of
-from repro_mlir.bundle.runner.certificates import IMAGES, Certificate, Instruction, Unit
-from repro_mlir.bundle.runner.device import Device, ImageRejected
-from repro_mlir.bundle.runner.execution import Execution, TargetCode
+from repro_mlir.runner.certificates import IMAGES, Certificate, Instruction, Unit
+from repro_mlir.runner.device import Device, ImageRejected
+from repro_mlir.runner.execution import Execution, TargetCode
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from repro_mlir.base.files import json_shapes as shapes
 from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.printing import foreign
-from repro_mlir.bundle.runner.plan import SPACES, Kernel, Launch, Plan, check_plan
+from repro_mlir.runner.plan import SPACES, Kernel, Launch, Plan, check_plan
 
 
 def _number(value: Any, where: str) -> None:

@@ -20,8 +20,8 @@ from repro_mlir.base.files import json_shapes as shapes
 from repro_mlir.base.files.regular import read_regular
 from repro_mlir.base.files.storage import write_file
 from repro_mlir.base.printing import foreign
-from repro_mlir.bundle.runner.device import Device
-from repro_mlir.bundle.runner.manifest import parse_json
+from repro_mlir.runner.device import Device
+from repro_mlir.runner.manifest import parse_json
 
 TENSOR_CORES = "+tensor-cores"
 """The suffix of an architecture for code with matrix instructions on floats."""

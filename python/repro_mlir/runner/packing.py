@@ -10,7 +10,7 @@ from pathlib import Path
 from repro_mlir.base.files.archive import archive_of
 from repro_mlir.base.files.storage import write_file
 
-_PACKAGE = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[1]
 # The modules of the package that the runner imports. They need NumPy and the standard library; they use PyTorch only if
 # the process has imported it.
 _MODULES = (
@@ -42,7 +42,6 @@ _MODULES = (
     "base/tensors/frameworks.py",
     "base/tensors/torch_tensors.py",
     "base/tensors/typed_arrays.py",
-    "bundle/__init__.py",
 )
 _LICENSE = """# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -50,20 +49,20 @@ _LICENSE = """# Part of repro-mlir, under the Apache License v2.0 with LLVM Exce
 _MAIN = """
 import sys
 
-from repro_mlir.bundle.runner.command import main
+from repro_mlir.runner.command import main
 
 sys.exit(main())
 """
 
 
 def runner_members() -> dict[str, bytes]:
-    """Returns the files, by path, that make a zip executable: `python FILE` runs `repro_mlir.bundle.runner`."""
+    """Returns the files, by path, that make a zip executable: `python FILE` runs `repro_mlir.runner`."""
     members = {
         "__main__.py": (_LICENSE + _MAIN).encode(),
         # An empty package, as the real one imports the compiler.
         "repro_mlir/__init__.py": (_LICENSE + '\n"""The part of repro-mlir that runs bundles."""\n').encode(),
     }
-    modules = [_PACKAGE / name for name in _MODULES] + sorted((_PACKAGE / "bundle" / "runner").glob("*.py"))
+    modules = [_PACKAGE / name for name in _MODULES] + sorted((_PACKAGE / "runner").glob("*.py"))
     for path in modules:
         members[f"repro_mlir/{path.relative_to(_PACKAGE).as_posix()}"] = path.read_bytes()
     return members

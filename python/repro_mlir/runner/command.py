@@ -19,8 +19,8 @@ from repro_mlir.base.files.storage import write_file
 from repro_mlir.base.files.tensor_file import load_tensors, write_tensors
 from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.base.printing import tell
-from repro_mlir.bundle.runner.bundle import Bundle, is_bundle
-from repro_mlir.bundle.runner.session import Session
+from repro_mlir.runner.bundle import Bundle, is_bundle
+from repro_mlir.runner.session import Session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner.json_plan import read_json_plan
-from repro_mlir.bundle.runner.plan import Kernel, Launch, Plan, read_plan, write_plan
+from repro_mlir.runner.json_plan import read_json_plan
+from repro_mlir.runner.plan import Kernel, Launch, Plan, read_plan, write_plan
 from support import handmade
 
 FORM_1 = Path(__file__).resolve().parents[2] / "data" / "form-1" / "bundle.rmb"

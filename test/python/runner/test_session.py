@@ -13,12 +13,12 @@ import repro_mlir
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.bundle.runner import Bundle, Device, Session
-from repro_mlir.bundle.runner.device_array import device_pointer
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.bundle.writer import expect, write_bundle
 from repro_mlir.program.canonical import to_bytes
+from repro_mlir.runner import Bundle, Device, Session
+from repro_mlir.runner.device_array import device_pointer
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
 from support import handmade
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from repro_mlir.bundle.runner import Bundle
-from repro_mlir.bundle.runner.driver import LIBRARY_VARIABLE
-from repro_mlir.bundle.runner.packing import write_runner
 from repro_mlir.bundle.stub_driver import LIBRARY
 from repro_mlir.bundle.writer import expect, write_bundle
+from repro_mlir.runner import Bundle
+from repro_mlir.runner.driver import LIBRARY_VARIABLE
+from repro_mlir.runner.packing import write_runner
 from support import handmade
 
 # Makes only NumPy importable of this environment's packages, not blake3, torch or repro_mlir.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.bundle.runner.driver import (
+from repro_mlir.runner.driver import (
     INVALID_IMAGE,
     INVALID_PTX,
     NO_BINARY_FOR_GPU,

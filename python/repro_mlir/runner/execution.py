@@ -13,16 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro_mlir.base.errors import ReproError, StepFailed
-from repro_mlir.bundle.runner.certificates import (
-    IMAGES,
-    TENSOR_CORES,
-    certificate_for,
-    certified_images,
-    without_tensor_cores,
-)
-from repro_mlir.bundle.runner.device import Code, Device, Graph, ImageRejected
-from repro_mlir.bundle.runner.driver import DriverError
-from repro_mlir.bundle.runner.plan import Plan, write_plan
+from repro_mlir.runner.certificates import IMAGES, TENSOR_CORES, certificate_for, certified_images, without_tensor_cores
+from repro_mlir.runner.device import Code, Device, Graph, ImageRejected
+from repro_mlir.runner.driver import DriverError
+from repro_mlir.runner.plan import Plan, write_plan
 
 ALIGNMENT = 256
 _WORD = np.dtype(np.int64)

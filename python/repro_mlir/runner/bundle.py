@@ -22,10 +22,10 @@ from repro_mlir.base.limits import limits
 from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.printing import foreign
-from repro_mlir.bundle.runner.execution import TargetCode
-from repro_mlir.bundle.runner.initial import initial_array
-from repro_mlir.bundle.runner.json_plan import read_json_plan
-from repro_mlir.bundle.runner.manifest import (
+from repro_mlir.runner.execution import TargetCode
+from repro_mlir.runner.initial import initial_array
+from repro_mlir.runner.json_plan import read_json_plan
+from repro_mlir.runner.manifest import (
     FORMAT,
     INPUTS,
     MANIFEST,
@@ -38,7 +38,7 @@ from repro_mlir.bundle.runner.manifest import (
     parse_json,
     read_manifest,
 )
-from repro_mlir.bundle.runner.plan import Plan, read_plan
+from repro_mlir.runner.plan import Plan, read_plan
 
 _SIGNED_MAGIC = b"repro-bundle-v1\0"
 _SIGNATURE = shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hexadecimal(128)})

@@ -3,16 +3,16 @@
 
 """Runs bundles on a GPU; requires only Python, NumPy and the CUDA driver.
 
-    session = repro_mlir.bundle.runner.Session("model.rmb")
+    session = repro_mlir.runner.Session("model.rmb")
 
-    python -m repro_mlir.bundle.runner model.rmb --steps 10
+    python -m repro_mlir.runner model.rmb --steps 10
 
 The runner needs neither the compiler nor PyTorch, nor the rest of this package. `packing` lists the modules that it
 needs, and a bundle contains them, so that `python model.rmb --steps 10` works without an installation of repro-mlir.
 """
 
-from repro_mlir.bundle.runner.bundle import Bundle
-from repro_mlir.bundle.runner.device import Device
-from repro_mlir.bundle.runner.session import Session
+from repro_mlir.runner.bundle import Bundle
+from repro_mlir.runner.device import Device
+from repro_mlir.runner.session import Session
 
 __all__ = ["Bundle", "Device", "Session"]

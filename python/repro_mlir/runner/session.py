@@ -19,11 +19,11 @@ from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
 from repro_mlir.base.numerics.overlap import find_overlap
 from repro_mlir.base.numerics.tensors import TensorType, user_array
 from repro_mlir.base.tensors.arrays import as_array
-from repro_mlir.bundle.runner.bundle import Bundle
-from repro_mlir.bundle.runner.device import Device
-from repro_mlir.bundle.runner.device_array import DeviceArray, device_pointer, on_device
-from repro_mlir.bundle.runner.driver import DriverError
-from repro_mlir.bundle.runner.execution import Execution, choose_runnable
+from repro_mlir.runner.bundle import Bundle
+from repro_mlir.runner.device import Device
+from repro_mlir.runner.device_array import DeviceArray, device_pointer, on_device
+from repro_mlir.runner.driver import DriverError
+from repro_mlir.runner.execution import Execution, choose_runnable
 
 _ALIGNMENT = 16
 """The size in bytes of the largest vectors that kernels access."""
