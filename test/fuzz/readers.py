@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import commands
@@ -54,7 +53,6 @@ from support.mutations import change as change_tokens
 LIMITS = forked.Limits(seconds=30, memory=8 << 30, batch=500)
 MOST_FINDINGS = 10
 CORPUS = Path(__file__).with_name("corpus")
-FORM_1 = Path(__file__).parents[1] / "data" / "form-1" / "bundle.rmb"
 
 
 def attempt(read: Callable[[], object], *refusals: type[Exception]) -> str:
@@ -95,9 +93,8 @@ def receipt(folder: Path) -> Reader:
 
 
 def bundle(folder: Path) -> Reader:
-    """Reads bundles of both formats."""
-    present = of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
-    return replace(present, seeds=[*present.seeds, FORM_1.read_bytes()])
+    """Reads bundles."""
+    return of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
 
 
 def program(folder: Path) -> Reader:

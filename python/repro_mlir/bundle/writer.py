@@ -29,7 +29,7 @@ from repro_mlir.program import Program
 from repro_mlir.runner.bundle import Bundle, Expected, signed_bytes
 from repro_mlir.runner.execution import TargetCode
 from repro_mlir.runner.initial import describe_initial
-from repro_mlir.runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PLANS, PROGRAMS, SIGNATURE, STATE
+from repro_mlir.runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PROGRAM, SIGNATURE, STATE
 from repro_mlir.runner.packing import runner_members
 from repro_mlir.runner.plan import write_plan
 from repro_mlir.verification.receipts.signing import WEAK, PrivateKey, holds, is_strong
@@ -128,10 +128,10 @@ def write_bundle(
       ReproError: an input does not fit, or the file cannot be written.
     """
     states, members = _describe_state(program, seed)
-    members[PROGRAMS[FORMAT]] = program.data
+    members[PROGRAM] = program.data
     targets = {}
     for code in codes:
-        names = {"ptx": f"{code.architecture}.ptx", "plan": f"{code.architecture}.{PLANS[FORMAT]}"}
+        names = {"ptx": f"{code.architecture}.ptx", "plan": f"{code.architecture}.plan"}
         members[names["ptx"]] = code.ptx
         members[names["plan"]] = write_plan(code.plan)
         names["constants"] = _constants_member(members, code)

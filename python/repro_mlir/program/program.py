@@ -154,7 +154,7 @@ class Program:
         if is_bundle(path):
             bundle = Bundle(path)
             kinds = bundle.state, bundle.inputs, bundle.outputs
-            data = read_untrusted(bundle.module(), path, is_text=bundle.has_text)
+            data = read_untrusted(bundle.module(), path, is_text=False)
             with _within(path):
                 examined = examine_admitted(data)
                 if not examined.is_named(bundle.program):

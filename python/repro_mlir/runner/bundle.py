@@ -24,21 +24,18 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.base.printing import foreign
 from repro_mlir.runner.execution import TargetCode
 from repro_mlir.runner.initial import initial_array
-from repro_mlir.runner.json_plan import read_json_plan
 from repro_mlir.runner.manifest import (
-    FORMAT,
     INPUTS,
     MANIFEST,
-    PROGRAMS,
+    PROGRAM,
     SIGNATURE,
     STATE,
-    is_member_name,
     is_runner_member,
     needed_members,
     parse_json,
     read_manifest,
 )
-from repro_mlir.runner.plan import Plan, read_plan
+from repro_mlir.runner.plan import read_plan
 
 _SIGNED_MAGIC = b"repro-bundle-v1\0"
 _SIGNATURE = shapes.record({"key": shapes.hexadecimal(64), "ed25519": shapes.hexadecimal(128)})
@@ -97,7 +94,8 @@ class Bundle(ConstantAttributes):
           ReproError: the file is not a bundle, is damaged, or has an unsupported format or numerics.
         """
         self.path = Path(path)
-        self._data = read_archive(path, is_member_name, "a bundle of repro-mlir")
+        # Another format may have other members, so names are checked against the manifest, after its format.
+        self._data = read_archive(path, lambda name: True, "a bundle of repro-mlir")
         if MANIFEST not in self._data:
             raise ReproError(f"{path}: expected a bundle of repro-mlir: it has no {MANIFEST}")
         self._manifest = manifest = read_manifest(self._data[MANIFEST], str(path))
@@ -138,7 +136,7 @@ class Bundle(ConstantAttributes):
         listed = set(manifest["members"])
         unlisted = sorted(set(self._data) - listed - {MANIFEST, SIGNATURE})
         if unlisted:
-            raise ReproError(f"{self.path}: {unlisted[0]} is not in {MANIFEST}")
+            raise ReproError(f"{self.path}: {foreign(unlisted[0])} is not in {MANIFEST}")
         needed = needed_members(manifest)
         if missing := sorted(needed - listed):
             raise ReproError(f"{self.path}: no member {foreign(missing[0])}")
@@ -159,14 +157,9 @@ class Bundle(ConstantAttributes):
         """Returns the signed message, which covers the manifest and, by its digests, every other member."""
         return signed_bytes(self._data[MANIFEST])
 
-    @property
-    def has_text(self) -> bool:
-        """Whether the program is MLIR text, as in bundles of format 1."""
-        return self._manifest["format"] != FORMAT
-
     def module(self) -> bytes:
-        """Returns the canonical module as stored (docs/verification/identity.md), or as text if `has_text`."""
-        return self._data[PROGRAMS[self._manifest["format"]]]
+        """Returns the canonical module in the stored format (docs/verification/identity.md)."""
+        return self._data[PROGRAM]
 
     def member_sizes(self) -> dict[str, int]:
         """Returns the uncompressed size of each member in bytes."""
@@ -181,20 +174,14 @@ class Bundle(ConstantAttributes):
         where = f"{self.path}: {architecture}"
         target = self._manifest["targets"][architecture]
         members = {key: self._data[name] for key, name in target.items() if name is not None}
-        plan = self._plan(members["plan"], members["constants"], where)
+        plan, constants = read_plan(members["plan"], "gpu", where), members["constants"]
+        if plan.constant_size != len(constants):
+            raise ReproError(f"{where}: expected constants of {plan.constant_size} bytes, got {len(constants)}")
         for role, kinds in (("state", self.state), ("input", self.inputs), ("output", self.outputs)):
             found = [(kind.element, kind.shape) for kind in plan.tensors(role)]
             if found != [(kind.element, kind.shape) for kind in kinds]:
                 raise ReproError(f"{where}: the {role} buffers of the plan are not those of the program")
-        return TargetCode(architecture, members.get("cubin"), members["ptx"], plan, members["constants"])
-
-    def _plan(self, data: bytes, constants: bytes, where: str) -> Plan:
-        if self._manifest["format"] != FORMAT:
-            return read_json_plan(parse_json(data, where), len(constants), where)
-        plan = read_plan(data, "gpu", where)
-        if plan.constant_size != len(constants):
-            raise ReproError(f"{where}: expected constants of {plan.constant_size} bytes, got {len(constants)}")
-        return plan
+        return TargetCode(architecture, members.get("cubin"), members["ptx"], plan, constants)
 
     def initial_state(self) -> list[np.ndarray]:
         """Returns new arrays with the state before the first step. ReproError if the stored state is damaged."""

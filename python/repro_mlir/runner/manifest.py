@@ -18,17 +18,10 @@ from repro_mlir.base.printing import foreign
 FORMAT = 2
 NUMERICS = 1
 MANIFEST, STATE, INPUTS, SIGNATURE = "manifest.json", "state.safetensors", "inputs.safetensors", "signature.json"
-PROGRAMS = {1: "program.mlir", FORMAT: "program.repro"}
-"""The name of the member with the program, by supported format."""
-PLANS = {1: "json", FORMAT: "plan"}
-"""The suffix of the members with launch plans, by supported format."""
+PROGRAM = "program.repro"
 
 _ARCHITECTURE = r"sm_[0-9]{2,3}[af]?(\+tensor-cores)?"
 _RUNNER = re.compile(r"__main__\.py|repro_mlir(/[a-z0-9_]+)+\.py")
-_MEMBER = re.compile(
-    r"manifest\.json|signature\.json|program\.(mlir|repro)|(state|inputs)\.safetensors"
-    rf"|{_ARCHITECTURE}\.(ptx|cubin|json|plan|constants)|{_RUNNER.pattern}"
-)
 
 _LONGEST_RUN = 1 << 32
 
@@ -92,11 +85,6 @@ _SHAPE = shapes.record(
 )
 
 
-def is_member_name(name: str) -> bool:
-    """Returns whether a member of a bundle may have this name."""
-    return _MEMBER.fullmatch(name) is not None
-
-
 def parse_json(data: bytes, where: str) -> Any:
     """Parses a JSON value. ReproError for invalid JSON, and for an object with a duplicate key."""
 
@@ -126,9 +114,9 @@ def read_manifest(data: bytes, where: str) -> dict[str, Any]:
     if isinstance(manifest, dict):
         # Checked before the structure, which another format may change.
         found = manifest.get("format"), manifest.get("numerics")
-        if all(isinstance(each, int) for each in found) and (found[0] not in PROGRAMS or found[1] != NUMERICS):
+        if all(isinstance(each, int) for each in found) and found != (FORMAT, NUMERICS):
             raise ReproError(
-                f"{where}: expected a bundle of format {' or '.join(map(str, PROGRAMS))} and numerics {NUMERICS}, "
+                f"{where}: expected a bundle of format {FORMAT} and numerics {NUMERICS}, "
                 f"got format {found[0]} and numerics {found[1]}"
             )
     _SHAPE(manifest, place)
@@ -139,8 +127,9 @@ def read_manifest(data: bytes, where: str) -> dict[str, Any]:
     if manifest["num_hyper_parameters"] > len(manifest["inputs"]) or manifest["steps"] > _LONGEST_RUN:
         raise ReproError(f"{place}: more hyper-parameters than inputs, or more than {_LONGEST_RUN:,} steps")
     for architecture, target in manifest["targets"].items():
-        own = (target["ptx"], target["plan"]) == (f"{architecture}.ptx", f"{architecture}.{PLANS[manifest['format']]}")
-        own = own and target["cubin"] in (None, f"{architecture}.cubin") and target["constants"].endswith(".constants")
+        own = (target["ptx"], target["plan"]) == (f"{architecture}.ptx", f"{architecture}.plan")
+        own = own and target["cubin"] in (None, f"{architecture}.cubin")
+        own = own and re.fullmatch(rf"{_ARCHITECTURE}\.constants", target["constants"]) is not None
         if not own or not re.fullmatch(_ARCHITECTURE, architecture):
             raise ReproError(f"{place}: targets: {foreign(architecture)} has members of other names than its own")
     _check_expected(manifest, place)
@@ -161,7 +150,7 @@ def _check_expected(manifest: Mapping[str, Any], place: str) -> None:
 
 def needed_members(manifest: Mapping[str, Any]) -> set[str]:
     """Returns the members that a bundle with this manifest must have; only the runner's members may be added."""
-    needed = {PROGRAMS[manifest["format"]]}
+    needed = {PROGRAM}
     for target in manifest["targets"].values():
         needed |= {name for name in target.values() if name is not None}
     if any(entry["initial"]["from"] == "file" for entry in manifest["state"]):

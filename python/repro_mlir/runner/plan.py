@@ -118,7 +118,7 @@ def read_plan(data: bytes, processor: str, where: str) -> Plan:
     """
     try:
         plan = _Reader(data).plan()
-        check_plan(plan)
+        _check_plan(plan)
     except (ValueError, struct.error) as error:
         raise ReproError(f"{where}: the launch plan is damaged ({foreign(str(error))})") from None
     if plan.processor != processor:
@@ -240,7 +240,7 @@ def _name(names: Sequence[str], number: int, what: str) -> str:
     return names[number]
 
 
-def check_plan(plan: Plan) -> None:
+def _check_plan(plan: Plan) -> None:
     """Raises ValueError if an index, an offset or a size is out of range."""
     if max(plan.arena_size, plan.constant_size) > _MOST_BYTES:
         raise ValueError("an arena or constants of more than 2^48 bytes")

@@ -39,7 +39,7 @@ def test_a_round_trip_is_exact(bundle: Path) -> None:
     program = handmade.program()
     found = Bundle(bundle)
     assert (found.state, found.inputs, found.outputs) == (program.state, program.inputs, program.outputs)
-    assert found.program == program.hash and found.module() == program.data and not found.has_text
+    assert found.program == program.hash and found.module() == program.data
     assert found.architectures == ["sm_75", "sm_90"] and found.steps == 3 and found.num_hyper_parameters == 1
     assert [found.has_cubin(name) for name in found.architectures] == [False, True]
     assert found.code("sm_75") == handmade.code("sm_75")
@@ -94,6 +94,11 @@ def _listed(members: dict[str, bytes], name: str, data: bytes) -> None:
     _change(members, "members", lambda listed: listed.update({name: entry}))
 
 
+def _constants(members: dict[str, bytes], name: str) -> None:
+    """Renames the constants of all targets."""
+    _change(members, "targets", lambda targets: [target.update(constants=name) for target in targets.values()])
+
+
 def _unlisted(members: dict[str, bytes], name: str) -> None:
     """Removes a member from the zip and from the manifest."""
     del members[name]
@@ -110,17 +115,17 @@ def _unlisted(members: dict[str, bytes], name: str) -> None:
             "sm_75.ptx is damaged: expected 5 bytes, got",
         ),
         (lambda m: m.pop("sm_75.plan"), "no member sm_75.plan"),
-        (lambda m: m.update({"more": b""}), "unknown member 'more'"),
+        (lambda m: m.update({"more": b""}), "more is not in manifest.json"),
         (lambda m: m.update({"sm_100.ptx": b""}), "sm_100.ptx is not in manifest.json"),
         (lambda m: m.pop(MANIFEST), "expected a bundle of repro-mlir: it has no manifest.json"),
         (lambda m: m.update({MANIFEST: b"{"}), "manifest.json is damaged"),
         (
             lambda m: _manifest(m, format=9),
-            "expected a bundle of format 1 or 2 and numerics 1, got format 9 and numerics 1",
+            "expected a bundle of format 2 and numerics 1, got format 9 and numerics 1",
         ),
         (
             lambda m: _manifest(m, numerics=2),
-            "expected a bundle of format 1 or 2 and numerics 1, got format 2 and numerics 2",
+            "expected a bundle of format 2 and numerics 1, got format 2 and numerics 2",
         ),
         (lambda m: _manifest(m, state=[{}]), r"manifest.json.state\[0\]: no name"),
         (lambda m: _manifest(m, more=1), "unknown key 'more'"),
@@ -143,7 +148,11 @@ def _unlisted(members: dict[str, bytes], name: str) -> None:
         (lambda m: _listed(m, "sm_100.ptx", b""), "sm_100.ptx belongs to no part of the bundle"),
         (lambda m: _unlisted(m, "program.repro"), "no member program.repro"),
         (lambda m: _listed(m, "program.mlir", b""), "program.mlir belongs to no part of the bundle"),
-        (lambda m: _manifest(m, format=1), "sm_75 has members of other names"),
+        (lambda m: _constants(m, "sm_75.ptx.constants"), "sm_75 has members of other names"),
+        (
+            lambda m: _manifest(m, format=1) or m.update({"program.mlir": b"", "sm_75.json": b""}),
+            "expected a bundle of format 2 and numerics 1, got format 1 and numerics 1",
+        ),
     ],
 )
 def test_damage(bundle: Path, change, message: str) -> None:

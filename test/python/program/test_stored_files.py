@@ -38,8 +38,6 @@ RECEIPTS = {
 }
 """For each format: the number of steps, the hash of the last state, and the last link of the chain."""
 
-everywhere = pytest.mark.parametrize("form", FORMS)
-
 
 def expected(form: str) -> Mapping[str, object]:
     found: Mapping[str, object] = json.loads((DATA / form / "expected.json").read_text())
@@ -50,12 +48,13 @@ def test_there_are_forms() -> None:
     assert FORMS[:2] == ["form-1", "form-2"]
 
 
-@everywhere
-@pytest.mark.parametrize("file", ["program.repro", "bundle.rmb"])
+@pytest.mark.parametrize(
+    ("form", "file"), [("form-1", "program.repro"), ("form-2", "program.repro"), ("form-2", "bundle.rmb")]
+)
 def test_programs(form: str, file: str, tmp_path: Path) -> None:
     program, wanted = Program.load(DATA / form / file), expected(form)
     assert examine(program.data).is_named(str(wanted["program"]))
-    bundle = Bundle(DATA / form / "bundle.rmb")
+    bundle = Bundle(DATA / "form-2" / "bundle.rmb")
     assert bundle.steps == wanted["steps"]
     state = program.initial_state()
     executable = repro_mlir.compile(program, "cpu")
@@ -66,12 +65,11 @@ def test_programs(form: str, file: str, tmp_path: Path) -> None:
     assert Program.load(tmp_path / "again.repro").data == program.data
 
 
-@everywhere
-def test_bundles(form: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bundles(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
-    assert main(["run-bundle", str(DATA / form / "bundle.rmb"), "--json"]) == 0
+    assert main(["run-bundle", str(DATA / "form-2" / "bundle.rmb"), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["state_hash"] == expected(form)["state"] and report["differences"] == []
+    assert report["state_hash"] == expected("form-2")["state"] and report["differences"] == []
 
 
 @pytest.mark.parametrize(("form", "version", "programs", "changes"), [("form-1", 1, 1, 0), ("form-2", 2, 2, 1)])

@@ -3,20 +3,15 @@
 
 """Launch plans as bytes: a round trip keeps everything, and all other bytes raise one clear error."""
 
-import json
 import struct
-import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.runner.json_plan import read_json_plan
 from repro_mlir.runner.plan import Kernel, Launch, Plan, read_plan, write_plan
 from support import handmade
 
-FORM_1 = Path(__file__).resolve().parents[2] / "data" / "form-1" / "bundle.rmb"
 BIG = 1 << 48
 
 EMPTY = Plan("cpu", 0, 0, (), (), (), (), (), ())
@@ -119,52 +114,3 @@ def test_head(at: int, message: str) -> None:
     data[at] ^= 0x40
     with pytest.raises(ReproError, match=message):
         read_plan(bytes(data), "gpu", "plan")
-
-
-# Format 1 -------------------------------------------------------------------------------------------------------------
-
-
-def _stored() -> dict:
-    with zipfile.ZipFile(FORM_1) as archive:
-        return json.loads(archive.read("sm_75.json"))
-
-
-def test_json() -> None:
-    value = _stored()
-    plan = read_json_plan(value, 0, "plan")
-    assert (len(plan.kernels), len(plan.launches)) == (len(value["kernels"]), len(value["launches"]))
-    assert [kind.name for kind in plan.states] == [tensor["name"] for tensor in value["states"]]
-    assert [list(launch.grid) for launch in plan.launches] == [launch["grid"] for launch in value["launches"]]
-    assert read_plan(write_plan(plan), "gpu", "plan") == plan
-
-
-LAUNCH = {"kernel": 0, "grid": [1, 1, 1], "args": []}
-KERNEL = {"name": "k", "block": [1, 1, 1], "shared": 0}
-TENSOR = {"name": "w", "element": "f32", "shape": [2], "bytes": 8}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"launches": [LAUNCH | {"kernel": 99}]}, "launch 0 is of kernel 99, of"),
-        ({"launches": [LAUNCH | {"args": [["arena", 0, 1 << 40]]}]}, "launch 0 reads at arena 0"),
-        ({"launches": [LAUNCH | {"args": [["arena", 0]]}]}, "expected an array of 3"),
-        ({"launches": [LAUNCH | {"args": [["error", 0, 0]]}]}, "expected 'state' or"),
-        ({"launches": [LAUNCH | {"grid": [0, 1, 1]}]}, "grid without blocks"),
-        ({"launches": [LAUNCH | {"grid": [1, 1]}]}, "expected an array of 3"),
-        ({"launches": [LAUNCH | {"grid": [True, 1, 1]}]}, "expected a whole number"),
-        ({"launches": [LAUNCH | {"grid": [1 << 32, 1, 1]}]}, "expected a number below 2\\^32"),
-        ({"kernels": [{}]}, "no name"),
-        ({"kernels": [KERNEL | {"name": "\ud800"}]}, "expected text that is UTF-8"),
-        ({"kernels": [KERNEL | {"shared": -1}]}, "expected a whole number of at least 0"),
-        ({"arena_bytes": -4096}, "expected a whole number of at least 0"),
-        ({"arena_bytes": 1 << 63}, "more than 2\\^48 bytes"),
-        ({"arena_bytes": "64"}, "expected a whole number of at least 0"),
-        ({"states": [TENSOR | {"bytes": 9}]}, "expected a buffer of 8 bytes, got 9"),
-        ({"states": [TENSOR | {"element": "f33"}]}, "expected 'f64' or"),
-        ({"more": 1}, "unknown key 'more'"),
-    ],
-)
-def test_damaged_json(change: dict, message: str) -> None:
-    with pytest.raises(ReproError, match=message):
-        read_json_plan(_stored() | change, 0, "plan")
