@@ -87,7 +87,7 @@ def file_kind_of(path: str | Path) -> FileKind | None:
 def _archive(members: set[str]) -> FileKind | None:
     if MANIFEST in members:
         return BUNDLE
-    if {"program.repro", "program.mlir"} & members:
+    if "signature.json" in members:
         return PROGRAM
     if any(name.endswith("/data.pkl") for name in members):
         return CHECKPOINT

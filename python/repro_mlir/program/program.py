@@ -38,9 +38,7 @@ from repro_mlir.sandbox import admit, admit_text
 _FORMAT = 2
 _NUMERICS = 1
 _WHAT = "a program file of repro-mlir"
-_SIGNATURE, _STATE = "signature.json", "state.safetensors"
-# The name of the program member by format version; version 1 contains MLIR text.
-_PROGRAMS = {1: "program.mlir", _FORMAT: "program.repro"}
+_PROGRAM, _SIGNATURE, _STATE = "program.repro", "signature.json", "state.safetensors"
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ class Program:
             "outputs": [kind.as_user_json() for kind in self.outputs],
         }
         members = {
-            _PROGRAMS[_FORMAT]: self.data,
+            _PROGRAM: self.data,
             _SIGNATURE: (json.dumps(signature, indent=1) + "\n").encode(),
             _STATE: write_tensors(self.state, self.initial),
         }
@@ -139,7 +137,7 @@ class Program:
 
     @staticmethod
     def load(path: str | Path) -> Program:
-        """Loads a file of `save` (this or an earlier format), the program of a bundle, or an MLIR module.
+        """Loads a file of `save`, the program of a bundle, or an MLIR module.
 
         A module is text or bytecode of linalg, TOSA or StableHLO (docs/contributors/architecture.md), without initial
         values of the state. Raises ReproError for any other file.
@@ -162,19 +160,20 @@ class Program:
                 examined.check(*kinds)
                 initial = tuple(bundle.initial_state())
                 return Program(data, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)
-        members = read_archive(path, {*_PROGRAMS.values(), _SIGNATURE, _STATE}.__contains__, _WHAT)
+        # Another format may have other members, so names are checked after the format.
+        members = read_archive(path, lambda name: True, _WHAT)
         try:
             signature = json.loads(members[_SIGNATURE])
         except (KeyError, ValueError, RecursionError):
             raise ReproError(f"{path}: expected {_WHAT}") from None
         given = signature if isinstance(signature, dict) else {}
         form, numerics = given.get("format"), given.get("numerics")
-        if type(form) is not int or form not in _PROGRAMS or numerics != _NUMERICS:
+        if type(form) is not int or form != _FORMAT or numerics != _NUMERICS:
             raise ReproError(
-                f"{path}: expected format {' or '.join(map(str, _PROGRAMS))} of numerics {_NUMERICS}, "
-                f"got format {foreign(str(form))} of numerics {foreign(str(numerics))}"
+                f"{path}: expected {_WHAT} of format {_FORMAT} and numerics {_NUMERICS}, "
+                f"got format {foreign(str(form))} and numerics {foreign(str(numerics))}"
             )
-        if members.keys() != {_PROGRAMS[form], _SIGNATURE, _STATE}:
+        if members.keys() != {_PROGRAM, _SIGNATURE, _STATE}:
             raise ReproError(f"{path}: expected {_WHAT}")
         try:
             state, inputs, outputs = (
@@ -183,7 +182,7 @@ class Program:
             count = signature["num_hyper_parameters"]
         except (AttributeError, KeyError, TypeError):
             raise ReproError(f"{path}: the signature is damaged") from None
-        data = read_untrusted(members[_PROGRAMS[form]], path, is_text=form != _FORMAT)
+        data = read_untrusted(members[_PROGRAM], path, is_text=False)
         with _within(path):
             examine_admitted(data).check(state, inputs, outputs)
         # The signature was checked above, so the sizes are within the limits.

@@ -142,7 +142,12 @@ def test_signatures_are_those_of_the_text(program: Program) -> None:
         ({"outputs": [{"name": "loss", "element": "f32", "shape": [1 << 70]}]}, "output 0 of the signature"),
         ({"outputs": [{"name": ["loss"], "element": "f32", "shape": []}]}, "the signature is damaged"),
         ({"outputs": [{"name": "loss", "element": "f31", "shape": []}]}, "output 0 of the signature"),
-        ([], "expected format 1 or 2 of numerics 1"),
+        ([], "expected a program file of repro-mlir of format 2 and numerics 1, got format None and numerics None"),
+        (
+            {"format": 1},
+            "expected a program file of repro-mlir of format 2 and numerics 1, got format 1 and numerics 1",
+        ),
+        ({"format": 3, "numerics": 2}, "got format 3 and numerics 2"),
     ],
 )
 def test_signatures_of_files(program: Program, tmp_path: Path, change: Any, message: str) -> None:
