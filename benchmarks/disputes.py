@@ -71,12 +71,10 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
         for number in range(disputes):
             step = int(draw.integers(1, STEPS + 1))
             # The run cannot continue after a fault in a comparison whose result cf.assert uses.
-            faults = (
-                (index, effective_fault(step, index, draw, VERSION)) for index in np.roll(kinds[name], -number).tolist()
-            )
+            faults = ((index, effective_fault(step, index, draw)) for index in np.roll(kinds[name], -number).tolist())
             index, cheat = next((index, cheat) for index, cheat in faults if cheat is not None)
             wrong = "AB"[number % 2]
-            pair = (cheat, honest(VERSION)) if wrong == "A" else (honest(VERSION), cheat)
+            pair = (cheat, honest()) if wrong == "A" else (honest(), cheat)
             verdict = dispute(*pair)
             found = verdict.operator.index if verdict.operator else None
             right = (verdict.outcome, verdict.wrong, verdict.step, found) == ("operator", (wrong,), step, index)
@@ -90,9 +88,9 @@ def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
     rows = {}
     for operators, steps in CHAINS:
         program = chain(operators)
-        right = run(program, [[]] * steps, version=VERSION)
+        right = run(program, [[]] * steps)
         step, index = int(draw.integers(1, steps + 1)), int(draw.integers(1, operators)) | 1
-        wrong = faulty(program, right.inputs, step, index, 5, version=VERSION)
+        wrong = faulty(program, right.inputs, step, index, 5)
         verdict = dispute(right, wrong)
         row = rows[operators, steps] = Row()
         found = verdict.operator.index if verdict.operator else None

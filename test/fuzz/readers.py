@@ -42,7 +42,7 @@ from repro_mlir.program.canonical import from_bytes, to_bytes
 from repro_mlir.reference.stored import read_program
 from repro_mlir.runner import Bundle
 from repro_mlir.runner.plan import PROCESSORS, read_plan, write_plan
-from repro_mlir.sandbox import admit, admit_text
+from repro_mlir.sandbox import admit, import_module
 from repro_mlir.verification.dispute import LocalChannel, Prover, settle
 from repro_mlir.verification.receipts.consistency import check_consistency
 from repro_mlir.verification.receipts.receipt import Receipt
@@ -151,7 +151,7 @@ def text(folder: Path) -> Reader:
     seeds = [random_programs.program(number).program.encode() for number in range(60)]
     seeds += [block_programs.program(number)[0].program.encode() for number in range(20)]
     seeds += [accumulated_blocks.contraction(number).program.encode() for number in range(20)]
-    return Reader(seeds, lambda data: attempt(lambda: admit_text(data)), change)
+    return Reader(seeds, lambda data: attempt(lambda: import_module(data, is_text=True)), change)
 
 
 def stored(folder: Path) -> Reader:

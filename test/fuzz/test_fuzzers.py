@@ -16,7 +16,7 @@ import pytest
 import readers
 import semantic
 from journal import Journal
-from repro_mlir.sandbox import admit_text
+from repro_mlir.sandbox import import_module
 from support.kit import EVERYTHING
 
 COUNT = 60 if EVERYTHING else 15
@@ -90,7 +90,7 @@ def test_an_item_that_ends_its_process_is_retried() -> None:
         return as_in_use(number)
 
     def as_in_use(number: int) -> str:
-        return readers.attempt(lambda: admit_text(text))
+        return readers.attempt(lambda: import_module(text, is_text=True))
 
     (ended,) = forked.run(range(1), quickly, readers.LIMITS)
     assert ended.is_finding and "SIGABRT" in ended.outcome

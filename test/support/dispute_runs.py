@@ -36,16 +36,14 @@ def graph() -> OperatorGraph:
 
 
 @functools.cache
-def honest(version: int = 1) -> RecordedRun:
+def honest() -> RecordedRun:
     """Returns a shared honest run; callers must not modify it."""
-    return run(graph(), inputs(STEPS), version=version)
+    return run(graph(), inputs(STEPS))
 
 
-def run(
-    graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: StepProgram | None = None, version: int = 1
-) -> RecordedRun:
+def run(graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: StepProgram | None = None) -> RecordedRun:
     results = Tracer(graph).results
-    return RecordedRun(program or graph.step, given, lambda _, arrays: results(arrays), graph=graph, version=version)
+    return RecordedRun(program or graph.step, given, lambda _, arrays: results(arrays), graph=graph)
 
 
 @functools.cache
@@ -94,7 +92,6 @@ def faulty(
     index: int,
     bit: int,
     results: Results | None = None,
-    version: int = 1,
 ) -> RecordedRun:
     """Like `run`, but one bit of one operator's result is wrong at one step; later values are computed from the
     wrong bit.
@@ -110,7 +107,7 @@ def faulty(
     def tracer(now: int) -> Tracer:
         return wrong if now == step else right
 
-    return RecordedRun(graph.step, given, execute, graph=graph, tracer=tracer, version=version)
+    return RecordedRun(graph.step, given, execute, graph=graph, tracer=tracer)
 
 
 @functools.cache
@@ -127,15 +124,15 @@ def compiled() -> Results:
     return results
 
 
-def effective_fault(step: int, index: int, generator: np.random.Generator, version: int = 1) -> RecordedRun | None:
+def effective_fault(step: int, index: int, generator: np.random.Generator) -> RecordedRun | None:
     """Returns a faulty copy of the honest run in which the results of `step` differ, or None after a few attempts."""
     for bit in (*generator.integers(0, 4096, 6), 0, 1):
         try:
-            cheat = faulty(graph(), honest(version).inputs, step, index, int(bit), compiled(), version)
+            cheat = faulty(graph(), honest().inputs, step, index, int(bit), compiled())
         except StepFailed:
             # (E1) The faulty step fails a check of the program.
             continue
-        if cheat.links[step] != honest(version).links[step]:
+        if cheat.links[step] != honest().links[step]:
             return cheat
     return None
 
@@ -144,7 +141,7 @@ def bounds(graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], index: i
     """Returns the maximum cost, by party, of a dispute between two runs that ends at the given operator."""
     steps = min(run.steps for run in runs)
     return {
-        name: bound(graph, steps, index, len(run.header), first=name == "A", version=run.version)
+        name: bound(graph, steps, index, len(run.header), first=name == "A")
         for name, run in zip("AB", runs, strict=True)
     }
 

@@ -102,7 +102,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
     key = read_public_key(options.key) if options.key else None
     bundle = Bundle(options.program)
     signed_by = check_signature(bundle, key)
-    data = read_untrusted(bundle.module(), bundle.path, is_text=False)
+    data = read_untrusted(bundle.module(), bundle.path)
     if options.text:
         tell(*from_bytes(data).splitlines())
         return 0

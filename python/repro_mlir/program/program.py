@@ -33,7 +33,7 @@ from repro_mlir.program.canonical import (
 )
 from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import IMPORT, run_passes_on_text
-from repro_mlir.sandbox import admit, admit_text
+from repro_mlir.sandbox import admit
 
 _FORMAT = 2
 _NUMERICS = 1
@@ -152,7 +152,7 @@ class Program:
         if is_bundle(path):
             bundle = Bundle(path)
             kinds = bundle.state, bundle.inputs, bundle.outputs
-            data = read_untrusted(bundle.module(), path, is_text=False)
+            data = read_untrusted(bundle.module(), path)
             with _within(path):
                 examined = examine_admitted(data)
                 if not examined.is_named(bundle.program):
@@ -182,7 +182,7 @@ class Program:
             count = signature["num_hyper_parameters"]
         except (AttributeError, KeyError, TypeError):
             raise ReproError(f"{path}: the signature is damaged") from None
-        data = read_untrusted(members[_PROGRAM], path, is_text=False)
+        data = read_untrusted(members[_PROGRAM], path)
         with _within(path):
             examine_admitted(data).check(state, inputs, outputs)
         # The signature was checked above, so the sizes are within the limits.
@@ -200,10 +200,10 @@ def _within(path: str | Path) -> Iterator[None]:
         raise type(error)(f"{path}: {error}") from None
 
 
-def read_untrusted(data: bytes, path: str | Path, *, is_text: bool, seconds: float | None = None) -> bytes:
-    """Admits the program of a file by `sandbox.admit` or `admit_text`; errors name the file."""
+def read_untrusted(data: bytes, path: str | Path, seconds: float | None = None) -> bytes:
+    """Admits the program of a file by `sandbox.admit`; errors name the file."""
     with _within(path):
-        return (admit_text if is_text else admit)(data, seconds)
+        return admit(data, seconds)
 
 
 def read_signature(data: bytes, *, untrusted: bool = False) -> Program:

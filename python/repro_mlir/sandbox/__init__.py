@@ -10,7 +10,6 @@ process, which becomes a ReproError here.
 from repro_mlir.sandbox.requests import (
     NoProgram,
     admit,
-    admit_text,
     analyze_native,
     compile_device,
     compile_native,
@@ -21,7 +20,6 @@ from repro_mlir.sandbox.requests import (
 __all__ = [
     "NoProgram",
     "admit",
-    "admit_text",
     "analyze_native",
     "compile_device",
     "compile_native",

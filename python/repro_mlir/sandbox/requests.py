@@ -52,22 +52,6 @@ def admit(data: bytes, seconds: float | None = None) -> bytes:
     return data
 
 
-def admit_text(text: bytes, seconds: float | None = None) -> bytes:
-    """Converts an untrusted program from MLIR text (used by the first file formats) to stored form, in a child process.
-
-    Args:
-      text: the MLIR text.
-      seconds: as for `admit`.
-    Raises:
-      NoProgram: the text is not a canonical program.
-      ReproError: as `admit`.
-    """
-    bounds = limits()
-    check_size(text, bounds)
-    check_text(text, bounds)
-    return _SERVER.ask("read_text", text, bounds.read_seconds if seconds is None else seconds, "read", **_sizes(bounds))
-
-
 def import_module(data: bytes, *, is_text: bool) -> bytes:
     """Imports an untrusted MLIR module in a child process; returns the stored canonical program (program/modules.py).
 

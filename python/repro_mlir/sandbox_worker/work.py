@@ -15,7 +15,7 @@ from repro_mlir import ir
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.files import tensor_record
 from repro_mlir.program import modules, read_signature
-from repro_mlir.program.canonical import read_module, to_bytes
+from repro_mlir.program.canonical import read_module
 
 _DIALECTS = ("arith", "builtin", "cf", "func", "linalg", "math", "repro", "tensor")
 _MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)]
@@ -67,17 +67,10 @@ def _bytes_of(kind: Any) -> int:
     return math.prod(kind.shape if is_tensor else ()) * -(-width // 8)
 
 
-def read_text(data: bytes, **limits: int) -> bytes:
-    """Returns the stored form of a program in MLIR text, verified by `read`. Raises as `read`."""
-    stored = to_bytes(data.decode())
-    # The caller will read the stored form, so it is verified here too.
-    read(stored, **limits)
-    return stored
-
-
 def import_module(data: bytes, **limits: int) -> bytes:
     """Returns the stored form of the program in an MLIR module, verified by `read`. Raises as `read`."""
     stored = modules.import_module(data, _lower_stablehlo)
+    # The caller will read the stored form, so it is verified here too.
     read(stored, **limits)
     return stored
 
@@ -131,7 +124,6 @@ def interpret(data: bytes, *, program_bytes: int) -> bytes:
 
 WORK: dict[str, Callable[..., bytes]] = {
     "read": read,
-    "read_text": read_text,
     "import_module": import_module,
     "compile_native": compile_native,
     "analyze_native": analyze_native,

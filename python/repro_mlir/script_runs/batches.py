@@ -16,7 +16,7 @@ from repro_mlir.frontends.torch.base.capture_options import NumericsKeywords
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.verification.receipts.commitments import commit
-from repro_mlir.verification.receipts.form import NUMERICS, Signature, tensors_as_json, version_of_run
+from repro_mlir.verification.receipts.form import NUMERICS, tensors_as_json
 
 
 class ScriptBatches:
@@ -53,18 +53,13 @@ class ScriptBatches:
         self._batch = self._first
         self._giving: dict[frontend.Form, StepProgram] = {}
 
-    def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         """See `ScriptSource.run`."""
         run: dict[str, Any] = {
             "numerics": NUMERICS,
             "initial": commit(self.first, 0, self.first.initial).root.hex(),
+            "state": tensors_as_json(self.first.state),
         }
-        if version_of_run(like) == 1:
-            named = self.first.is_named(like["program"])
-            run["program"] = like["program"] if named else self.first.hash
-            run["signature"] = Signature.of(self.first).as_json()
-        else:
-            run["state"] = tensors_as_json(self.first.state)
         if "nonfinite_loss" in self._given.options:
             run["nonfinite_loss"] = self._given.options["nonfinite_loss"]
         return run

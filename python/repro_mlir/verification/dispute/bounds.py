@@ -38,7 +38,7 @@ class Bound:
     bytes: int
 
 
-def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first: bool, version: int) -> Bound:
+def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first: bool) -> Bound:
     """Returns the bound, for one party, of a dispute that ends at an operator.
 
     With n records, m operators and an operator that has i operands from p producers, there are
@@ -46,9 +46,9 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
         7 + ceil(log2 n) + ceil(log2 m)         questions, plus 2 + i for the first party;
         256 * questions + 67 * hashes + header  bytes, plus 64 * p for the first party.
 
-    The hashes are those of two commitments (version 2 adds the program's identity and signature, and one hash per
-    microbatch of a step in microbatches) and of the operator's claim. The first party adds those of p claims, each
-    with ceil(log2 m) hashes that prove the claim.
+    The hashes are those of two commitments (each with the program's identity and signature, and one hash per microbatch
+    of a step in microbatches) and of the operator's claim. The first party adds those of p claims, each with
+    ceil(log2 m) hashes that prove the claim.
 
     Args:
       graph: the operators of the program.
@@ -56,12 +56,11 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
       index: the index of the operator.
       header: the bytes of the header.
       first: whether this party receives the questions for the program and the operator's inputs.
-      version: the version of the receipts.
     """
     program, operator = graph.program, graph.operators[index]
     levels = _log2(len(graph.operators))
     questions = _common_questions(graph, records)
-    named = 0 if version == 1 else 2 + len(graph.microbatches)
+    named = 2 + len(graph.microbatches)
     hashes = 2 * (len(program.state) + len(program.inputs) + len(program.outputs) + named)
     hashes += len(operator.inputs) + len(operator.outputs)
     claims = 0

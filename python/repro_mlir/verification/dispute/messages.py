@@ -11,7 +11,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files import canonical_json
 from repro_mlir.base.files import json_shapes as shapes
 from repro_mlir.verification.dispute.quotas import REASON_CHARACTERS
-from repro_mlir.verification.receipts.form import check_run
+from repro_mlir.verification.receipts.form import RUN
 
 PROTOCOL = 3
 
@@ -41,7 +41,7 @@ _QUESTIONS = {
 
 _ANSWERS = {
     "opening": shapes.record(
-        {"protocol": _number, "header": check_run, "records": _number, "steps": _number, "link": shapes.digest}
+        {"protocol": _number, "header": RUN, "records": _number, "steps": _number, "link": shapes.digest}
     ),
     "program": shapes.record({"data": shapes.text}),
     "link": shapes.record({"link": shapes.digest}),

@@ -37,7 +37,7 @@ from repro_mlir.verification.operators import OperatorGraph, Value
 from repro_mlir.verification.operators.commitments import OperatorClaim
 from repro_mlir.verification.operators.tracing import value_hash
 from repro_mlir.verification.receipts.commitments import Commitment, first_link, next_link
-from repro_mlir.verification.receipts.form import Signature, committed_microbatches, tensors_from_json, version_of_run
+from repro_mlir.verification.receipts.form import committed_microbatches, tensors_from_json
 
 _SHORT = 1 << 12
 _DIGEST_TEXT = 70
@@ -80,7 +80,6 @@ class Opening:
     Attributes:
       header: the fields of the header.
       state: the state tensors that the header names.
-      signature: all tensors that the header names; None for a header of version 2, which names no program.
       link0: the link that follows from the header.
       records: the number of records.
       steps: the number of records that are steps.
@@ -89,16 +88,10 @@ class Opening:
 
     header: dict[str, Any]
     state: tuple[TensorType, ...]
-    signature: Signature | None
     link0: bytes
     records: int
     steps: int
     link: bytes
-
-    @property
-    def version(self) -> int:
-        """The version of the receipt."""
-        return version_of_run(self.header)
 
 
 @dataclass(frozen=True)
@@ -151,21 +144,19 @@ class Party:
         if answer["protocol"] != PROTOCOL:
             raise Misconduct(f"protocol {answer['protocol']}, expected {PROTOCOL}")
         header, records, link = answer["header"], answer["records"], bytes.fromhex(answer["link"])
-        version = version_of_run(header)
         try:
-            signature = Signature.from_json(header["signature"]) if version == 1 else None
-            state = signature.state if signature is not None else tensors_from_json(header["state"])
+            state = tensors_from_json(header["state"])
         except ReproError as error:
-            raise Misconduct(f"a header with a signature that none can be: {error}") from None
+            raise Misconduct(f"a header with a state that none can be: {error}") from None
         # The message is canonical JSON, so the bytes of the header within it are canonical too.
         link0 = first_link(canonical_json.dump(header))
         if records == 0 and link != link0:
             raise Misconduct("a link of no records that does not follow from its header")
-        if answer["steps"] > records or (version == 1 and answer["steps"] < records):
+        if answer["steps"] > records:
             raise Misconduct(f"{answer['steps']} steps in {records} records")
         if self._published is not None and self._published != Published(link0, records, link):
             raise Misconduct("another run than the one that it published")
-        return Opening(header, state, signature, link0, records, answer["steps"], link)
+        return Opening(header, state, link0, records, answer["steps"], link)
 
     @_judges
     def program(self, identity: str) -> StepProgram:
@@ -195,18 +186,12 @@ class Party:
           opening: the party's opening; record 0 must be the initial state of its header.
           before: the link before the record, if the party has already stated it.
         """
-        tensors = opening.signature if record else None
-        size = _DIGEST_TEXT * len(opening.state)
-        if tensors is not None:
-            size += _DIGEST_TEXT * (len(tensors.inputs) + len(tensors.outputs))
-        elif record:
-            size += quotas.RECORD_BYTES
+        size = _DIGEST_TEXT * len(opening.state) + (quotas.RECORD_BYTES if record else 0)
         answer = self._ask({"ask": "record", "record": record}, _SHORT + size)
         state = _digests(answer, "state", len(opening.state))
-        is_named = record > 0 and opening.version > 1
         named = [name in answer for name in ("program", "signature")]
-        if ("steps" in answer) != is_named or named[0] != named[1] or (named[0] and not is_named):
-            raise Misconduct("expected steps, program and signature of each step, and in version 1 of none")
+        if ("steps" in answer) != (record > 0) or named[0] != named[1] or (named[0] and record == 0):
+            raise Misconduct("expected steps, program and signature of each step")
         steps, program = answer.get("steps"), answer.get("program")
         commitment = Commitment(
             answer["cursor"],
@@ -220,7 +205,7 @@ class Party:
         )
         if "microbatches" in answer and (program is None or not commitment.microbatches):
             raise Misconduct("hashes of microbatches where there are none")
-        if program is None and (record == 0 or is_named) and (commitment.inputs or commitment.outputs):
+        if program is None and (commitment.inputs or commitment.outputs):
             raise Misconduct("a state that the user gave, with inputs or outputs")
         if ("before" in answer) != (record > 0):
             raise Misconduct("expected a link before each record but record 0")
@@ -238,7 +223,7 @@ class Party:
     @_judges
     def check_steps(self, opening: Opening) -> None:
         """Checks that the last record counts the number of steps of the party's opening."""
-        if opening.version > 1 and opening.records:
+        if opening.records:
             counted = self.record(opening.records, opening.link, opening).steps
             if counted != opening.steps:
                 raise Misconduct(f"{opening.steps} steps, and its last record counts {counted}")

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.hashing import combine_digests
-from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.microbatches import StepProgram
 from repro_mlir.verification.dispute import quotas
 from repro_mlir.verification.dispute.channels import Channel
@@ -23,7 +22,7 @@ from repro_mlir.verification.dispute.verdict import Verdict
 from repro_mlir.verification.operators import OperatorGraph
 from repro_mlir.verification.receipts.commitments import Commitment
 from repro_mlir.verification.receipts.comparison import first_different_field
-from repro_mlir.verification.receipts.form import NUMERICS, Signature
+from repro_mlir.verification.receipts.form import NUMERICS
 
 _T = TypeVar("_T")
 
@@ -115,20 +114,19 @@ class _Referee:
             self.both(lambda i, party: party.check_steps(openings[i]))
             return _agreement(openings)
         record, links, before = found
-        # In version 2 a record need not be a step; the record before it states the number of steps so far.
-        self.step = record if openings[0].version == 1 else None
         claims = self.both(lambda i, party: party.record(record, links[i], openings[i], before))
         # Both parties stated the same link before this record, so both have the same commitment of the previous record.
         previous = self.both(lambda i, party: party.record(record - 1, before, openings[i]))[0]
-        self.step = record if openings[0].version == 1 else (previous.steps or 0) + 1
+        # A record need not be a step; the record before it states the number of steps so far.
+        step = self.step = (previous.steps or 0) + 1
         due = self._due(record, claims, previous.cursor)
-        self._judge_kinds(claims, previous, due, openings)
+        self._judge_kinds(step, claims, previous, due, openings)
         identity = claims[0].program
-        program = self._program(openings[0].header["program"] if identity is None else identity.hex())
-        step = self.step
+        assert identity is not None
+        program = self._program(identity.hex())
         self.both(lambda i, party: party.check_tensors(openings[i], step, claims[i], program))
-        self._judge_data(program, self.step, claims, previous.cursor, due)
-        return self._narrow(OperatorGraph(program), record, claims, (*previous.state, *claims[0].inputs))
+        self._judge_data(program, step, claims, previous.cursor, due)
+        return self._narrow(OperatorGraph(program), record, step, claims, (*previous.state, *claims[0].inputs))
 
     # --- The run ---
 
@@ -145,7 +143,6 @@ class _Referee:
             self._check_numerics(openings[0].header)
             return
         path, mine_value, other = different
-        wrong = wrong or self._false_signatures(openings)
         reasons = wrong or {"A": f"{path} is {mine_value}", "B": f"{path} is {other}"}
         raise Ended(Verdict("header", tuple(wrong), reasons, subject=path))
 
@@ -155,21 +152,6 @@ class _Referee:
                 f"the runs are of numerics {header['numerics']}, and this release computes numerics {NUMERICS}: "
                 "settle the dispute with a release of their version"
             )
-
-    def _false_signatures(self, openings: tuple[Opening, Opening]) -> dict[str, str]:
-        """Returns the parties whose header states other tensor types than the program, each with the reason. Returns no
-        party if the headers name different programs."""
-        named = [opening.header["program"] for opening in openings if opening.version == 1]
-        if len(named) < 2 or named[0] != named[1]:
-            return {}
-        program = self._program(named[0])
-        due = [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(program)]
-        wrong = {}
-        for opening, party in zip(openings, self.parties, strict=True):
-            assert opening.signature is not None
-            if [[(kind.element, kind.shape) for kind in kinds] for kinds in _tensors(opening.signature)] != due:
-                wrong[party.name] = "header.signature is not that of the program"
-        return wrong
 
     def _compare_lengths(self, openings: tuple[Opening, Opening]) -> None:
         due = self.terms.steps if self.terms is not None else None
@@ -240,15 +222,13 @@ class _Referee:
 
     def _judge_kinds(
         self,
+        step: int,
         claims: tuple[Commitment, Commitment],
         previous: Commitment,
         due: tuple[Due | None, Due | None],
         openings: tuple[Opening, Opening],
     ) -> None:
         """Ends the dispute if the record is a state change for at least one party, or a step of different programs."""
-        if openings[0].version == 1:
-            return
-        step = (previous.steps or 0) + 1
         wrong = {}
         for party, claim, right in zip(self.parties, claims, due, strict=True):
             is_change = claim.program is None
@@ -265,7 +245,7 @@ class _Referee:
             elif right is not None and right.state is not None and claim.state != right.state:
                 wrong[party.name] = f"{_kind(claim, step)} to another state than the terms say"
         if wrong:
-            raise Ended(Verdict("data", tuple(wrong), wrong, self.step, f"what step {step} began with"))
+            raise Ended(Verdict("data", tuple(wrong), wrong, step, f"what step {step} began with"))
         same = claims[0].program == claims[1].program
         if same and claims[0].program is not None and claims[0].signature == claims[1].signature:
             return
@@ -281,7 +261,7 @@ class _Referee:
         reasons = {
             party.name: f"{told}; no terms say which is right" for party, told in zip(self.parties, kinds, strict=True)
         }
-        raise Ended(Verdict("data", (), reasons, self.step, subject))
+        raise Ended(Verdict("data", (), reasons, step, subject))
 
     def _judge_data(
         self,
@@ -332,15 +312,15 @@ class _Referee:
         self,
         graph: OperatorGraph,
         record: int,
+        step: int,
         claims: tuple[Commitment, Commitment],
         arguments: tuple[bytes, ...],
     ) -> Verdict:
-        step = self.step or record
         if not graph.operators:
-            return self._compare_results(graph, record, claims, arguments, b"")
+            return self._compare_results(graph, record, step, claims, arguments, b"")
         tops = self.both(lambda _, party: party.operators(record))
         if tops[0] == tops[1]:
-            return self._compare_results(graph, record, claims, arguments, tops[0])
+            return self._compare_results(graph, record, step, claims, arguments, tops[0])
         widths = [len(graph.operators)]
         while widths[-1] > 1:
             widths.append((widths[-1] + 1) // 2)
@@ -366,13 +346,14 @@ class _Referee:
         self,
         graph: OperatorGraph,
         record: int,
+        step: int,
         claims: tuple[Commitment, Commitment],
         arguments: tuple[bytes, ...],
         top: bytes,
     ) -> Verdict:
         """Judges commitments that differ although both parties agree on the operators: a commitment that contradicts
         the operators is wrong."""
-        program, step = graph.program, self.step or record
+        program = graph.program
         names = [
             *(f"state {kind.name}" for kind in program.state),
             *(f"output {kind.name}" for kind in program.outputs),
@@ -396,10 +377,6 @@ class _Referee:
         }
         operator = graph.operators[producers[-1]] if producers else None
         return Verdict("commitment", tuple(wrong), wrong, step, names[place], operator)
-
-
-def _tensors(of: StepProgram | Signature) -> tuple[tuple[TensorType, ...], ...]:
-    return of.state, of.inputs, of.outputs
 
 
 def _agreement(openings: tuple[Opening, Opening]) -> Verdict:

@@ -75,7 +75,6 @@ class RecordedRun:
         tracer: Callable[[int], Tracer] | None = None,
         header: dict[str, Any] | None = None,
         graph: OperatorGraph | None = None,
-        version: int = 1,
     ) -> None:
         """
         Args:
@@ -85,16 +84,14 @@ class RecordedRun:
           tracer: returns the tracer that runs a step operator by operator; by default the reference interpreter.
           header: fields that replace or extend those of the run's header.
           graph: the operators of the program, if already known.
-          version: the version of receipts whose commitments the run uses.
         """
-        self.version = version
         self.graph = graph or OperatorGraph(program)
         self.inputs = [list(step) for step in inputs]
         self._tracer = tracer
         self.states: list[Arrays] = [[value.copy() for value in program.initial]]
         initial = commit(program, 0, self.states[0])
         programs = (ListedProgram.of(program),)
-        fields = Header(NUMERICS, program.state, initial.root.hex(), programs, True, 1, version=version).run()
+        fields = Header(NUMERICS, program.state, initial.root.hex(), programs, True, 1).run()
         self.header = canonical_json.dump(fields | (header or {}))
         self.commitments = [initial]
         self.links = [first_link(self.header)]
@@ -107,9 +104,8 @@ class RecordedRun:
         program = self.graph.step
         count = len(program.state)
         self.states.append(results[:count])
-        steps = None if self.version == 1 else step
-        signature = None if self.version == 1 else Signature.of(program).digest
-        commitment = commit(program, step, results[:count], given, results[count:], steps=steps, signature=signature)
+        signature = Signature.of(program).digest
+        commitment = commit(program, step, results[:count], given, results[count:], steps=step, signature=signature)
         self.commitments.append(commitment)
         self.links.append(next_link(self.links[-1], step, commitment.root))
 

@@ -25,7 +25,7 @@ class Due:
 
     Attributes:
       inputs: the hash (H1) of each input of the step.
-      program: the identity (H2) of the step's program; None if the header has it, and for a state change.
+      program: the identity (H2) of the step's program; None for a state change.
       state: for a state change, the hash (H1) of each state tensor after it; None for a step.
       signature: the hash (C7) of the names and types of the program's inputs and outputs; None if `program` is None.
     """
@@ -45,21 +45,19 @@ class Terms:
     """The run that the parties agreed on.
 
     Attributes:
-      header: fields that a header must have, or a function that returns them for a given header of either version;
-        other fields are free.
+      header: fields that a header must have; other fields are free.
       record: returns the agreed data of each record.
       steps: the number of steps; None if that is free.
     """
 
-    header: Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    header: Mapping[str, Any]
     record: DueRecord = lambda record, claim: None
     steps: int | None = None
 
     def first_breach(self, header: Mapping[str, Any]) -> tuple[str, str, str] | None:
         """Returns the first field of a header that breaks the terms: its path, its value and the agreed value; None if
         there is no such field."""
-        due = self.header(header) if callable(self.header) else self.header
-        return first_different_field({name: header.get(name) for name in due}, due)
+        return first_different_field({name: header.get(name) for name in self.header}, self.header)
 
 
 def terms_of_receipt(receipt: Receipt) -> Terms:
@@ -107,4 +105,4 @@ def terms_of_script(source: ScriptSource, seconds: float = quotas.TOTAL_SECONDS)
             found.append(Due(digests_of(program.inputs, inputs), bytes.fromhex(program.hash), signature=signature))
         return found[cursor - 1] if cursor >= 1 else None
 
-    return Terms(source.run, due)
+    return Terms(source.run(), due)

@@ -22,8 +22,7 @@ from repro_mlir.verification.receipts.signing import PrivateKey
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPES = {1: "urn:repro-mlir:receipt:v1", 2: "urn:repro-mlir:receipt:v2"}
-"""The predicate type for each version of receipts."""
+PREDICATE_TYPE = "urn:repro-mlir:receipt:v2"
 
 _CHUNK = 1 << 23
 
@@ -40,16 +39,14 @@ def statement(receipt: Receipt) -> dict[str, Any]:
     check_consistency(receipt, unfinished=False, key=None)
     seal, header = receipt.seal, receipt.header
     assert seal is not None
-    identities = [each.identity for each in header.programs]
-    programs = {"program": identities[0]} if header.version == 1 else {"programs": identities}
     return {
         "_type": STATEMENT_TYPE,
         "subject": [
             {"name": name, "digest": {"sha256": _sha256(receipt.path / name)}} for name in sorted([*seal.files, SEAL])
         ],
-        "predicateType": PREDICATE_TYPES[header.version],
-        "predicate": programs
-        | {
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "programs": [each.identity for each in header.programs],
             "numerics": header.numerics,
             "initial": header.initial,
             "steps": seal.steps,

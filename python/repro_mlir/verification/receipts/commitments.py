@@ -35,9 +35,8 @@ class Commitment:
         buffers, optimizer state, and the seed and step of the random numbers.
       inputs: the digest (H1) of each input: hyper-parameters such as the learning rate, then the batch.
       outputs: the digest (H1) of each output, including the loss.
-      steps: (C7) the number of steps up to this record; None in receipts of version 1 and for the initial state.
-      program: (C7) the identity (H2) of the step's program; None in receipts of version 1 and for a state that the user
-        set.
+      steps: (C7) the number of steps up to this record; None for the initial state.
+      program: (C7) the identity (H2) of the step's program; None for a state that the user set.
       signature: (C7) the hash of the names and types of the program's inputs and outputs; None if `program` is None.
       microbatches: (C8) for a step that commits to its microbatches, the hash of each microbatch's results.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -119,18 +119,15 @@ def leftovers(found: FileList, header: Header, records: int) -> list[str]:
       header: the header of the receipt.
       records: the number of records of the receipt.
     """
-    whole = (SEAL, HEADER) if header.version > 1 else (SEAL,)
-    partial = [name for name in found.names if name.endswith(PARTIAL) and _is_kept(name.removesuffix(PARTIAL), whole)]
-    if header.version == 1:
-        return partial
+    partial = [name for name in found.names if name.endswith(PARTIAL) and _is_rewritten(name.removesuffix(PARTIAL))]
     listed = {header.program_file(i) for i in range(len(header.programs))}
     programs = [name for name in found.names if _PROGRAM.fullmatch(name) and name not in listed]
     return partial + programs + [changes.name_of(record) for record in found.changed if record > records]
 
 
-def _is_kept(name: str, whole: Sequence[str]) -> bool:
+def _is_rewritten(name: str) -> bool:
     is_tensors = any(files.record_of(name) is not None for files in (checkpoints, changes))
-    return name in whole or is_tensors or _PROGRAM.fullmatch(name) is not None
+    return name in (SEAL, HEADER) or is_tensors or _PROGRAM.fullmatch(name) is not None
 
 
 def check_names(found: FileList, listed: Iterable[str] | None, header: Header, log: StepLog) -> None:

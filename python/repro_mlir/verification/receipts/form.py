@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from repro_mlir.program.microbatches import StepProgram
 
 FORMAT, VERSION = "repro-receipt", 2
-VERSIONS = (1, 2)
-"""The versions that this release reads. A receipt of version 1 has one program, and only steps change its state."""
 
 NUMERICS = 1
 """The version of the numerics page whose bits this release computes."""
@@ -40,7 +38,6 @@ CHECKPOINTS, CHANGES, PROGRAMS = "checkpoints", "changes", "programs"
 MOST_PROGRAMS = 1024
 """The maximum number of programs of a run; a verifier compiles all of them."""
 
-_FIRST_PROGRAM = "program.mlir"
 _SEAL_MAGIC = b"repro-seal-v1\0\0\0"
 _SIGNATURE = b"repro-signature\0"
 
@@ -53,51 +50,31 @@ _STEP_TENSORS = {
     "outputs": shapes.array(_TENSOR),
     "num_hyper_parameters": shapes.number(0),
 }
-_RUN = {
-    "numerics": shapes.number(1),
-    "initial": shapes.digest,
-    "nonfinite_loss": shapes.choice(*NONFINITE_LOSS),
-}
-_RUNS = {
-    1: shapes.record(
-        _RUN | {"program": shapes.digest, "signature": shapes.record({"state": shapes.array(_TENSOR)} | _STEP_TENSORS)}
-    ),
-    2: shapes.record(_RUN | {"state": shapes.array(_TENSOR)}, {"microbatches_every": shapes.number(1)}),
-}
+RUN = shapes.record(
+    {
+        "numerics": shapes.number(1),
+        "initial": shapes.digest,
+        "nonfinite_loss": shapes.choice(*NONFINITE_LOSS),
+        "state": shapes.array(_TENSOR),
+    },
+    {"microbatches_every": shapes.number(1)},
+)
+"""The schema of `Header.run`."""
 
-
-def version_of_run(value: Any) -> int:
-    """Returns the version of receipts that have this JSON as `Header.run`; only version 1 names a program in it."""
-    return 1 if isinstance(value, dict) and "program" in value else 2
-
-
-def check_run(value: Any, where: str) -> None:
-    """Raises ReproError for JSON that is not a valid `Header.run` of any version."""
-    _RUNS[version_of_run(value)](value, where)
-
-
-_HEADER = {
-    "format": shapes.choice(FORMAT),
-    "version": shapes.number(1),
-    "data": shapes.record(
-        {"kind": shapes.choice("stored", "external")},
-        {"script": shapes.record({"name": shapes.text, "blake3": shapes.digest})},
-    ),
-    "checkpoint_every": shapes.number(1),
-    "environment": shapes.mapping(shapes.text),
-}
-_HEADERS = {
-    1: shapes.record(_HEADER | {"run": _RUNS[1], "program": shapes.digest}),
-    2: shapes.record(
-        _HEADER
-        | {
-            "run": _RUNS[2],
-            "programs": shapes.array(
-                shapes.record({"identity": shapes.digest, "blake3": shapes.digest} | _STEP_TENSORS)
-            ),
-        }
-    ),
-}
+_HEADER = shapes.record(
+    {
+        "format": shapes.choice(FORMAT),
+        "version": shapes.number(1),
+        "run": RUN,
+        "programs": shapes.array(shapes.record({"identity": shapes.digest, "blake3": shapes.digest} | _STEP_TENSORS)),
+        "data": shapes.record(
+            {"kind": shapes.choice("stored", "external")},
+            {"script": shapes.record({"name": shapes.text, "blake3": shapes.digest})},
+        ),
+        "checkpoint_every": shapes.number(1),
+        "environment": shapes.mapping(shapes.text),
+    }
+)
 _RECORD = {
     "step": shapes.number(0),
     "cursor": shapes.number(0),
@@ -107,12 +84,10 @@ _RECORD = {
 }
 _STEP = _RECORD | {"step": shapes.number(1), "cursor": shapes.number(1)}
 _STEP |= {"inputs": shapes.array(shapes.digest), "outputs": shapes.array(shapes.digest)}
-_LOSS = {"loss": shapes.hexadecimal()}
-_FIRST_STEP = shapes.record(_STEP, _LOSS)
 _KINDS = {
     "step": shapes.record(
         _STEP | {"kind": shapes.choice("step"), "program": shapes.number(0)},
-        _LOSS | {"microbatches": shapes.array(shapes.digest)},
+        {"loss": shapes.hexadecimal(), "microbatches": shapes.array(shapes.digest)},
     ),
     "change": shapes.record(_RECORD | {"kind": shapes.choice("change")}),
 }
@@ -157,11 +132,6 @@ class Signature:
     def of(program: StepProgram) -> Signature:
         """Returns the signature of a program."""
         return Signature(program.state, program.inputs, program.outputs, program.num_hyper_parameters)
-
-    @staticmethod
-    def from_json(value: dict[str, Any]) -> Signature:
-        """Inverts `as_json`. Raises ReproError for invalid tensor types."""
-        return Signature.of_step(tensors_from_json(value["state"]), value)
 
     @staticmethod
     def of_step(state: tuple[TensorType, ...], value: dict[str, Any]) -> Signature:
@@ -210,7 +180,7 @@ class ListedProgram:
 
     @staticmethod
     def of(program: StepProgram) -> ListedProgram:
-        """Returns the entry for a program in receipts of the current version."""
+        """Returns the entry for a program."""
         return ListedProgram(program.hash, Signature.of(program), blake3.blake3(program.data).hexdigest())
 
     def stored_inputs(self, batches: bool) -> tuple[TensorType, ...]:
@@ -232,7 +202,6 @@ class Header:
       environment: the environment in which the run began, for information only.
       script: the name and BLAKE3 hash of the script that yields the batches, for information only.
       nonfinite_loss: one of `NONFINITE_LOSS`; with "stop", no step follows a step whose loss is not finite.
-      version: one of `VERSIONS`.
       microbatches_every: every step whose number is a multiple of this commits to its microbatches (C8); None if no
         step does.
     """
@@ -246,20 +215,17 @@ class Header:
     environment: dict[str, str] = field(default_factory=dict)
     script: tuple[str, str] | None = None
     nonfinite_loss: str = "warn"
-    version: int = VERSION
     microbatches_every: int | None = None
 
     def run(self) -> dict[str, Any]:
         """Returns the JSON object to which link 0 commits: what is run, and its initial state."""
         run = {"numerics": self.numerics, "initial": self.initial, "nonfinite_loss": self.nonfinite_loss}
-        if self.version == 1:
-            return run | {"program": self.programs[0].identity, "signature": self.programs[0].signature.as_json()}
         every = {} if self.microbatches_every is None else {"microbatches_every": self.microbatches_every}
         return run | every | {"state": tensors_as_json(self.state)}
 
     def program_file(self, index: int) -> str:
         """Returns the path of a program's file within the receipt."""
-        return _FIRST_PROGRAM if self.version == 1 else program_file(self.programs[index].identity)
+        return program_file(self.programs[index].identity)
 
     def first_link(self) -> bytes:
         """(C4) Returns link 0 of the chain, which is equal for all honest runs of the same programs and initial state,
@@ -273,14 +239,12 @@ class Header:
             data["script"] = {"name": self.script[0], "blake3": self.script[1]}
         value: dict[str, Any] = {
             "format": FORMAT,
-            "version": self.version,
+            "version": VERSION,
             "run": self.run(),
             "data": data,
             "checkpoint_every": self.checkpoint_every,
             "environment": self.environment,
         }
-        if self.version == 1:
-            return canonical_json.dump(value | {"program": self.programs[0].digest})
         programs = [
             {"identity": each.identity, "blake3": each.digest} | each.signature.step_as_json() for each in self.programs
         ]
@@ -291,29 +255,22 @@ class Header:
         """Parses the bytes of receipt.json. Raises ReproError for other data, or an unsupported version of the format
         or of the numerics."""
         value = canonical_json.load(data, where)
-        version = VERSION
         if isinstance(value, dict):
             # The version is checked before the schema because another version may have another schema.
-            version = _version(value, where)
-        _HEADERS[version](value, where)
+            _check_version(value, where)
+        _HEADER(value, where)
         run, data_, script = value["run"], value["data"], value["data"].get("script")
         programs = []
-        place = "run.signature" if version == 1 else "run"
-        state = tensors_from_json((run["signature"] if version == 1 else run)["state"])
-        _check_names(state, f"{where}: {place}.state")
-        if version == 1:
-            signature = Signature.of_step(state, run["signature"])
-            signature.check(f"{where}: run.signature")
-            programs.append(ListedProgram(run["program"], signature, value["program"]))
-        elif not 1 <= len(value["programs"]) <= MOST_PROGRAMS:
+        state = tensors_from_json(run["state"])
+        _check_names(state, f"{where}: run.state")
+        if not 1 <= len(value["programs"]) <= MOST_PROGRAMS:
             raise ReproError(f"{where}: expected 1 to {MOST_PROGRAMS} programs, got {len(value['programs'])}")
-        else:
-            for i, each in enumerate(value["programs"]):
-                signature = Signature.of_step(state, each)
-                signature.check(f"{where}: programs[{i}]")
-                programs.append(ListedProgram(each["identity"], signature, each["blake3"]))
-            if len({each.identity for each in programs}) < len(programs):
-                raise ReproError(f"{where}: a program is listed twice")
+        for i, each in enumerate(value["programs"]):
+            signature = Signature.of_step(state, each)
+            signature.check(f"{where}: programs[{i}]")
+            programs.append(ListedProgram(each["identity"], signature, each["blake3"]))
+        if len({each.identity for each in programs}) < len(programs):
+            raise ReproError(f"{where}: a program is listed twice")
         return Header(
             run["numerics"],
             state,
@@ -324,7 +281,6 @@ class Header:
             value["environment"],
             (script["name"], script["blake3"]) if script else None,
             run["nonfinite_loss"],
-            version,
             run.get("microbatches_every"),
         )
 
@@ -337,16 +293,14 @@ def committed_microbatches(every: int | None, step: int, program: StepProgram) -
 
 
 def program_file(identity: str) -> str:
-    """Returns the path, within a receipt of the current version, of the file of the program with an identity."""
+    """Returns the path, within a receipt, of the file of the program with an identity."""
     return f"{PROGRAMS}/{identity}.repro"
 
 
-def _version(value: dict[str, Any], where: str) -> int:
+def _check_version(value: dict[str, Any], where: str) -> None:
     version = value.get("version")
-    if value.get("format") == FORMAT and (type(version) is not int or version not in VERSIONS):
-        raise ReproError(
-            f"{where}: expected version {' or '.join(map(str, VERSIONS))} of the receipt format, got {version!r}"
-        )
+    if value.get("format") == FORMAT and (type(version) is not int or version != VERSION):
+        raise ReproError(f"{where}: expected version {VERSION} of the receipt format, got {version!r}")
     run = value.get("run")
     numerics = run.get("numerics") if isinstance(run, dict) else None
     if isinstance(numerics, int) and numerics != NUMERICS:
@@ -354,7 +308,6 @@ def _version(value: dict[str, Any], where: str) -> int:
             f"{where}: a receipt of numerics {numerics}, and this release computes numerics {NUMERICS}: "
             "verify it with a release of its version"
         )
-    return version if version in VERSIONS else VERSION
 
 
 @dataclass(frozen=True)
@@ -390,14 +343,12 @@ class Record:
             "state": [digest.hex() for digest in self.commitment.state],
             "root": self.root.hex(),
             "chain": self.chain.hex(),
+            "kind": "change" if self.program is None else "step",
         }
-        if self.commitment.steps is not None:
-            value["kind"] = "change" if self.program is None else "step"
         if self.program is not None:
             value["inputs"] = [digest.hex() for digest in self.commitment.inputs]
             value["outputs"] = [digest.hex() for digest in self.commitment.outputs]
-            if self.commitment.steps is not None:
-                value["program"] = self.program
+            value["program"] = self.program
         if self.loss is not None:
             value["loss"] = self.loss.hex()
         if self.commitment.microbatches:
@@ -409,16 +360,14 @@ class Record:
         """Parses a line without its line feed. Raises ReproError for other data."""
         value = canonical_json.load(line, where)
         kind = value.get("kind") if isinstance(value, dict) else None
-        if header.version == 1:
-            _FIRST_STEP(value, where)
-        else:
-            _KINDS[kind if isinstance(kind, str) and kind in _KINDS else "step"](value, where)
-        program = value.get("program", None if kind == "change" else 0)
+        _KINDS[kind if isinstance(kind, str) and kind in _KINDS else "step"](value, where)
+        program = value.get("program")
         if program is not None and program >= len(header.programs):
             raise ReproError(f"{where}: program {program}, and the receipt has {len(header.programs)}")
         due: dict[str, int] = {"state": len(header.state)}
-        if program is not None:
-            signature = header.programs[program].signature
+        listed = None if program is None else header.programs[program]
+        if listed is not None:
+            signature = listed.signature
             due |= {"inputs": len(signature.inputs), "outputs": len(signature.outputs)}
         for role, count in due.items():
             if len(value[role]) != count:
@@ -429,15 +378,14 @@ class Record:
         )
         if "microbatches" in value and not microbatches:
             raise ReproError(f"{where}: expected digests of microbatches, or no list of them")
-        named = program is not None and header.version > 1
         commitment = Commitment(
             value["cursor"],
             state,
             inputs,
             outputs,
-            value["step"] if header.version > 1 else None,
-            bytes.fromhex(header.programs[program].identity) if named else None,
-            header.programs[program].signature.digest if named else None,
+            value["step"],
+            None if listed is None else bytes.fromhex(listed.identity),
+            None if listed is None else listed.signature.digest,
             microbatches,
         )
         return Record(

@@ -143,22 +143,21 @@ class Receipt(ConstantAttributes):
         kinds = header.state, listed.signature.inputs, listed.signature.outputs
         count = listed.signature.num_hyper_parameters
         try:
-            if header.version > 1 and is_microbatch_data(data):
+            if is_microbatch_data(data):
                 begin = time.monotonic()
                 for part in programs_of(data):
                     left = max(seconds - (time.monotonic() - begin), 0.0)
-                    read_untrusted(part, self.path / name, is_text=False, seconds=left)
+                    read_untrusted(part, self.path / name, seconds=left)
                 step = read_microbatches(data, StepSignature(*kinds, count), self._initial)
-                self._require_named(name, listed, step.hash, step.is_named(listed.identity))
+                self._require_named(name, listed, step.hash)
                 return step
-            data = read_untrusted(data, self.path / name, is_text=header.version == 1, seconds=seconds)
+            data = read_untrusted(data, self.path / name, seconds=seconds)
         except NoProgram:
             raise ReceiptWrong(name, "expected a canonical program") from None
         except MicrobatchError as error:
             raise ReceiptWrong(name, str(error)) from None
         examined = examine_admitted(data)
-        named = examined.is_named(listed.identity) if header.version == 1 else examined.identity == listed.identity
-        self._require_named(name, listed, examined.identity, named)
+        self._require_named(name, listed, examined.identity)
         try:
             examined.check(*kinds)
         except ReproError as error:
@@ -166,8 +165,8 @@ class Receipt(ConstantAttributes):
         return Program(data, *kinds, count, self._initial, untrusted=True)
 
     @staticmethod
-    def _require_named(name: str, listed: ListedProgram, identity: str, is_named: bool) -> None:
-        if not is_named:
+    def _require_named(name: str, listed: ListedProgram, identity: str) -> None:
+        if identity != listed.identity:
             raise ReceiptWrong(name, f"another program than {HEADER} names", None, listed.identity, identity)
 
     @cached_property

@@ -236,9 +236,6 @@ class Recorder:
           ReceiptWrong: if a resumed run computes another step than the receipt has.
         """
         if self._computed is None:
-            steps, signature = None, None
-            if self._writer.header.version > 1:
-                steps, signature = self.steps + 1, Signature.of(self._program).digest
             self._computed = commit(
                 self._program,
                 self.cursor + 1,
@@ -246,8 +243,8 @@ class Recorder:
                 inputs,
                 outputs,
                 self._hashers,
-                steps=steps,
-                signature=signature,
+                steps=self.steps + 1,
+                signature=Signature.of(self._program).digest,
                 microbatches=microbatches,
                 digests=None if self.known_digests is None else self.known_digests(),
             )
@@ -349,11 +346,6 @@ class Recorder:
             return
         triples = zip(self._kinds, self._last, digests, strict=True)
         kinds = [kind for kind, before, after in triples if before != after]
-        if self._writer.header.version == 1:
-            raise ReproError(
-                f"state {kinds[0].name} has been written since step {self.steps}, and a receipt of version 1 cannot "
-                f"say that: write the former values back, or begin another receipt; {self._path} can be resumed"
-            )
         record, commitment = self.records + 1, Commitment(self.cursor, digests, steps=self.steps)
         if record <= self._writer.recorded:
             self._compare(record, Record(self.steps, commitment, b"", b"", None))

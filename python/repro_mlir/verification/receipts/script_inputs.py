@@ -30,13 +30,9 @@ class ScriptSource(Protocol):
     program: StepProgram
     taken: int
 
-    def run(self, like: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         """Describes the script's run in the format of `Header.run`, without `nonfinite_loss` if the script does not set
-        it.
-
-        Args:
-          like: a `Header.run` that determines the version, and the identity of the program if the program has several.
-        """
+        it."""
 
     def refuse_other_states(self) -> None:
         """Raises ReproError if the program of a batch depends on the state, which a caller that does not run the steps
@@ -73,7 +69,7 @@ class ScriptInputs:
         self._source = source
         self._inputs: list[np.ndarray] = []
         theirs = receipt.header.run()
-        self.run = source.run(theirs)
+        self.run = source.run()
         # The program is checked first: if it differs, differences of names are irrelevant.
         self.check_program(receipt.header.programs[0], None)
         for name in ("numerics", *sorted(self.run)):

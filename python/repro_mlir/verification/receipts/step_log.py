@@ -42,14 +42,13 @@ class StepLog:
         self._path = path
         self._header = header
         tensors = [len(each.signature.inputs) + len(each.signature.outputs) for each in header.programs]
-        # The record of a change has only the digests of the state.
-        fewest = min(tensors) if header.version == 1 else 0
         state = len(header.state)
         longest = _RECORD + _DIGEST * (state + max(tensors))
         if header.microbatches_every is not None:
             # The number of microbatches of a program is unknown until the program is read.
             longest = canonical_json.LIMIT
-        self._data = _read_lines(path, _DIGEST * (state + fewest + 2), longest)
+        # The record of a change, which is the shortest, has the digests of the state, the root and the link.
+        self._data = _read_lines(path, _DIGEST * (state + 2), longest)
         ends = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
         self._bounds = np.concatenate([[0], ends + 1]).astype(np.int64)
         self.records = len(ends)
@@ -79,16 +78,12 @@ class StepLog:
     @property
     def steps(self) -> int:
         """The number of records that are steps. Raises ReproError if a record is malformed."""
-        if self._header.version == 1:
-            return self.records
         self._see(self.records)
         return len(self._step_records)
 
     def record_of(self, step: int) -> int:
         """Returns the number of the record of a step; 0 for step 0. Raises ReproError if there is no such step, or a
         record before it is malformed."""
-        if self._header.version == 1 and 0 <= step <= self.records:
-            return step
         while 0 < step > len(self._step_records) and len(self._input_ends) <= self.records:
             self._see(len(self._input_ends))
         if not 0 <= step <= len(self._step_records):
@@ -98,22 +93,16 @@ class StepLog:
     @property
     def change_records(self) -> Sequence[int]:
         """The records that are not steps, ascending. Raises ReproError as `steps` does."""
-        if self._header.version > 1:
-            self._see(self.records)
+        self._see(self.records)
         return self._change_records
 
     def inputs_end(self, record: int) -> int:
         """Returns the number of bytes of inputs.bin up to and including a record. Raises ReproError as `steps` does."""
-        if self._header.version == 1:
-            return record * self._input_sizes[0]
         self._see(record)
         return self._input_ends[record]
 
     def whole(self) -> int:
         """Returns the number of records before the first malformed one."""
-        if self._header.version == 1:
-            # In version 1 the offsets in inputs.bin do not depend on the contents of the records.
-            return self.records
         try:
             self._see(self.records)
         except ReproError:

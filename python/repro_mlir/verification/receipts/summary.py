@@ -13,7 +13,7 @@ from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.printing import foreign
 from repro_mlir.verification.receipts import signing
 from repro_mlir.verification.receipts.file_list import list_files
-from repro_mlir.verification.receipts.form import SEAL, Record
+from repro_mlir.verification.receipts.form import SEAL, VERSION, Record
 from repro_mlir.verification.receipts.receipt import Receipt
 from repro_mlir.verification.receipts.step_log import loss_of
 
@@ -128,7 +128,7 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
             first, last = first or record, record
     losses = [loss_of(each, header) for each in (first, last) if each is not None]
     return Summary(
-        version=header.version,
+        version=VERSION,
         numerics=header.numerics,
         programs={each.identity: steps[i] for i, each in enumerate(header.programs)},
         state_tensors=len(header.state),

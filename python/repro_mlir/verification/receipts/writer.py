@@ -166,13 +166,6 @@ class ReceiptWriter:
     def check_program(self, program: StepProgram) -> None:
         """Raises ReproError for a program that the receipt cannot list."""
         programs = self.header.programs
-        if self.header.version == 1:
-            if not program.is_named(programs[0].identity):
-                raise ReproError(
-                    f"{self._path}: a receipt of version 1 has one program, and now the step is another one: change it "
-                    "back, or begin another receipt"
-                )
-            return
         found = next((each for each in programs if each.identity == program.hash), None)
         if found is not None:
             # The comparison uses JSON because the equality of types ignores which integers are unsigned.
@@ -197,8 +190,6 @@ class ReceiptWriter:
     def list_program(self, program: StepProgram) -> int:
         """Returns the position of a program in the run's list of programs; appends the program if it is not listed."""
         programs = self.header.programs
-        if self.header.version == 1:
-            return 0
         found = next((i for i, each in enumerate(programs) if each.identity == program.hash), None)
         if found is not None:
             return found

@@ -76,7 +76,8 @@ def terms() -> Terms:
         if not 1 <= cursor <= STEPS:
             return None
         given = zip(graph().program.inputs, honest().inputs[cursor - 1], strict=True)
-        return Due(tuple(tensor_digest(array, kind.element) for kind, array in given))
+        inputs = tuple(tensor_digest(array, kind.element) for kind, array in given)
+        return Due(inputs, honest().commitment(1).program, signature=honest().commitment(1).signature)
 
     return Terms(json.loads(honest().header), due, STEPS)
 

@@ -27,8 +27,7 @@ NAMED = {"steps": LONGEST, "program": DIGEST, "signature": DIGEST}
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {
     "link": (RECORD, {"link": DIGEST}, 0, 0),
-    "record of version 1": (RECORD, COMMITMENT, 3 * HASHES, 0),
-    "record of version 2": (RECORD, COMMITMENT | NAMED, 3 * HASHES + 2, 0),
+    "record": (RECORD, COMMITMENT | NAMED, 3 * HASHES + 2, 0),
     "operators": (RECORD, {"top": DIGEST}, 0, 0),
     "nodes": (OPERATOR | {"level": LONGEST}, {"left": DIGEST, "right": DIGEST}, 0, 0),
     "operator": (OPERATOR, {"inputs": LIST, "outputs": LIST}, 2 * HASHES, 0),

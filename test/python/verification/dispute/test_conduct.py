@@ -268,7 +268,7 @@ def lazy(step: int) -> RecordedRun:
     """Returns a run that skips a step: its state stays unchanged, and its outputs are those of the step before."""
     right = run(graph(), honest().inputs[: step - 1])
     previous = right.commitments[step - 1]
-    commitment = Commitment(step, previous.state, honest().commitment(step).inputs, previous.outputs)
+    commitment = dataclasses.replace(honest().commitment(step), state=previous.state, outputs=previous.outputs)
     right.commitments.append(commitment)
     right.links.append(next_link(right.links[-1], step, commitment.root))
     right.states.append(right.states[-1])
@@ -350,7 +350,8 @@ def terms() -> Terms:
 
     def due(record: int, claim: Commitment) -> Due:
         given = zip(graph().program.inputs, honest().inputs[claim.cursor - 1], strict=True)
-        return Due(tuple(tensor_digest(array, kind.element) for kind, array in given))
+        inputs = tuple(tensor_digest(array, kind.element) for kind, array in given)
+        return Due(inputs, honest().commitment(1).program, signature=honest().commitment(1).signature)
 
     return Terms(json.loads(honest().header), due)
 
@@ -421,7 +422,7 @@ def test_invalid_batch_numbers() -> None:
 
 def test_other_headers() -> None:
     two = run(graph(), honest().inputs[:2])
-    for fields, path in (({"numerics": 2}, "header.numerics"), ({"program": "ab" * 32}, "header.program")):
+    for fields, path in (({"numerics": 2}, "header.numerics"), ({"nonfinite_loss": "stop"}, "header.nonfinite_loss")):
         verdict = loses(dispute(two, with_header(**fields), terms()))
         assert (verdict.outcome, verdict.subject) == ("header", path)
         # Without terms, nothing shows which run was agreed on.
@@ -432,31 +433,26 @@ def test_other_headers() -> None:
 def test_headers_that_are_none() -> None:
     """A header with an additional, missing or malformed field does not end a dispute without a loser."""
     two = run(graph(), honest().inputs[:2])
-    changes: list[dict[str, Any]] = [{"program": 7}, {"initial": "short"}, {"initial": None}]
+    changes: list[dict[str, Any]] = [{"program": "ab" * 32}, {"initial": "short"}, {"initial": None}]
     changes += [{"data": {"seed": 4}}, {"more": None}, {"signature": {}}, {"numerics": True}, {"numerics": 0}]
     for fields in changes:
         assert loses(dispute(two, with_header(**fields))).outcome == "conduct", fields
         loses(dispute(with_header(**fields), two, terms()), "A")
 
 
-def test_a_signature_that_the_program_does_not_have() -> None:
+def test_a_state_that_the_program_does_not_have() -> None:
     two = run(graph(), honest().inputs[:2])
-    signature = json.loads(two.header)["signature"]
-    for change in ("shape", "element"):
-        other = copy.deepcopy(signature)
-        other["state"][0][change] = {"shape": [7, 7], "element": "i8"}[change]
-        verdict = loses(dispute(two, with_header(signature=other)))
-        assert verdict.outcome == "header" and "not that of the program" in verdict.reasons["B"]
-        loses(dispute(with_header(signature=other), two), "A")
-    other = copy.deepcopy(signature)
+    state = json.loads(two.header)["state"]
     for name in ("\u202e", "\x1b[2J", "a" * 5000):
-        other["state"][0]["name"] = name
-        assert loses(dispute(two, with_header(signature=other))).outcome == "conduct"
-    # Names are not part of the program's identity: only terms fix them.
-    other = copy.deepcopy(signature)
-    other["state"][0]["name"] = "other"
-    assert dispute(two, with_header(signature=other)).wrong == ()
-    loses(dispute(two, with_header(signature=other), terms()))
+        other = [state[0] | {"name": name}, *state[1:]]
+        assert loses(dispute(two, with_header(state=other))).outcome == "conduct"
+    # The header names no program: only terms say which state it was to be.
+    for change in ({"shape": [7, 7]}, {"element": "i8"}, {"name": "other"}):
+        other = [state[0] | change, *state[1:]]
+        verdict = dispute(two, with_header(state=other))
+        assert (verdict.outcome, verdict.wrong) == ("header", ())
+        loses(dispute(two, with_header(state=other), terms()))
+        loses(dispute(with_header(state=other), two, terms()), "A")
 
 
 def test_numerics_of_another_release() -> None:

@@ -19,7 +19,6 @@ from repro_mlir.program import Program, read_signature
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.verification.dispute import RecordedRun, Verdict
 from repro_mlir.verification.operators import OperatorGraph
-from repro_mlir.verification.receipts.form import VERSIONS
 from support import catalogue, random_programs
 from support.dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run
 
@@ -70,13 +69,12 @@ def test_every_operation_of_a_step_is_among_them() -> None:
     assert len(allowed) > 100 and allowed - computing == {"arith.constant", "cf.assert", "func.return", "tensor.empty"}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("operators", "steps"), [(2, 1), (100, 5), (6, 130)])
 @pytest.mark.diagonal
-def test_bounds_of_other_sizes(operators: int, steps: int, version: int) -> None:
-    right = run(chain(operators), [[]] * steps, version=version)
+def test_bounds_of_other_sizes(operators: int, steps: int) -> None:
+    right = run(chain(operators), [[]] * steps)
     for step, index in {(1, 1), (steps, operators - 1), (steps // 2 + 1, operators // 2 | 1)}:
-        pair = right, faulty(chain(operators), right.inputs, step, index, 5, version=version)
+        pair = right, faulty(chain(operators), right.inputs, step, index, 5)
         verdict = dispute(*pair)
         assert (verdict.wrong, verdict.step) == (("B",), step)
         assert verdict.operator is not None and verdict.operator.index == index

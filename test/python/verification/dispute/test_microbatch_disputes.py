@@ -32,7 +32,7 @@ def graph() -> OperatorGraph:
 
 @functools.cache
 def honest() -> RecordedRun:
-    return run(graph(), [values_of(program_of(4, 2), seed) for seed in range(STEPS)], version=2)
+    return run(graph(), [values_of(program_of(4, 2), seed) for seed in range(STEPS)])
 
 
 def phases() -> list[str]:
@@ -46,7 +46,7 @@ def test_a_wrong_operator_of_each_phase_is_named(phase: str) -> None:
     found = 0
     for index in draw.permutation([i for i in indices if not graph().operators[i].inline]):
         try:
-            cheat = faulty(graph(), honest().inputs, STEP, int(index), int(draw.integers(0, 4096)), version=2)
+            cheat = faulty(graph(), honest().inputs, STEP, int(index), int(draw.integers(0, 4096)))
         except StepFailed:
             continue
         if cheat.links[STEP] == honest().links[STEP]:
@@ -79,7 +79,7 @@ def test_a_referee_that_has_no_program() -> None:
     data = graph().step.data
     operator = next(i for each, what in graph().phases if what == "microbatch 1" for i in each)
     index = next(i for i in range(operator, operator + 99) if graph().operators[i].name == "repro.fold")
-    cheat = faulty(graph(), honest().inputs, STEP, index, 20, version=2)
+    cheat = faulty(graph(), honest().inputs, STEP, index, 20)
     others = [data[:-1], data[:30], program_of(4, 1).data, program_of(4, 2).part.data, data.replace(b"\2", b"\3", 1)]
     for other in others:
         verdict = settle(Other(other), LocalChannel(CachedProver(cheat)))
@@ -91,7 +91,7 @@ def test_a_referee_that_has_no_program() -> None:
 def test_a_step_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     index = graph().results[0].producer
     assert index is not None
-    provers = CachedProver(honest()), CachedProver(faulty(graph(), honest().inputs, STEP, index, 20, version=2))
+    provers = CachedProver(honest()), CachedProver(faulty(graph(), honest().inputs, STEP, index, 20))
     monkeypatch.setenv(VARIABLE, f"text_bytes={3 * len(program_of(4, 2).part.data)}")
     with pytest.raises(ReproError, match="looked at one by one"):
         settle(*map(LocalChannel, provers))

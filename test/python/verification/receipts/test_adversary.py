@@ -32,7 +32,7 @@ from repro_mlir.base.numerics.hashing import combine_digests, tensor_bytes
 from repro_mlir.program.canonical import examine, to_bytes
 from repro_mlir.verification.receipts.commitments import Commitment, next_link
 from repro_mlir.verification.receipts.consistency import MOST_SKIPPED
-from repro_mlir.verification.receipts.form import Header, Record, Signature
+from repro_mlir.verification.receipts.form import Header, Record, Signature, tensors_from_json
 from repro_mlir.verification.receipts.kept_tensors import checkpoints
 from repro_mlir.verification.receipts.receipt import digests_of
 from repro_mlir.verification.receipts.recorder import Recorder
@@ -50,7 +50,7 @@ class Agreed:
         self.script, self.first, self.program, self._run, self.taken = "script.py", first, first, run, 0
         self._batches = batches
 
-    def run(self, like: dict[str, Any]) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         return self._run
 
     def gives(self, names: Sequence[str]) -> bool:
@@ -207,7 +207,7 @@ def of_signature(change: Callable[[dict[str, Any]], object]) -> Callable[[Forged
     def apply(forged: Forged) -> None:
         value = forged.header.programs[0].signature.as_json()
         change(value)
-        signature = Signature.from_json(value)
+        signature = Signature.of_step(tensors_from_json(value["state"]), value)
         forged.header = replace(with_program(forged.header, signature=signature), state=signature.state)
 
     return apply

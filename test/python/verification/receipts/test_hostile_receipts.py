@@ -22,13 +22,6 @@ from support import hostile
 
 pytestmark = pytest.mark.timeout(120)
 
-FIRST = Path(__file__).resolve().parents[3] / "data" / "form-1" / "run.receipt"
-"""A receipt of version 1, which stores its program as text."""
-
-TEXTS = hostile.BEFORE_PARSING | hostile.IN_THE_CHILD
-NO_PROGRAM = {"large splat", "no UTF-8", "no MLIR", "zero bytes", "not canonical"}
-"""Texts that the child refuses: they have no identity that the header could name, so the receipt is wrong."""
-
 
 def write(path: Path, text: bytes, initial: float = 1) -> Path:
     """Writes the finished receipt of two steps of a program with one state tensor."""
@@ -67,15 +60,6 @@ def test_hostile_data(right: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert status == 1 and said == f"WRONG    {program_path(path).relative_to(path)}: expected a canonical program\n"
 
 
-def with_text(path: Path, text: bytes) -> Path:
-    """Copies the receipt of version 1 with another program.mlir; all hashes match except for the identity."""
-    shutil.copytree(FIRST, path)
-    (path / "program.mlir").write_bytes(text)
-    edit(path / "receipt.json", lambda value: value.update(program=blake3.blake3(text).hexdigest()))
-    reseal(path)
-    return path
-
-
 def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     """Runs a command that must print one line within a minute; returns its status and the line."""
     capsys.readouterr()
@@ -89,31 +73,28 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     return status, said
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_hostile_text(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    path = with_text(tmp_path / "hostile", TEXTS[name][0])
+@pytest.mark.parametrize("name", hostile.TOO_LARGE)
+def test_large_programs(right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    path = with_program(right, tmp_path / "hostile", hostile.TOO_LARGE[name][0])
     status, said = answer(capsys, "verify", path, "--target", "reference")
-    if name in NO_PROGRAM:
-        assert status == 1 and said == "WRONG    program.mlir: expected a canonical program\n"
-    else:
-        assert status == 2 and said.startswith(f"repro: error: {path / 'program.mlir'}: "), said
+    assert status == 2 and said.startswith(f"repro: error: {program_path(path)}: "), said
 
 
 @pytest.mark.parametrize("command", ["dispute", "diff", "serve"])
-@pytest.mark.parametrize("name", ["deep attributes", "deep negation"])
+@pytest.mark.parametrize("name", hostile.TOO_LARGE)
 def test_every_command(
     right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
 ) -> None:
-    path = with_text(tmp_path / "hostile", TEXTS[name][0])
+    path = with_program(right, tmp_path / "hostile", hostile.TOO_LARGE[name][0])
     # The receipts must differ, so that `repro diff` reads the program.
     edit(path / "receipt.json", lambda value: value["run"].update(initial="0" * 64))
     arguments = {
         "dispute": ["dispute", path, right, "--target", "reference"],
-        "diff": ["diff", path, FIRST, "--targets", "reference"],
+        "diff": ["diff", path, right, "--targets", "reference"],
         "serve": ["dispute", "--serve", path, "--listen", f"unix:{tmp_path / 'socket'}"],
     }
     status, said = answer(capsys, *arguments[command])
-    assert status == 2 and f"{path / 'program.mlir'}: " in said
+    assert status == 2 and f"{program_path(path)}: " in said
 
 
 def test_endless_compile_time(

@@ -145,7 +145,8 @@ def headers(receipt: Receipt) -> Iterator[Change]:
             lambda v: v["run"].update(numerics=2),
             "receipt of numerics 2, and this release computes numerics 1",
         ),
-        ("version", lambda v: v.update(version=3), "expected version 1 or 2 of the receipt format, got 3"),
+        ("version", lambda v: v.update(version=3), "expected version 2 of the receipt format, got 3"),
+        ("version 1", lambda v: v.update(version=1), "expected version 2 of the receipt format, got 1"),
         (
             "program",
             lambda v: v["programs"][0].update(identity=other(v["programs"][0]["identity"])),
