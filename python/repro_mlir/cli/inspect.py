@@ -107,7 +107,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
         tell(*from_bytes(data).splitlines())
         return 0
     examined = examine_admitted(data)
-    if not examined.is_named(bundle.program):
+    if examined.identity != bundle.program:
         raise ReproError(
             f"{options.program}: the program is {examined.identity}, not {bundle.program} as the manifest says"
         )

@@ -51,11 +51,6 @@ class Examined:
     moved: frozenset[int]
     unread: frozenset[int]
 
-    def is_named(self, identity: str) -> bool:
-        """Returns whether `identity` is the hexadecimal identity of the program, in any version."""
-        # Version 1 is checked last because it hashes every element of every constant, even gigabytes of zeros.
-        return identity == self.identity or identity == _first_identity(self.data)
-
     def check(self, state: Sequence[TensorType], inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> None:
         """Raises ReproError if a signature differs from the module in counts, element types, shapes or names."""
         for role, kinds, found in (
@@ -157,16 +152,6 @@ def _moved_operands(operation: Operation, result: int) -> Sequence[int]:
     (body,) = operation.regions
     yielded = body.yields[result]
     return [operation.operands[body.arguments.index(yielded)]] if yielded in body.arguments else []
-
-
-@functools.lru_cache(maxsize=8)
-def _first_identity(data: bytes) -> str:
-    """Returns the identity of version 1, which older receipts and bundles contain."""
-    from repro_mlir import ir
-    from repro_mlir._mlir_libs import _repro
-
-    with ir.Context():
-        return _repro.program_hash(read_module(data), 1)
 
 
 @functools.cache

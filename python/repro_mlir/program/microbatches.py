@@ -117,10 +117,6 @@ class MicrobatchProgram:
         identities = bytes.fromhex(self.part.hash) + bytes.fromhex(self.finish.hash)
         return blake3_of(self._magic, identities, self._numbers()).hex()
 
-    def is_named(self, identity: str) -> bool:
-        """Returns whether `identity` is the hexadecimal identity of the step."""
-        return identity == self.hash
-
     @cached_property
     def data(self) -> bytes:
         """The stored form of the step (docs/verification/identity.md)."""

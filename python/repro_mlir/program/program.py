@@ -94,10 +94,6 @@ class Program:
         """
         return self.examined.identity
 
-    def is_named(self, identity: str) -> bool:
-        """Returns whether `identity` is the hexadecimal identity of the program, in any version."""
-        return self.examined.is_named(identity)
-
     def with_initial(self, initial: Sequence[np.ndarray]) -> Program:
         """Returns the same program with another initial state."""
         return dataclasses.replace(self, initial=tuple(initial))
@@ -155,7 +151,7 @@ class Program:
             data = read_untrusted(bundle.module(), path)
             with _within(path):
                 examined = examine_admitted(data)
-                if not examined.is_named(bundle.program):
+                if examined.identity != bundle.program:
                     raise ReproError(f"the program is {examined.identity}, the manifest says {bundle.program}")
                 examined.check(*kinds)
                 initial = tuple(bundle.initial_state())

@@ -299,15 +299,6 @@ def test_prefixes() -> None:
             refusal(data[:size])
 
 
-def test_names_of_either_version() -> None:
-    """Older receipts and bundles name a program by its first identity."""
-    examined = examine(to_bytes(LINES))
-    with ir.Context():
-        first = program_hash(ir.Module.parse(LINES), 1)
-    assert examined.is_named(examined.identity) and examined.is_named(first)
-    assert not examined.is_named(blake3(b"").hexdigest())
-
-
 def test_text_and_bytes() -> None:
     text = from_bytes(to_bytes(LINES))
     assert from_bytes(to_bytes(text)) == text and 'loc("model.py":7:3)' in text

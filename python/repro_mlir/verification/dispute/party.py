@@ -362,7 +362,7 @@ def _admitted(data: bytes, identity: str) -> StepProgram:
             program = read_signature(data, untrusted=True)
     except (NoProgram, MicrobatchError):
         raise Misconduct("a program that is none") from None
-    if not program.is_named(identity):
+    if program.hash != identity:
         raise Misconduct(f"a program with the identity {program.hash}, its record says {identity}")
     return program
 

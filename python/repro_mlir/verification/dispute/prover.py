@@ -80,7 +80,7 @@ class Prover:
         return {"protocol": PROTOCOL, "header": header, "link": run.link(run.records).hex()} | counts
 
     def _program(self, identity: str) -> Message:
-        graph = next((each for each in self.run.graphs if each.step.is_named(identity)), None)
+        graph = next((each for each in self.run.graphs if each.step.hash == identity), None)
         if graph is None:
             raise QuestionError(f"the run has no program {identity}")
         return {"data": _base64(graph.step.data)}

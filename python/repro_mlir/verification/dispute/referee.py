@@ -166,7 +166,7 @@ class _Referee:
             raise Ended(Verdict("length", tuple(wrong), wrong, subject="the number of steps"))
 
     def _program(self, identity: str) -> StepProgram:
-        if self.program is not None and self.program.is_named(identity):
+        if self.program is not None and self.program.hash == identity:
             return self.program
         refused: ReproError | None = None
         for party in self.parties:

@@ -140,7 +140,7 @@ class Recorder:
                 writer.create(self._path, header, self._program)
             elif not options.resume:
                 raise ReproError(f"{self._path} exists: resume it, or give the receipt another name")
-            opened = self._writer = writer.ReceiptWriter(self._path, header, self._program)
+            opened = self._writer = writer.ReceiptWriter(self._path, header)
         except OSError as error:
             raise self._cannot_write(error) from None
         log, kept = opened.log, opened.kept

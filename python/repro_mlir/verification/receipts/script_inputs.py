@@ -95,11 +95,11 @@ class ScriptInputs:
             program = self._source.giving(outputs) if self._source.gives(outputs) else self.program
         except ReproError as error:
             program = self.program
-            if not program.is_named(listed.identity):
+            if program.hash != listed.identity:
                 # Not ReceiptWrong: the capture may fail because of this machine, not because of the receipt.
                 raise ReproError(f"{self._source.script} gives no outputs as the receipt lists them: {error}") from None
         message = f"not that of {self._source.script}"
-        if not program.is_named(listed.identity):
+        if program.hash != listed.identity:
             raise ReceiptWrong("program", message, step, listed.identity, program.hash)
         theirs, ours = listed.signature.as_json(), Signature.of(program).as_json()
         different = first_different_field(theirs, ours, "signature")

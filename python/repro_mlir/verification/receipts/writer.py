@@ -76,27 +76,26 @@ class ReceiptWriter:
       log: the records that the receipt had when it was opened.
     """
 
-    def __init__(self, path: Path, header: Header, program: StepProgram) -> None:
+    def __init__(self, path: Path, header: Header) -> None:
         """Opens a receipt and removes the remains of interrupted writes.
 
         Args:
           header: the header for the current run.
-          program: the program with which the current run begins.
         Raises:
           ReproError: if the receipt is of another run, or another process writes it.
         """
         self._path = path
         self._lock = storage.Lock(path)
         try:
-            self._open(header, program)
+            self._open(header)
         except BaseException:
             self._lock.release()
             raise
 
-    def _open(self, header: Header, program: StepProgram) -> None:
+    def _open(self, header: Header) -> None:
         path = self._path
         receipt = Receipt(path)
-        self.header = _same_run(receipt.header, header, program, path)
+        self.header = _same_run(receipt.header, header, path)
         log = self.log = receipt.log
         # Records up to a kept state are synced to disk before the state is written. After a power failure, later
         # records may be missing or contain garbage.
@@ -294,9 +293,9 @@ class ReceiptWriter:
         self._lock.release()
 
 
-def _same_run(found: Header, wanted: Header, program: StepProgram, path: Path) -> Header:
+def _same_run(found: Header, wanted: Header, path: Path) -> Header:
     ours, theirs = wanted.programs[0], found.programs[0]
-    if not program.is_named(theirs.identity):
+    if ours.identity != theirs.identity:
         raise ReproError(f"{path}: a receipt of program {theirs.identity}, expected this run's, {ours.identity}")
     if found.initial != wanted.initial:
         raise ReproError(f"{path}: a receipt of initial state {found.initial}, expected this run's, {wanted.initial}")

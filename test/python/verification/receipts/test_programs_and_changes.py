@@ -443,7 +443,7 @@ def test_a_program_without_a_step_is_not_sealed(whole: Path, tmp_path: Path, mon
     with pytest.raises(_Cut):
         _train(path, cut=4)
     receipt, other = Receipt(path), Receipt(whole).program_at(2)
-    writer = ReceiptWriter(path, receipt.header, receipt.program)
+    writer = ReceiptWriter(path, receipt.header)
     with monkeypatch.context() as patch:
         patch.setattr(canonical_json, "LIMIT", len(receipt.header.dump()) + 100)
         with pytest.raises(ReproError, match=r"with the program of this step receipt.json would have"):
