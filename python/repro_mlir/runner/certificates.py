@@ -173,9 +173,11 @@ def path_of(device: Device) -> Path:
 def read_certificate(path: str | Path) -> Certificate:
     """Reads a certificate. ReproError for any other file."""
     value = parse_json(read_regular(path, _LARGEST, follow=True), str(path))
+    # Another format may have another structure, so the format is checked first.
+    found = value.get("format") if isinstance(value, dict) else None
+    if type(found) is int and 0 < found <= _MOST and found != FORMAT:
+        raise ReproError(f"{path}: expected a certificate of format {FORMAT}, got {found}")
     _SHAPE(value, str(path))
-    if value["format"] != FORMAT:
-        raise ReproError(f"{path}: expected a certificate of format {FORMAT}, got {value['format']}")
     instructions = tuple(Instruction(**each | {"images": tuple(each["images"])}) for each in value["instructions"])
     unit = Unit(**value["unit"])
     if unit not in UNITS.values():

@@ -104,6 +104,10 @@ def _check_scaler(found: Any, own: Mapping[str, Any]) -> None:
 
 
 def _check_form(state: Any) -> None:
+    # Another format may have other numbers, so the format is checked first.
+    found = state.get("format") if isinstance(state, Mapping) else None
+    if type(found) is int and found != CHECKPOINT_FORMAT:
+        raise ReproError(f"expected format {CHECKPOINT_FORMAT} of a trainer's state, got {found}")
     if not isinstance(state, Mapping) or any(key not in state for key in (*_NUMBERS, "model", "optimizer")):
         raise ReproError(
             "expected what Trainer.state_dict gives: a state with model, optimizer, steps, cursor and seed"
@@ -115,8 +119,6 @@ def _check_form(state: Any) -> None:
         most = 2**64 if key == "seed" else 2**63
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value < most:
             raise ReproError(f"{key}: expected a whole number of 64 bits, got {value!r}")
-    if state["format"] != CHECKPOINT_FORMAT:
-        raise ReproError(f"expected format {CHECKPOINT_FORMAT} of a trainer's state, got {state['format']}")
     optimizer = state["optimizer"]
     if not isinstance(state["model"], Mapping):
         raise ReproError(f"model: expected a state_dict, got a {type(state['model']).__name__}")
