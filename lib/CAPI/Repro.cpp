@@ -52,12 +52,11 @@ public:
 };
 } // namespace
 
-bool reproProgramHash(MlirModule module, int version, uint8_t *hash,
+bool reproProgramHash(MlirModule module, uint8_t *hash,
                       MlirStringCallback onError, void *userData) {
   ModuleOp op = unwrap(module);
   ErrorsTo handler(op.getContext(), onError, userData);
-  FailureOr<repro::ProgramHash> result =
-      repro::hashProgram(op, repro::IdentityVersion(version));
+  FailureOr<repro::ProgramHash> result = repro::hashProgram(op);
   if (failed(result))
     return false;
   llvm::copy(*result, hash);

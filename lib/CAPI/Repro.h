@@ -22,11 +22,10 @@ MLIR_CAPI_EXPORTED void reproRegisterDialects(MlirDialectRegistry registry);
 /** Registers every pass and pipeline; repeated calls have no effect. */
 MLIR_CAPI_EXPORTED void reproRegisterPasses(void);
 
-/** (H2) Computes the hash of a canonical program (32 bytes). `version` is 2, or
- * 1 for the identity in old receipts. If the module is not a canonical program,
- * calls `onError` with each error, location first, and returns false. */
-MLIR_CAPI_EXPORTED bool reproProgramHash(MlirModule module, int version,
-                                         uint8_t *hash,
+/** (H2) Computes the hash of a canonical program (32 bytes). If the module is
+ * not a canonical program, calls `onError` with each error, location first, and
+ * returns false. */
+MLIR_CAPI_EXPORTED bool reproProgramHash(MlirModule module, uint8_t *hash,
                                          MlirStringCallback onError,
                                          void *userData);
 

@@ -75,18 +75,15 @@ NB_MODULE(_repro, m) {
   bindPartialHash(m);
   m.def(
       "program_hash",
-      [](MlirModule module, int version) {
-        if (version != 1 && version != 2)
-          throw nb::value_error("expected version 1 or 2 of the identity");
+      [](MlirModule module) {
         uint8_t hash[32];
         std::string errors;
-        if (!reproProgramHash(module, version, hash, appendLine, &errors))
+        if (!reproProgramHash(module, hash, appendLine, &errors))
           throw nb::value_error(errors.c_str());
         return inHexadecimal(hash);
       },
-      nb::arg("module"), nb::arg("version") = 2,
-      "The identity (H2) of a canonical program, 64 hexadecimal digits; "
-      "receipts of version 1 have the identity of version 1. Raises "
+      nb::arg("module"),
+      "The identity (H2) of a canonical program, 64 hexadecimal digits. Raises "
       "ValueError with the errors where the module is no canonical program.");
   m.def(
       "symbolic_hash",

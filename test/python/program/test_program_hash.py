@@ -15,9 +15,6 @@ from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
 # numerics.
 EXPECTED = "15dc52ddc1ba1687c605f611e060792497a254475a8580bf9590b47aa096ca19"
 
-# The program's identity of version 1, which older receipts contain.
-FIRST = "992e73732187aba6c5aa0f0c29d9fd77ea636d57d2ad4ef26bae9bcbb4c0bd66"
-
 
 def hash_of(text: str) -> str:
     with ir.Context():
@@ -26,14 +23,6 @@ def hash_of(text: str) -> str:
 
 def test_known_hash() -> None:
     assert hash_of(PROGRAM) == EXPECTED
-
-
-def test_first_identity() -> None:
-    with ir.Context():
-        module = ir.Module.parse(PROGRAM)
-        assert program_hash(module, 1) == FIRST
-        with pytest.raises(ValueError, match="expected version 1 or 2 of the identity"):
-            program_hash(module, 3)
 
 
 @pytest.mark.parametrize(

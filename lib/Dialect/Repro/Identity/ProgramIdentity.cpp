@@ -35,10 +35,9 @@ private:
 };
 } // namespace
 
-FailureOr<ProgramHash> repro::hashProgram(ModuleOp module,
-                                          IdentityVersion version) {
+FailureOr<ProgramHash> repro::hashProgram(ModuleOp module) {
   HashStream stream;
-  if (failed(writeBody(module, stream, version)))
+  if (failed(writeBody(module, stream)))
     return failure();
   return stream.finish();
 }

@@ -18,9 +18,7 @@ using ProgramHash = std::array<uint8_t, 32>;
 
 /// (H2) The BLAKE3 hash of the bytes that docs/verification/identity.md
 /// defines. Fails with an error if verifyCanonicalProgram does.
-FailureOr<ProgramHash>
-hashProgram(ModuleOp module,
-            IdentityVersion version = IdentityVersion::current);
+FailureOr<ProgramHash> hashProgram(ModuleOp module);
 
 } // namespace mlir::repro
 

@@ -51,8 +51,7 @@ private:
 /// (docs/verification/identity.md).
 class BodyWriter : public BytesWriter {
 public:
-  BodyWriter(raw_ostream &stream, IdentityVersion version)
-      : BytesWriter(stream), version(version) {}
+  using BytesWriter::BytesWriter;
 
   LogicalResult writeProgram(func::FuncOp main);
 
@@ -69,7 +68,6 @@ private:
   template <typename Values, typename GetBits>
   void writeElements(Values values, bool isSplat, GetBits getBits);
   LogicalResult writeConstant(Operation *op, Attribute value);
-  void writeFirstExpr(AffineExpr expr);
   LogicalResult writeExpr(Operation *op, AffineExpr &expr);
   LogicalResult writeMaps(Operation *op, ArrayAttr maps);
   void writeBlockSum(FdpaAttr fdpa);
@@ -80,7 +78,6 @@ private:
   LogicalResult writeBlock(Operation *parent, Block &block);
   void define(Value value) { numbers.try_emplace(value, numbers.size()); }
 
-  IdentityVersion version;
   DenseMap<Value, uint64_t> numbers;
 };
 } // namespace
@@ -150,14 +147,9 @@ static APInt getCanonicalBits(const APFloat &value) {
 }
 
 /// Writes all elements, or a single one if there are at least two and all are
-/// equal. Version 1 has no splats.
+/// equal.
 template <typename Values, typename GetBits>
 void BodyWriter::writeElements(Values values, bool isSplat, GetBits getBits) {
-  if (version == IdentityVersion::first) {
-    for (auto value : values)
-      writeElement(getBits(value));
-    return;
-  }
   bool isOne = llvm::size(values) > 1 &&
                (isSplat || llvm::all_of(values, [&](auto value) {
                   return getBits(value) == getBits(*values.begin());
@@ -170,8 +162,8 @@ void BodyWriter::writeElements(Values values, bool isSplat, GetBits getBits) {
   }
 }
 
-/// Writes the elements in row-major order. Version 1 also writes their type and
-/// shape as in (H1), although these are the type and shape of the result.
+/// Writes the elements in row-major order; their type and shape are those of
+/// the result.
 LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
   auto typed = dyn_cast<TypedAttr>(value);
   auto dense = dyn_cast<DenseElementsAttr>(value);
@@ -179,16 +171,6 @@ LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
     return op->emitOpError("(H2) expected an integer, a float or dense "
                            "elements as constant");
   Type element = getElementTypeOrSelf(typed.getType());
-  if (version == IdentityVersion::first) {
-    ArrayRef<int64_t> shape;
-    if (dense)
-      shape = dense.getType().getShape();
-    if (failed(writeElementType(op, element)))
-      return failure();
-    writeNumber(shape.size(), 4);
-    for (int64_t extent : shape)
-      writeNumber(extent);
-  }
   auto identity = [](const APInt &bits) { return bits; };
   if (auto integer = dyn_cast<IntegerAttr>(value))
     writeElements(ArrayRef(integer.getValue()), false, identity);
@@ -202,50 +184,13 @@ LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
   return success();
 }
 
-/// Writes MLIR's expression tree, as version 1 requires.
-void BodyWriter::writeFirstExpr(AffineExpr expr) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
-    writeNumber(0, 1);
-    writeNumber(constant.getValue());
-    return;
-  }
-  if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
-    writeNumber(1, 1);
-    writeNumber(dim.getPosition());
-    return;
-  }
-  auto binary = cast<AffineBinaryOpExpr>(expr);
-  switch (expr.getKind()) {
-  case AffineExprKind::Add:
-    writeNumber(2, 1);
-    break;
-  case AffineExprKind::Mul:
-    writeNumber(3, 1);
-    break;
-  case AffineExprKind::Mod:
-    writeNumber(4, 1);
-    break;
-  case AffineExprKind::FloorDiv:
-    writeNumber(5, 1);
-    break;
-  default:
-    writeNumber(6, 1);
-    break;
-  }
-  writeFirstExpr(binary.getLHS());
-  writeFirstExpr(binary.getRHS());
-}
-
 /// Writes `expr` and replaces it by the expression that a reader builds.
 LogicalResult BodyWriter::writeExpr(Operation *op, AffineExpr &expr) {
   FailureOr<IndexSum> sum =
       IndexSum::get([&] { return op->emitOpError("(H2) "); }, expr);
   if (failed(sum))
     return failure();
-  if (version == IdentityVersion::first)
-    writeFirstExpr(expr);
-  else
-    writeBytes(sum->getBytes());
+  writeBytes(sum->getBytes());
   expr = sum->build(op->getContext());
   return success();
 }
@@ -442,7 +387,7 @@ LogicalResult BodyWriter::writeBlock(Operation *parent, Block &block) {
 }
 
 LogicalResult BodyWriter::writeProgram(func::FuncOp main) {
-  writeBytes(version == IdentityVersion::first ? kFirstBodyMagic : kBodyMagic);
+  writeBytes(kBodyMagic);
   auto numState = main->getAttrOfType<IntegerAttr>("repro.num_state");
   if (!numState)
     return main.emitOpError("(H2) expected the attribute 'repro.num_state'");
@@ -557,11 +502,10 @@ static func::FuncOp getMain(ModuleOp module) {
   return *module.getOps<func::FuncOp>().begin();
 }
 
-LogicalResult repro::writeBody(ModuleOp module, raw_ostream &stream,
-                               IdentityVersion version) {
+LogicalResult repro::writeBody(ModuleOp module, raw_ostream &stream) {
   if (failed(verifyCanonicalProgram(module)))
     return failure();
-  return BodyWriter(stream, version).writeProgram(getMain(module));
+  return BodyWriter(stream).writeProgram(getMain(module));
 }
 
 LogicalResult repro::writeProgram(ModuleOp module, raw_ostream &stream) {
@@ -581,7 +525,7 @@ LogicalResult repro::writeProgram(ModuleOp module, raw_ostream &stream) {
     return success();
   };
   if (failed(writeSection(Section::body, [&](raw_ostream &buffer) {
-        return writeBody(module, buffer, IdentityVersion::current);
+        return writeBody(module, buffer);
       })))
     return failure();
   func::FuncOp main = getMain(module);

@@ -12,14 +12,9 @@
 
 namespace mlir::repro {
 
-/// The format of the bytes that the identity hashes. Receipts of version 1 use
-/// the first format.
-enum class IdentityVersion { first = 1, current = 2 };
-
 /// Writes the bytes that the identity (H2) hashes. Fails with an error if
 /// verifyCanonicalProgram does; some bytes may have been written by then.
-LogicalResult writeBody(ModuleOp module, raw_ostream &stream,
-                        IdentityVersion version);
+LogicalResult writeBody(ModuleOp module, raw_ostream &stream);
 
 /// Writes a stored program (docs/verification/identity.md): the body, names,
 /// messages and origins. Fails if writeBody does, and for text that is not

@@ -20,8 +20,6 @@ inline constexpr uint32_t kFileVersion = 1;
 /// The first bytes of the body, and so of the bytes that the identity (H2)
 /// hashes.
 inline constexpr llvm::StringRef kBodyMagic("repro-program-v2\0", 17);
-/// The same for version 1 of the identity. Stored programs never use it.
-inline constexpr llvm::StringRef kFirstBodyMagic("repro-program-v1\0", 17);
 
 /// The first bytes of what the identity of a symbolic program (H4) hashes.
 inline constexpr llvm::StringRef kSymbolicMagic("repro-symbolic-v1\0", 18);
