@@ -13,7 +13,7 @@ from repro_mlir.compilation import gpu as device_code
 from repro_mlir.execute.artifact import checksum, read_artifact
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.runner.plan import read_plan, write_plan
-from support import random_programs
+from support import kit, random_programs
 
 NUMBERS = (0, 1, 2, 4, 5, 64, 0xFF, 0xFFFF, 1 << 31, 0xFFFFFFFF)
 
@@ -46,7 +46,7 @@ def refusals(artifact: bytes) -> tuple[str, str]:
 @pytest.mark.parametrize("number", range(8))
 def test_the_compiler_and_python_write_the_same_bytes(number: int) -> None:
     program = random_programs.program(number).program
-    for level in cpu.runnable_levels():
+    for level in kit.levels():
         artifact = cpu.compile(program, level)
         contents = read_artifact(artifact)
         assert contents.level == level and write_plan(contents.plan) in artifact

@@ -6,7 +6,7 @@
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir.compilation.cpu import runnable_levels
+from support import kit
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -51,6 +51,6 @@ def test_k1_few_rows_times_wide_matrices(name: str) -> None:
         return np.asarray(result.float()).view(np.uint32)
 
     want = bits("reference", 1)
-    for level in runnable_levels():
+    for level in kit.levels():
         for threads in (1, 2):
             np.testing.assert_array_equal(bits(f"cpu:{level}", threads), want, err_msg=f"{level}, {threads}")

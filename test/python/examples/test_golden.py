@@ -17,10 +17,9 @@ import pytest
 import repro_mlir
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.bundle.writer import Steps, capture_steps
-from repro_mlir.compilation import cpu
 from repro_mlir.compilation import gpu as device_code
 from repro_mlir.frontends.torch.scripts import Training
-from support import assembling
+from support import assembling, kit
 
 pytest.importorskip("torch_mlir")
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text())["examples"]
@@ -56,7 +55,7 @@ def check(example: Example, target: str, last: int) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize("level", cpu.runnable_levels())
+@pytest.mark.parametrize("level", kit.levels())
 def test_state_hashes(example: Example, level: str) -> None:
     """Starts from a state drawn by (R2); the steps would reveal powers of beta computed by a platform's libm."""
     # x86-64-v2 has no fma and is slow, so only the first hash is compared.

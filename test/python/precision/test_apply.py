@@ -15,7 +15,6 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir import Accumulator, ReproError
-from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.execute import qemu
 from repro_mlir.precision import (
     BlockAccumulator,
@@ -54,6 +53,7 @@ from repro_mlir.reference.low_precision.block_rounding import ROUNDINGS, Roundin
 from repro_mlir.reference.low_precision.block_scales import SCALE_RULES
 from repro_mlir.reference.low_precision.f32_operations import multiply, multiply_add
 from repro_mlir.reference.low_precision.hadamard import hadamard
+from support import kit
 from support.two_layers import TwoLayers
 from torch import nn
 from torch.nn import functional as F
@@ -284,6 +284,9 @@ COMPILED += IN_UNITS
 
 
 @pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.diagonal(
+    name=["bf16", "tf32", "fp8_rowwise", "blocks_mxfp8", "blocks_deepseek_v3", "blocks_split", "blackwell_nvfp4"]
+)
 def test_a_compiled_step_has_the_bits_of_the_reference(
     name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:
@@ -293,11 +296,14 @@ def test_a_compiled_step_has_the_bits_of_the_reference(
         np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
-TARGETS = [*(f"cpu:{level}" for level in runnable_levels()), "ptx-emulator"]
+TARGETS = [*(f"cpu:{level}" for level in kit.levels()), "ptx-emulator"]
 TARGETS += ["cpu:aarch64"] if qemu.is_available() else []
 
 
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4", "blocks_mxint8", "blocks_nvfp4", *IN_UNITS])
+@pytest.mark.diagonal(
+    name=["mxfp8", "nvfp4", "blocks_nvfp4", "blackwell_mxfp4", "deepseek_v3_promoted", "split_hopper_mma"]
+)
 def test_a_step_has_the_same_bits_on_every_target(
     name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:

@@ -18,7 +18,6 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir import ReproError
-from repro_mlir.compilation.cpu import runnable_levels
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.precision import (
     Format,
@@ -38,6 +37,7 @@ from repro_mlir.precision.report.statistics import BlockStatistics
 from repro_mlir.reference.low_precision.f32_operations import multiply_add
 from repro_mlir.verification.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.verification.operators import OperatorGraph, Tracer
+from support import kit
 from support.dispute_runs import faulty_tracer
 from support.two_layers import TwoLayers
 from torch import nn
@@ -208,7 +208,7 @@ def test_Q6_the_names_of_the_state(program: repro_mlir.Program) -> None:
 # --- The same bits everywhere ---
 
 
-TARGETS = (*(f"cpu:{level}" for level in runnable_levels()), "ptx-emulator")
+TARGETS = (*(f"cpu:{level}" for level in kit.levels()), "ptx-emulator")
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -411,9 +411,9 @@ def trainer_of(objects: tuple[Any, ...] | None = None, **options: Any) -> repro_
     return repro_mlir.Trainer(*(objects or given()), **({"precision": "fp8_delayed", "target": "reference"} | options))
 
 
-def test_Q6_trained_states_are_equal_on_every_level_and_number_of_threads() -> None:
+def test_Q6_trained_states_are_equal_on_levels_and_numbers_of_threads() -> None:
     hashes = set()
-    for level in runnable_levels():
+    for level in kit.levels():
         for threads in (1, 2):
             trainer = trainer_of(target=f"cpu:{level}", threads=threads)
             losses = [trainer.step(*batch(i % 2)) for i in range(20)]

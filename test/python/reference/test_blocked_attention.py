@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import repro_mlir
 import scalar
-from repro_mlir.compilation import cpu
 from repro_mlir.reference import functions
+from support import kit
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -130,7 +130,7 @@ def test_all_targets_follow_the_rule_K5(queries: int, keys: int, block: int, kin
     inputs = (q, k, v, grad, mask)
     model = Attention(is_causal, kind == "masked")
     program = repro_mlir.capture(model, tuple(map(torch.from_numpy, inputs)), attention_block=block)
-    levels = [f"cpu:{level}" for level in cpu.runnable_levels()]
+    levels = [f"cpu:{level}" for level in kit.levels()]
     for target in ("reference", *levels, "ptx-emulator:sm_75", "ptx-emulator:sm_90"):
         for threads in (1, 2) if target in levels else (1,):
             _, outputs = repro_mlir.compile(program, target, threads)({}, *inputs[: len(program.inputs)])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir.base.errors import BatchesEnded, ReproError
-from repro_mlir.compilation.cpu import runnable_levels
+from support import kit
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -41,7 +41,7 @@ def loader(size: int = 4) -> Any:
 
 
 def test_P0_the_last_smaller_batch_on_all_targets() -> None:
-    levels = [f"cpu:{level}" for level in runnable_levels()]
+    levels = [f"cpu:{level}" for level in kit.levels()]
     results = {}
     for target in ("cpu", *levels, "reference", "ptx-emulator"):
         for threads in (1, 2) if target == "cpu" else (1,):
