@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,11 +44,20 @@ def diagonal(
     chosen: list[int] = []
     uses: Counter[object] = Counter()
     left = set().union(*contents.values())
+    # What a case adds never grows, so a case that still adds the most after a new count is the best one.
+    heap = [(-len(content), 0, number) for number, content in contents.items()]
+    heapq.heapify(heap)
     while left:
-        values = {number: (len(each & left), -sum(uses[value] for value in each)) for number, each in contents.items()}
-        chosen.append(max(values, key=values.__getitem__))
-        left -= contents[chosen[-1]]
-        uses.update(contents[chosen[-1]])
+        number = heap[0][2]
+        content = contents[number]
+        counted = (-len(content & left), sum(uses[each] for each in content), number)
+        if counted == heap[0]:
+            chosen.append(number)
+            left -= content
+            uses.update(content)
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, counted)
     return chosen
 
 
