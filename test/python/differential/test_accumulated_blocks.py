@@ -24,6 +24,7 @@ def test_M5_contractions(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", SUMS)
+@pytest.mark.diagonal(name=["blackwell_mx", "promoted-split", "late", "exact-chain"])
 def test_M5_every_level_and_two_threads(name: str) -> None:
     case = accumulated_blocks.product(f"levels-{name}", SUMS[name], (33, 17, 70), DRAWS["any"], (2,))
     check(case.program, case.inputs, ON_EVERY_LEVEL)

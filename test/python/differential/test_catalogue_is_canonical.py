@@ -26,6 +26,7 @@ def _run(case: catalogue.Case) -> kit.Outcome:
 
 
 @pytest.mark.parametrize("group", catalogue.GROUPS)
+@pytest.mark.diagonal(group=["checks", "whole-programs"])
 def test_catalogue(group: str) -> None:
     for case in catalogue.GROUPS[group]():
         fails = (_FAILING_CHECKS if group == "checks" else _FAIL).search(case.name)

@@ -44,6 +44,7 @@ def given(name: str) -> Run:
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.diagonal(name=["top_k", "power_sgd", "blocks"])
 def test_one_hash_for_any_number_of_ranks(name: str) -> None:
     want = alone(given(name), steps=STEPS)
     for size, shares in ((1, None), (2, None), (3, (4, 1, 1)), (4, None), (2, (0, 1))):
@@ -228,6 +229,7 @@ def trainer_of(ranks: Ranks | None, name: str = "blocks", **options: Any) -> Any
 
 
 @pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.diagonal(sharded=[True])
 def test_a_run_goes_on_from_a_checkpoint_with_another_number_of_ranks(tmp_path: Path, sharded: bool) -> None:
     """After the change, other ranks have the microbatches, and some ranks have an odd number of them."""
     path, single = tmp_path / "half.safetensors", trainer_of(None)
