@@ -18,13 +18,13 @@ from repro_mlir.base.shared_libraries import load_apart
 if TYPE_CHECKING:
     from repro_mlir.base.errors import ReproError
     from repro_mlir.base.numerics.tensors import TensorType
+    from repro_mlir.compile_model import compile
     from repro_mlir.execute.executable import Executable, targets
     from repro_mlir.execute.symbolic import SymbolicExecutable
     from repro_mlir.frontends.torch.capture.initialization import initialize
     from repro_mlir.frontends.torch.capture.programs import capture
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.sampling import Sampling
-    from repro_mlir.inference import compile
     from repro_mlir.precision import apply_precision, precision_summary
     from repro_mlir.precision.stored_codes import store_codes
     from repro_mlir.program import Program, SymbolicProgram
@@ -64,7 +64,7 @@ _HOMES = {
     "backend": "torch_compile",
     "batches": "train.data",
     "capture": "frontends.torch.capture.programs",
-    "compile": "inference",
+    "compile": "compile_model",
     "compile_optimizer": "train.compiled_optimizer",
     "contractions": "program.contractions",
     "cosine_with_warmup": "train.schedules",

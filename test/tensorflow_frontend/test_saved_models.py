@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""SavedModels are imported as programs, and trained by `programs.training_step`."""
+"""SavedModels are imported as programs, and trained by `program_training.training_step`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import repro_mlir
 import tensorflow as tf
-from repro_mlir import ReproError, programs
+from repro_mlir import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.frontends.tensorflow import import_saved_model, load
+from repro_mlir.program_training import cross_entropy, sgd, training_step
 
 TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 
@@ -101,7 +102,7 @@ def test_a_saved_model_trains(saved: tuple[Model, Path]) -> None:
     model, path = saved
     imported = import_saved_model(path, sizes=SIZES)
     names = ["table", "dense/kernel", "dense/bias"]
-    step = programs.training_step(imported, programs.cross_entropy(), programs.sgd(), train=names, output="logits")
+    step = training_step(imported, cross_entropy(), sgd(), train=names, output="logits")
     target = np.array([2, 0], np.int64)
     found = []
     for machine in TARGETS:

@@ -15,7 +15,7 @@ import keras
 from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends import keras as frontend
 from repro_mlir.program import Program, program_of
-from repro_mlir.programs.trainer import ProgramTrainer
+from repro_mlir.program_training.trainer import ProgramTrainer
 from repro_mlir.verification.receipts.options import ReceiptOptions
 
 

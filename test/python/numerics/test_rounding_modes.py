@@ -17,7 +17,7 @@ import repro_mlir
 from repro_mlir import ReproError
 from repro_mlir.base.files import json_text
 from repro_mlir.frontends.torch.objects.checkpoint import load_checkpoint
-from repro_mlir.programs import ProgramTrainer
+from repro_mlir.program_training import ProgramTrainer
 from support.float_environments import ENVIRONMENTS
 
 torch = pytest.importorskip("torch")
@@ -73,7 +73,7 @@ def test_trainer(name: str, target: str) -> None:
 
 
 def test_program_trainer_and_executables(tmp_path: Path) -> None:
-    from repro_mlir.programs import adamw, mean_squared_error, training_step
+    from repro_mlir.program_training import adamw, mean_squared_error, training_step
 
     forward = repro_mlir.capture(torch.nn.Linear(3, 2), torch.zeros(4, 3))
     program = training_step(forward, mean_squared_error(), adamw(), train=["weight", "bias"])

@@ -40,8 +40,8 @@ ALLOWED = {
     "program": {"base.files", "base.numerics", "base.tensors", "reference", "runner", "sandbox"},
     "verification": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
     "precision": {"base.files", "base.numerics", "program"},
-    "programs.writer": {"base.numerics"},
-    "gradient_compression": {"base.files", "base.numerics", "precision", "program", "programs.writer"},
+    "program_training.writer": {"base.numerics"},
+    "gradient_compression": {"base.files", "base.numerics", "precision", "program", "program_training.writer"},
     "compilation": {"base.files", "program", "runner", "sandbox"},
     "execute": {"base.numerics", "base.tensors", "compilation", "distributed", "program", "reference", "runner"},
     "frontends": set(),
@@ -95,14 +95,16 @@ ALLOWED = {
         "verification",
     },
     "certification": {"base.numerics", "compilation", "reference", "runner"},
-    "inference": {
+    "compile_model": {
         "distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch.capture",
         "program",
     },
     "generation": {"base.files", "base.numerics", "execute", "frontends.torch.generation", "precision", "program"},
     "serving": {"base.files", "base.numerics", "generation"},
     "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
-    "programs": {"base.numerics", "base.tensors", "execute", "program", "programs.writer", "verification"},
+    "program_training": {
+        "base.numerics", "base.tensors", "execute", "program", "program_training.writer", "verification",
+    },
     "train": {
         "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch", "frontends.torch.base",
         "frontends.torch.capture", "frontends.torch.optimizers", "precision", "program", "verification",
@@ -115,7 +117,7 @@ ALLOWED = {
     "roofline": {"base.files", "base.numerics", "compilation", "execute", "pages", "program", "runner"},
     "integrations": {
         "base.files", "distributed", "frontends.keras", "frontends.torch.base", "frontends.torch.objects",
-        "precision", "program", "programs", "train", "verification",
+        "precision", "program", "program_training", "train", "verification",
     },
     "cli": {
         "base.files", "base.numerics", "bundle", "certification", "compilation", "distributed", "execute",
@@ -287,7 +289,7 @@ def test_importers_of_the_frontend_of_torch() -> None:
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
         "", "bundle.writer", "cli.compile", "cli.dispute", "cli.inputs", "cli.options", "cli.roofline_options",
-        "cli.train", "cli.verify", "inference", "integrations.model_folder", "integrations.transformers",
+        "cli.train", "cli.verify", "compile_model", "integrations.model_folder", "integrations.transformers",
         "precision.report.compare", "script_runs.batches", "script_runs.difference", "script_runs.eager_side",
         "torch_compile", *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip

@@ -20,14 +20,14 @@ import pytest
 import repro_mlir
 from repro_mlir import ReproError
 from repro_mlir.base.constant_attributes import ConstantAttributes
-from repro_mlir.programs import ProgramTrainer, mean_squared_error, sgd, training_step
+from repro_mlir.program_training import ProgramTrainer, mean_squared_error, sgd, training_step
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 
 PACKAGES = (
     "",
-    ".programs",
+    ".program_training",
     ".precision",
     ".gradient_compression",
     ".distributed",

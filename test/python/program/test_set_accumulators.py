@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import repro_mlir
 import torch
-from repro_mlir import Accumulator, ReproError, programs
+from repro_mlir import Accumulator, ReproError
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.cli import main as cli
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program.accumulators import CLASSES
+from repro_mlir.program_training import ProgramTrainer, mean_squared_error, sgd, training_step
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, Fdpa, LateFdpa
 from support.accumulated import HOPPER, ordering
 
@@ -165,7 +166,7 @@ def _train(program: repro_mlir.Program, folder: Path, cheats: bool = False) -> N
     if cheats:
         batches[2][0][1, 3] += np.float32(2**-8)
     options = repro_mlir.ReceiptOptions(folder, checkpoint_every=2)
-    with programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
+    with ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
         for batch in batches:
             trainer.step(*batch)
 
@@ -175,7 +176,7 @@ def test_receipts_disputes_and_differences_M4(tmp_path: Path, capsys: pytest.Cap
 
     torch.manual_seed(0)
     imported = capture.capture_inference(torch.nn.Linear(40, 2), (torch.zeros(4, 40),), CaptureOptions())
-    step = programs.training_step(imported, programs.mean_squared_error(), programs.sgd(), train=["weight", "bias"])
+    step = training_step(imported, mean_squared_error(), sgd(), train=["weight", "bias"])
     changed = repro_mlir.set_accumulators(step, "hopper")
     _train(changed, tmp_path / "honest")
     _train(changed, tmp_path / "other", cheats=True)

@@ -3,10 +3,10 @@
 
 """Training steps for inference programs of any frontend: losses and optimizers are programs too."""
 
-from repro_mlir.programs.losses import Loss, cross_entropy, mean_squared_error
-from repro_mlir.programs.optimizers import Optimizer, adamw, sgd
-from repro_mlir.programs.trainer import ProgramTrainer
-from repro_mlir.programs.training import training_step
+from repro_mlir.program_training.losses import Loss, cross_entropy, mean_squared_error
+from repro_mlir.program_training.optimizers import Optimizer, adamw, sgd
+from repro_mlir.program_training.trainer import ProgramTrainer
+from repro_mlir.program_training.training import training_step
 
 __all__ = [
     "Loss",

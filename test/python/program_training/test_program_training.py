@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import repro_mlir
-from repro_mlir import programs
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program import import_program
 from repro_mlir.program.differentiation import differentiate
 from repro_mlir.program.imported import ImportedProgram
+from repro_mlir.program_training import (
+    Optimizer,
+    ProgramTrainer,
+    adamw,
+    cross_entropy,
+    mean_squared_error,
+    sgd,
+    training_step,
+)
 from repro_mlir.reference.interpreter import Interpreter
 
 torch = pytest.importorskip("torch")
@@ -43,11 +51,11 @@ def _batches() -> list[tuple[Any, Any]]:
     ]
 
 
-OPTIMIZERS: dict[str, tuple[programs.Optimizer, Callable[[Any], Any]]] = {
-    "adamw": (programs.adamw(weight_decay=0.1), lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1)),
-    "sgd": (programs.sgd(), lambda p: torch.optim.SGD(p, lr=0.01)),
+OPTIMIZERS: dict[str, tuple[Optimizer, Callable[[Any], Any]]] = {
+    "adamw": (adamw(weight_decay=0.1), lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1)),
+    "sgd": (sgd(), lambda p: torch.optim.SGD(p, lr=0.01)),
     "sgd_with_momentum": (
-        programs.sgd(momentum=0.9, weight_decay=0.01),
+        sgd(momentum=0.9, weight_decay=0.01),
         lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.01),
     ),
 }
@@ -58,10 +66,10 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
     ours, theirs = OPTIMIZERS[name]
     model = _model()
     names = [name for name, _ in model.named_parameters()]
-    program = programs.training_step(_imported(model, _batches()[0][0]), programs.cross_entropy(), ours, train=names)
+    program = training_step(_imported(model, _batches()[0][0]), cross_entropy(), ours, train=names)
     hashes = set()
     for target in ("cpu", "cpu:x86-64-v2", "ptx-emulator", "reference"):
-        with programs.ProgramTrainer(program, {"lr": 0.01}, target=target) as trainer:
+        with ProgramTrainer(program, {"lr": 0.01}, target=target) as trainer:
             losses = [float(trainer.step(*batch)["loss"]) for batch in _batches()]
             hashes.add(trainer.state_hash())
     assert len(hashes) == 1
@@ -77,16 +85,16 @@ def test_steps_are_those_of_pytorch(name: str) -> None:
 
 
 def test_a_training_step_has_a_receipt_that_verifies(tmp_path: Path) -> None:
-    program = programs.training_step(
+    program = training_step(
         _imported(torch.nn.Linear(3, 2), torch.zeros(4, 3)),
-        programs.mean_squared_error(),
-        programs.adamw(),
+        mean_squared_error(),
+        adamw(),
         train=LINEAR,
     )
     random = np.random.default_rng(0)
     batches = [(random.random((4, 3), np.float32), random.random((4, 2), np.float32)) for _ in range(3)]
     options = repro_mlir.ReceiptOptions(tmp_path / "receipt", checkpoint_every=2)
-    with programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
+    with ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
         trainer.step(*batches[0])
         trainer.hyper_parameters["lr"] = 0.05
         trainer.step(*batches[1])
@@ -97,10 +105,10 @@ def test_a_training_step_has_a_receipt_that_verifies(tmp_path: Path) -> None:
 
 
 def test_a_receipt_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    program = programs.training_step(
+    program = training_step(
         _imported(torch.nn.Linear(3, 2), torch.zeros(4, 3)),
-        programs.mean_squared_error(),
-        programs.sgd(momentum=0.5),
+        mean_squared_error(),
+        sgd(momentum=0.5),
         train=LINEAR,
     )
     random = np.random.default_rng(0)
@@ -108,7 +116,7 @@ def test_a_receipt_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
     def train(name: str, count: int, resume: bool = False) -> str:
         options = repro_mlir.ReceiptOptions(tmp_path / name, checkpoint_every=1, resume=resume)
-        with programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
+        with ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
             for batch in batches[trainer.steps : count]:
                 trainer.step(*batch)
             if count < len(batches):
@@ -122,10 +130,8 @@ def test_a_receipt_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_a_failed_step_changes_nothing() -> None:
-    program = programs.training_step(
-        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.cross_entropy(), programs.sgd(), train=LINEAR
-    )
-    trainer = programs.ProgramTrainer(program, {"lr": 0.1})
+    program = training_step(_imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), cross_entropy(), sgd(), train=LINEAR)
+    trainer = ProgramTrainer(program, {"lr": 0.1})
     before = trainer.state_hash()
     with pytest.raises(repro_mlir.ReproError, match="index"):
         trainer.step(np.ones((2, 3), np.float32), np.array([0, 2]))
@@ -134,11 +140,11 @@ def test_a_failed_step_changes_nothing() -> None:
 
 def test_chosen_parameters_alone_are_trained() -> None:
     imported = _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3))
-    program = programs.training_step(imported, programs.mean_squared_error(), programs.adamw(), train=["bias"])
+    program = training_step(imported, mean_squared_error(), adamw(), train=["bias"])
     assert [kind.name for kind in program.state] == [
         "weight", "bias", "optimizer.step", "optimizer.first.bias", "optimizer.second.bias",
     ]  # fmt: skip
-    trainer = programs.ProgramTrainer(program, {"lr": 0.1})
+    trainer = ProgramTrainer(program, {"lr": 0.1})
     before = {name: value.copy() for name, value in trainer.state.items()}
     trainer.step(np.ones((2, 3), np.float32), np.zeros((2, 2), np.float32))
     assert np.array_equal(before["weight"], trainer.state["weight"])
@@ -147,25 +153,25 @@ def test_chosen_parameters_alone_are_trained() -> None:
 
 def test_invalid_trainings_are_refused() -> None:
     imported = _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3))
-    loss, optimizer = programs.mean_squared_error(), programs.sgd()
+    loss, optimizer = mean_squared_error(), sgd()
     with pytest.raises(repro_mlir.ReproError, match="no state tensor 'wait', expected one of weight, bias"):
-        programs.training_step(imported, loss, optimizer, train=["wait"])
+        training_step(imported, loss, optimizer, train=["wait"])
     with pytest.raises(repro_mlir.ReproError, match="no output 'y'"):
-        programs.training_step(imported, loss, optimizer, train=LINEAR, output="y")
+        training_step(imported, loss, optimizer, train=LINEAR, output="y")
     for train in ([], ["bias", "weight", "bias"]):
         with pytest.raises(repro_mlir.ReproError, match="each state tensor once, and at least one of weight, bias"):
-            programs.training_step(imported, loss, optimizer, train=train)
+            training_step(imported, loss, optimizer, train=train)
     with pytest.raises(repro_mlir.ReproError, match="at least 2 dimensions for the loss"):
         flat = _imported(torch.nn.Linear(3, 2), torch.zeros(3))
-        programs.training_step(flat, programs.cross_entropy(), optimizer, train=LINEAR)
+        training_step(flat, cross_entropy(), optimizer, train=LINEAR)
     with pytest.raises(repro_mlir.ReproError, match="betas"):
-        programs.adamw(betas=(1.0, 0.9))
+        adamw(betas=(1.0, 0.9))
     with pytest.raises(repro_mlir.ReproError, match="momentum"):
-        programs.sgd(momentum=-1)
-    program = programs.training_step(imported, loss, optimizer, train=LINEAR)
+        sgd(momentum=-1)
+    program = training_step(imported, loss, optimizer, train=LINEAR)
     with pytest.raises(repro_mlir.ReproError, match="hyper-parameters"):
-        programs.ProgramTrainer(program, {})
-    trainer = programs.ProgramTrainer(program, {"lr": 0.1})
+        ProgramTrainer(program, {})
+    trainer = ProgramTrainer(program, {"lr": 0.1})
     with pytest.raises(repro_mlir.ReproError, match="expected the inputs"):
         trainer.step(np.zeros((2, 3), np.float32))
     batch = np.zeros((2, 3), np.float32), np.zeros((2, 2), np.float32)
@@ -188,19 +194,19 @@ def test_names_are_free() -> None:
         def forward(self, x: Any) -> Any:
             return x * self.wörter
 
-    program = programs.training_step(
-        _imported(Scale(), torch.zeros(2)), programs.mean_squared_error(), programs.sgd(momentum=0.5), train=["wörter"]
+    program = training_step(
+        _imported(Scale(), torch.zeros(2)), mean_squared_error(), sgd(momentum=0.5), train=["wörter"]
     )
     assert program.state[0].name == "wörter" and program.state[2].name == "optimizer.momentum.wörter"
 
 
 def test_changes_between_steps_are_checked(tmp_path: Path) -> None:
-    program = programs.training_step(
-        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.mean_squared_error(), programs.sgd(), train=LINEAR
+    program = training_step(
+        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), mean_squared_error(), sgd(), train=LINEAR
     )
     batch = np.ones((2, 3), np.float32), np.zeros((2, 2), np.float32)
     for receipt in (None, repro_mlir.ReceiptOptions(tmp_path / "receipt")):
-        trainer = programs.ProgramTrainer(program, {"lr": 0.1}, receipt=receipt)
+        trainer = ProgramTrainer(program, {"lr": 0.1}, receipt=receipt)
         before = trainer.state["bias"]
         for wrong in (before.astype(np.float64), before[:1]):
             trainer.state["bias"] = wrong
@@ -220,12 +226,12 @@ def test_changes_between_steps_are_checked(tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_not_recorded_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = programs.training_step(
-        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), programs.mean_squared_error(), programs.sgd(), train=LINEAR
+    program = training_step(
+        _imported(torch.nn.Linear(3, 2), torch.zeros(2, 3)), mean_squared_error(), sgd(), train=LINEAR
     )
     batch = np.ones((2, 3), np.float32), np.zeros((2, 2), np.float32)
     options = repro_mlir.ReceiptOptions(tmp_path / "receipt", checkpoint_every=1)
-    trainer = programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options)
+    trainer = ProgramTrainer(program, {"lr": 0.1}, receipt=options)
     trainer.step(*batch)
 
     def fail(*_: Any) -> None:
@@ -237,7 +243,7 @@ def test_a_step_that_is_not_recorded_ends_the_run(tmp_path: Path, monkeypatch: p
     with pytest.raises(repro_mlir.ReproError, match="closed"):
         trainer.step(*batch)
     options = repro_mlir.ReceiptOptions(tmp_path / "receipt", checkpoint_every=1, resume=True)
-    with programs.ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
+    with ProgramTrainer(program, {"lr": 0.1}, receipt=options) as trainer:
         assert trainer.steps == 1
         trainer.step(*batch)
     repro_mlir.verify(tmp_path / "receipt")

@@ -5,11 +5,11 @@
 
 import pytest
 import repro_mlir
-from repro_mlir import programs
 from repro_mlir.compilation.cache import cached_compile
 from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program import Program
+from repro_mlir.program_training import ProgramTrainer, mean_squared_error, sgd, training_step
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
@@ -25,8 +25,8 @@ def _step(recompute: list[str]) -> Program:
     model = torch.nn.Sequential(*(part for layer in layers for part in layer)).eval()
     imported = capture.capture_inference(model, (torch.zeros(ROWS, WIDTH),), CaptureOptions())
     names = [name for name, _ in model.named_parameters()]
-    loss = programs.mean_squared_error()
-    return programs.training_step(imported, loss, programs.sgd(), train=names, recompute=recompute)
+    loss = mean_squared_error()
+    return training_step(imported, loss, sgd(), train=names, recompute=recompute)
 
 
 def _arena(program: Program) -> int:
@@ -42,7 +42,7 @@ def test_no_bit_changes_and_less_is_kept(pattern: str) -> None:
     hashes = set()
     for program in (kept, again):
         for target in ("cpu", "cpu:x86-64-v2", "ptx-emulator", "reference"):
-            with programs.ProgramTrainer(program, {"lr": 0.1}, target=target) as trainer:
+            with ProgramTrainer(program, {"lr": 0.1}, target=target) as trainer:
                 trainer.step(*batch)
                 trainer.step(*batch)
                 hashes.add(trainer.state_hash())
