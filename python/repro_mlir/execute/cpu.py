@@ -95,7 +95,7 @@ class CpuBackend:
             StepFailed: a check of the program failed; the states are unchanged.
         """
         if outputs is None:
-            outputs = [np.empty(kind.shape, kind.dtype) for kind in self.outputs]
+            outputs = [kind.empty() for kind in self.outputs]
         self.run_at([start_of(array) for array in (*states, *inputs, *outputs)])
         return outputs
 

@@ -200,7 +200,7 @@ class Executable(ConstantAttributes):
             for array in given
         ]
         with step_errors(self.target):
-            outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
+            outputs = [kind.empty() for kind in program.outputs]
             self._backend.run(states, read, outputs)
         framework = next(filter(None, map(tensor_module_of, (*state.values(), *inputs))), None)
         results: dict[str, Any] = {
@@ -287,7 +287,7 @@ class Kept:
         self._bound = bind(backend, states)
         spans = sorted(_span(array) for array in states if array.nbytes)
         self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
-        self._outputs = {kind.name: np.empty(kind.shape, kind.dtype) for kind in executable.program.outputs}
+        self._outputs = {kind.name: kind.empty() for kind in executable.program.outputs}
 
     @property
     def outputs(self) -> dict[str, np.ndarray]:

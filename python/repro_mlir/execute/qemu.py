@@ -104,7 +104,7 @@ class QemuBackend:
     ) -> Sequence[np.ndarray]:
         """Runs `steps` steps on the same inputs; the arguments are NumPy arrays as for `CpuBackend.run`."""
         if outputs is None:
-            outputs = [np.empty(kind.shape, kind.dtype) for kind in self.outputs]
+            outputs = [kind.empty() for kind in self.outputs]
         values = [*states, *inputs, *outputs]
         self._path("job").write_bytes(_job(self._plan, self.threads, steps))
         with open(self._path("data"), "wb") as file:

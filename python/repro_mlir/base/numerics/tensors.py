@@ -114,6 +114,10 @@ class TensorType:
         """The total size of the elements in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
+    def empty(self) -> np.ndarray:
+        """Returns a new array without values."""
+        return np.empty(self.shape, self.dtype)
+
     def __str__(self) -> str:
         return f"{self.name}: {'x'.join([*map(str, self.shown_shape), self.shown_element])}"
 

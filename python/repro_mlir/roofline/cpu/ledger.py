@@ -117,7 +117,7 @@ def measure(
     # np.full writes the pages; reads of untouched pages from np.zeros would hit the shared zero page.
     zeros = [np.full(kind.shape, 0, kind.dtype) for kind in program.inputs]
     given = [readable(array) for array in Arguments(program).inputs(zeros if inputs is None else inputs)]
-    outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
+    outputs = [kind.empty() for kind in program.outputs]
 
     def run(counters: Counters | None = None) -> list[tuple[float, dict[str, int]]]:
         """Runs a step and returns the seconds and the counts of each launch."""
