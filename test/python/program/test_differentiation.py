@@ -397,14 +397,14 @@ def test_equal_operands_of_smooth_functions_share_the_gradient(name: str) -> Non
     torch = pytest.importorskip("torch")
     pytest.importorskip("torch_mlir")
     from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
-    from repro_mlir.frontends.torch.capture import capture
+    from repro_mlir.frontends.torch.capture.inference import capture_inference
 
     class Model(torch.nn.Module):  # type: ignore[misc,name-defined]
         def forward(self, x: object, y: object) -> object:
             return getattr(torch, name)(x, y)
 
     zeros = np.zeros(2, np.float32)
-    model = capture.capture_inference(Model(), (torch.zeros(2), torch.zeros(2)), CaptureOptions())
+    model = capture_inference(Model(), (torch.zeros(2), torch.zeros(2)), CaptureOptions())
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(model.text, [0], [0, 1]))))
     _, first, second = interpreter.run(zeros, zeros, np.array([1, 3], np.float32))
     np.testing.assert_allclose(first, [0.5, 1.5], 1e-6)

@@ -172,10 +172,10 @@ def _train(program: repro_mlir.Program, folder: Path, cheats: bool = False) -> N
 
 
 def test_receipts_disputes_and_differences_M4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from repro_mlir.frontends.torch.capture import capture
+    from repro_mlir.frontends.torch.capture.inference import capture_inference
 
     torch.manual_seed(0)
-    imported = capture.capture_inference(torch.nn.Linear(40, 2), (torch.zeros(4, 40),), CaptureOptions())
+    imported = capture_inference(torch.nn.Linear(40, 2), (torch.zeros(4, 40),), CaptureOptions())
     step = training_step(imported, mean_squared_error(), sgd(), train=["weight", "bias"])
     changed = repro_mlir.set_accumulators(step, "hopper")
     _train(changed, tmp_path / "honest")

@@ -39,9 +39,9 @@ def _model() -> Any:
 
 
 def _imported(model: Any, *inputs: Any) -> ImportedProgram[Any]:
-    from repro_mlir.frontends.torch.capture import capture
+    from repro_mlir.frontends.torch.capture.inference import capture_inference
 
-    return capture.capture_inference(model, inputs, CaptureOptions())
+    return capture_inference(model, inputs, CaptureOptions())
 
 
 def _batches() -> list[tuple[Any, Any]]:

@@ -18,12 +18,12 @@ ROWS, WIDTH, LAYERS = 64, 16, 4
 
 
 def _step(recompute: list[str]) -> Program:
-    from repro_mlir.frontends.torch.capture import capture
+    from repro_mlir.frontends.torch.capture.inference import capture_inference
 
     torch.manual_seed(0)
     layers = ((torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU()) for _ in range(LAYERS))
     model = torch.nn.Sequential(*(part for layer in layers for part in layer)).eval()
-    imported = capture.capture_inference(model, (torch.zeros(ROWS, WIDTH),), CaptureOptions())
+    imported = capture_inference(model, (torch.zeros(ROWS, WIDTH),), CaptureOptions())
     names = [name for name, _ in model.named_parameters()]
     loss = mean_squared_error()
     return training_step(imported, loss, sgd(), train=names, recompute=recompute)
