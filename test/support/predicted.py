@@ -99,29 +99,15 @@ func.func @main(%a: {shape}, %b: {shape}) -> {shape} attributes {{repro.num_stat
 
 def doubled(elements: int) -> str:
     """Returns an element-wise program that doubles its state in each step."""
+    return streamed(elements, ' {repro.name = "x"}', 1)
+
+
+def streamed(elements: int, name: str = "", states: int = 0) -> str:
+    """Returns an element-wise program that doubles one input, or one state with the attribute `name`."""
     shape = f"tensor<{elements}xf32>"
     return f"""
 #map = affine_map<(i) -> (i)>
-func.func @main(%x: {shape} {{repro.name = "x"}}) -> ({shape} {{repro.name = "x"}})
-    attributes {{repro.num_state = 1 : i64}} {{
-  %empty = tensor.empty() : {shape}
-  %y = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}} ins(%x : {shape})
-      outs(%empty : {shape}) {{
-  ^bb0(%a: f32, %o: f32):
-    %s = arith.addf %a, %a : f32
-    linalg.yield %s : f32
-  }} -> {shape}
-  return %y : {shape}
-}}
-"""
-
-
-def streamed(elements: int) -> str:
-    """Returns an element-wise program with one input and one output."""
-    shape = f"tensor<{elements}xf32>"
-    return f"""
-#map = affine_map<(i) -> (i)>
-func.func @main(%x: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
+func.func @main(%x: {shape}{name}) -> ({shape}{name}) attributes {{repro.num_state = {states} : i64}} {{
   %empty = tensor.empty() : {shape}
   %y = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}} ins(%x : {shape})
       outs(%empty : {shape}) {{

@@ -88,7 +88,7 @@ def examine(data: bytes) -> Examined:
         main = module.body.operations[0]
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
         num_state = ir.IntegerAttr(main.attributes["repro.num_state"]).value
-        kept = _kept(ir, main, num_state)
+        kept = _kept(main, num_state)
         return Examined(
             data,
             _repro.program_hash(module),
@@ -231,7 +231,7 @@ def _results(main: Any) -> list[Any]:
     return list(block.operations[len(block.operations) - 1].operands)
 
 
-def _kept(ir: Any, main: Any, num_state: int) -> frozenset[int]:
+def _kept(main: Any, num_state: int) -> frozenset[int]:
     arguments = main.regions[0].blocks[0].arguments
     return frozenset(i for i, value in enumerate(_results(main)[:num_state]) if value == arguments[i])
 

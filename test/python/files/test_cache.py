@@ -316,10 +316,8 @@ def _race(path: str, number: int, start: object, results: object) -> None:
     results.put((number, given))  # type: ignore[attr-defined]
 
 
-def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process removes files that others write and read: all get their artifacts, and the limit holds at the
-    end."""
-    monkeypatch.setenv("REPRO_MLIR_LIMITS", "cache_bytes=300")
+def race_of_four(folder: Path) -> None:
+    """Runs `_race` in four processes; all must get their artifacts."""
     context = multiprocessing.get_context("fork")
     start, results = context.Barrier(4), context.Queue()
     processes = [context.Process(target=_race, args=(str(folder), i, start, results)) for i in range(4)]
@@ -330,22 +328,20 @@ def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.M
         process.join()
     wanted = [b"artifact %d" % i for i in range(20)]
     assert all(given == wanted for given in found.values()) and len(found) == 4
+
+
+def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process removes files that others write and read: all get their artifacts, and the limit holds at the
+    end."""
+    monkeypatch.setenv("REPRO_MLIR_LIMITS", "cache_bytes=300")
+    race_of_four(folder)
     put(b"last")
     assert 0 < cache.usage().bytes <= 300
 
 
 def test_processes_that_begin_together(folder: Path) -> None:
     """All processes end up with the same key, and none reads a partially written file."""
-    context = multiprocessing.get_context("fork")
-    start, results = context.Barrier(4), context.Queue()
-    processes = [context.Process(target=_race, args=(str(folder), i, start, results)) for i in range(4)]
-    for process in processes:
-        process.start()
-    found = dict(results.get(timeout=60) for _ in processes)
-    for process in processes:
-        process.join()
-    wanted = [b"artifact %d" % i for i in range(20)]
-    assert all(given == wanted for given in found.values()) and len(found) == 4
+    race_of_four(folder)
     assert len(list(folder.glob("*.artifact"))) == 20
     assert [path.name for path in folder.iterdir() if not path.name.endswith(".artifact")] == ["key"]
     assert cached([b"program 3"], lambda: b"made anew") == b"artifact 3"

@@ -54,6 +54,7 @@ from repro_mlir.reference.low_precision.block_scales import SCALE_RULES
 from repro_mlir.reference.low_precision.f32_operations import multiply, multiply_add
 from repro_mlir.reference.low_precision.hadamard import hadamard
 from support import kit
+from support.contracting_models import Checkpointed, Convolutions, Scores
 from support.two_layers import TwoLayers
 from torch import nn
 from torch.nn import functional as F
@@ -350,43 +351,6 @@ def test_convolutions_have_blocks_along_channels() -> None:
     _, found = repro_mlir.compile(changed, "reference")(changed.initial_state(), x)
     (a,), (b,) = expected.values(), found.values()
     np.testing.assert_array_equal(a, b)
-
-
-class Convolutions(nn.Module):
-    """Convolutions with groups and strides, whose gradients are computed per phase, and a linear layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 8, 3, padding=1)
-        self.second = nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=2)
-        self.head = nn.Linear(72, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.second(self.first(x).relu()).relu().flatten(1))
-
-
-class Scores(nn.Module):
-    """Attention, whose products have a batch dimension."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.q, self.k, self.v = (nn.Linear(16, 32) for _ in range(3))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (each(x).unflatten(2, (2, 16)).transpose(1, 2) for each in (self.q, self.k, self.v))
-        return nn.functional.scaled_dot_product_attention(q, k, v).mean((1, 2))
-
-
-class Checkpointed(nn.Module):
-    """A network whose two inner layers are recomputed in the backward pass."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh())
-        self.head = nn.Linear(16, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=False))
 
 
 def product(left: Format, right: Format, result: str | None = None) -> Recipe:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -27,6 +28,7 @@ from repro_mlir.precision import (
     recipe_of,
 )
 from repro_mlir.program.microbatches import MicrobatchProgram
+from support.small_script import SMALL_SCRIPT, program_of_command
 from torch import nn
 from torch.nn import functional as F
 
@@ -189,30 +191,13 @@ def test_open_sizes_have_no_precision() -> None:
         repro_mlir.capture(given()[0], batch()[0], dynamic_shapes=[{0: size}], precision="bf16")  # type: ignore[call-overload]
 
 
-SCRIPT = """
-import torch
-
-def training():
-    torch.manual_seed(0)
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batch = torch.ones(3, 4), torch.zeros(3, 2)
-    return model, torch.nn.functional.mse_loss, optimizer, [batch] * 9, {options}
-"""
-
-
 def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command-line option replaces the script's option in every command that captures a script."""
     plain, chosen, receipt = tmp_path / "plain.py", tmp_path / "chosen.py", str(tmp_path / "receipt")
-    plain.write_text(SCRIPT.replace("{options}", "{}"))
-    chosen.write_text(SCRIPT.replace("{options}", "{'precision': 'bf16'}"))
+    plain.write_text(SMALL_SCRIPT.replace("{options}", "{}"))
+    chosen.write_text(SMALL_SCRIPT.replace("{options}", "{'precision': 'bf16'}"))
 
-    def program(*arguments: str) -> str:
-        assert cli.main([*arguments, "--target", "cpu", "--json"]) == 0
-        report = json.loads(capsys.readouterr().out)
-        (identity,) = report["programs"] if "programs" in report else [report["program"]]
-        return identity
-
+    program = functools.partial(program_of_command, capsys)
     trained = program("train", str(plain), "--steps", "2", "--receipt", receipt, "--precision", "bf16")
     assert trained == program("verify", receipt, "--script", str(chosen))
     assert trained == program("verify", receipt, "--script", str(plain), "--precision", "bf16")

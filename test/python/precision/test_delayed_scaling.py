@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections import defaultdict
 from collections.abc import Callable
@@ -38,6 +39,7 @@ from repro_mlir.reference.low_precision.f32_operations import multiply_add
 from repro_mlir.verification.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.verification.operators import OperatorGraph, Tracer
 from support import kit
+from support.contracting_models import Checkpointed, Convolutions, Scores
 from support.dispute_runs import faulty_tracer
 from support.two_layers import TwoLayers
 from torch import nn
@@ -224,45 +226,6 @@ def test_Q6_compiled_steps_have_the_bits_of_the_reference(target: str, program: 
                 assert np.array(state[name]).tobytes() == np.array(value).tobytes(), name
 
 
-class Convolutions(nn.Module):
-    """Convolutions with strides, whose gradients are computed per phase, and a linear layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 8, 3, padding=1)
-        self.second = nn.Conv2d(8, 8, 3, stride=2, padding=1)
-        self.head = nn.Linear(72, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.second(self.first(x).relu()).relu().flatten(1))
-
-
-class Scores(nn.Module):
-    """Attention, whose products have a batch dimension, and whose three linear layers read one tensor."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.q, self.k, self.v = (nn.Linear(16, 32) for _ in range(3))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (each(x).unflatten(2, (2, 16)).transpose(1, 2) for each in (self.q, self.k, self.v))
-        return F.scaled_dot_product_attention(q, k, v).mean((1, 2))
-
-
-class Checkpointed(nn.Module):
-    """A network whose two inner layers may be recomputed in the backward pass."""
-
-    def __init__(self, again: bool = True) -> None:
-        super().__init__()
-        self.inner = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh())
-        self.head = nn.Linear(16, 4)
-        self.again = again
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        inner = torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=False) if self.again else self.inner(x)
-        return self.head(inner)
-
-
 class Twice(nn.Module):
     """A network that uses one layer twice."""
 
@@ -310,7 +273,7 @@ MIXED = Recipe(
 @pytest.mark.parametrize(
     ("model", "shape", "asked"),
     [
-        (Convolutions, (16, 3, 6, 6), named_recipe("fp8_delayed")),
+        (functools.partial(Convolutions, groups=1), (16, 3, 6, 6), named_recipe("fp8_delayed")),
         (Scores, (3, 16, 16), MIXED),
         (Checkpointed, (16, 16), MIXED.with_rules(Rule("head.*", skip=True))),
         (Checkpointed, (16, 16), named_recipe("qat_fp8_delayed")),

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import json
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from repro_mlir import ReproError
 from repro_mlir.base.numerics.hashing import state_hash
 from repro_mlir.cli import main as cli
+from support.small_script import SMALL_SCRIPT, program_of_command
 
 
 def training() -> tuple[Any, ...]:
@@ -86,30 +87,13 @@ def test_exact_contractions_by_capture_and_trainer_K4(program: repro_mlir.Progra
             mlp(digits)
 
 
-SCRIPT = """
-import torch
-
-def training():
-    torch.manual_seed(0)
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batch = torch.ones(3, 4), torch.zeros(3, 2)
-    return model, torch.nn.functional.mse_loss, optimizer, [batch] * 9, {options}
-"""
-
-
 def test_exact_contractions_by_command_K4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The command-line option replaces the script's option in every command that captures a script."""
     plain, exact, receipt = tmp_path / "plain.py", tmp_path / "exact.py", str(tmp_path / "receipt")
-    plain.write_text(SCRIPT.replace("{options}", "{}"))
-    exact.write_text(SCRIPT.replace("{options}", "{'exact_digits': 2}"))
+    plain.write_text(SMALL_SCRIPT.replace("{options}", "{}"))
+    exact.write_text(SMALL_SCRIPT.replace("{options}", "{'exact_digits': 2}"))
 
-    def program(*arguments: str) -> str:
-        assert cli.main([*arguments, "--target", "cpu", "--json"]) == 0
-        report = json.loads(capsys.readouterr().out)
-        (identity,) = report["programs"] if "programs" in report else [report["program"]]
-        return identity
-
+    program = functools.partial(program_of_command, capsys)
     output = ["-o", str(tmp_path / "program.repro")]
     hashes = {
         program("compile", str(script), *output, *more)

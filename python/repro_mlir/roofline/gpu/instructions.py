@@ -99,7 +99,7 @@ def _cost(opcode: str) -> Cost:
     if name == "cvta":
         return Cost("other", 0, latency=0)
     if name == "cvt":
-        return _conversion(opcode, parts)
+        return _conversion(parts)
     if "pred" in types:
         return _chain("integer", 0, integer=1)
     return _arithmetic(name, parts, types)
@@ -125,7 +125,7 @@ def _arithmetic(name: str, parts: list[str], types: set[str]) -> Cost:
     return Cost("integer", number, {"integer": number}, LATENCIES["integer"] * min(number, 3))
 
 
-def _conversion(opcode: str, parts: list[str]) -> Cost:
+def _conversion(parts: list[str]) -> Cost:
     to, come = parts[-2], parts[-1]
     if not {to, come} & (_FLOATS | {"f64"}):
         # Between integers, a conversion reinterprets registers or extends the sign.

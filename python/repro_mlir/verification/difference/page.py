@@ -147,12 +147,12 @@ def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], equal:
 
     x = [0, _BOX_WIDTH + _GAP_X, 2 * (_BOX_WIDTH + _GAP_X)]
     center = place(1, 0)
-    shapes = [_box(x[1], center, color(middle.index), *_labels(graph, middle))]
+    shapes = [_box(x[1], center, color(middle.index), *_labels(middle))]
     for i, value in enumerate(before):
         y = place(len(before), i)
         shapes.append(_line(x[0] + _BOX_WIDTH, y, x[1], center))
         shapes.append(_box(x[0], y, color(value.producer), *_value_labels(graph, value)))
-    ends = [(color(operator.index), *_labels(graph, operator)) for operator in behind]
+    ends = [(color(operator.index), *_labels(operator)) for operator in behind]
     if returned:
         program = graph.program
         kinds = (*program.state, *program.outputs)
@@ -170,7 +170,7 @@ def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], equal:
     )
 
 
-def _labels(graph: OperatorGraph, operator: Operator) -> tuple[str, str]:
+def _labels(operator: Operator) -> tuple[str, str]:
     line = operator.line.rsplit("/", 1)[-1] if operator.line else ""
     shape = str(operator.outputs[0].kind).split(": ")[1] if operator.outputs else ""
     return f"{operator.index} {operator.name}", f"{shape} {line}"
@@ -178,7 +178,7 @@ def _labels(graph: OperatorGraph, operator: Operator) -> tuple[str, str]:
 
 def _value_labels(graph: OperatorGraph, value: Value) -> tuple[str, str]:
     if value.producer is not None:
-        return _labels(graph, graph.operators[value.producer])
+        return _labels(graph.operators[value.producer])
     return value.name, "state" if value.position < len(graph.program.state) else "input"
 
 

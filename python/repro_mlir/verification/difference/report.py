@@ -142,14 +142,14 @@ def compare(
     element = first_difference(first, second, kind)
     if element is None or (element.max_ulps is not None and element.max_ulps <= ulps and not _nan_apart(element)):
         return None
-    return TensorDifference(name, kind, element, _histogram(ulp_distances(first, second, kind), kind))
+    return TensorDifference(name, kind, element, _histogram(ulp_distances(first, second, kind)))
 
 
 def _nan_apart(element: ElementDifference) -> bool:
     return element.ulps is None
 
 
-def _histogram(distances: np.ndarray, kind: TensorType) -> tuple[tuple[str, int], ...]:
+def _histogram(distances: np.ndarray) -> tuple[tuple[str, int], ...]:
     flat = distances.reshape(-1)
     bars = [("0", int(np.count_nonzero(flat == 0)))]
     low = 1

@@ -53,15 +53,15 @@ COMPARISONS: dict[str, Callable[[object, object], bool]] = {
 UNSIGNED_COMPARISONS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
-def _quotient(a: int, b: int, kind: str) -> int:
+def _quotient(a: int, b: int) -> int:
     """Divides and rounds toward zero; returns all ones for a division by zero, which PTX leaves undefined."""
     if b == 0:
         return -1
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def _remainder(a: int, b: int, kind: str) -> int:
-    return a if b == 0 else a - b * _quotient(a, b, kind)
+def _remainder(a: int, b: int) -> int:
+    return a if b == 0 else a - b * _quotient(a, b)
 
 
 def _shift_right(a: int, by: int, kind: str) -> int:
@@ -88,8 +88,8 @@ def integer_arithmetic() -> Iterator[tuple[str, Meaning]]:
         yield op("mul.hi", 2, lambda a, b, bits=bits: a * b >> bits)
         yield op("mad.lo", 3, lambda a, b, c: a * b + c)
         yield op("mad.hi", 3, lambda a, b, c, bits=bits: (a * b >> bits) + c)
-        yield op("div", 2, lambda a, b, kind=kind: _quotient(a, b, kind))
-        yield op("rem", 2, lambda a, b, kind=kind: _remainder(a, b, kind))
+        yield op("div", 2, _quotient)
+        yield op("rem", 2, _remainder)
         yield op("min", 2, min)
         yield op("max", 2, max)
         yield op("sad", 3, lambda a, b, c: c + abs(a - b))

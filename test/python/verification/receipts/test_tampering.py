@@ -136,9 +136,6 @@ def headers(receipt: Receipt) -> Iterator[Change]:
     def change(file: str, name: str, edited: Callable[[Any], None], place: str) -> Change:
         return Change(f"{file}: {name}", lambda path: edit(path / file, edited), None, place)
 
-    def of_program(key: str) -> Callable[[Any], None]:
-        return lambda v: v["programs"][0].update({key: other(v["programs"][0][key])})
-
     header = [
         (
             "numerics",
