@@ -44,7 +44,7 @@ def diagonal(
     chosen: list[int] = []
     uses: Counter[object] = Counter()
     left = set().union(*contents.values())
-    # What a case adds never grows, so a case that still adds the most after a new count is the best one.
+    # The gain of a case never grows, so a case that still gains the most after a new count is the best one.
     heap = [(-len(content), 0, number) for number, content in contents.items()]
     heapq.heapify(heap)
     while left:
