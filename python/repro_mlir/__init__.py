@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from repro_mlir.base.numerics.tensors import TensorType
     from repro_mlir.compile_model import compile
     from repro_mlir.execute.executable import Executable, targets
+    from repro_mlir.execute.stored_codes import store_codes
     from repro_mlir.execute.symbolic import SymbolicExecutable
     from repro_mlir.frontends.torch.capture.initialization import initialize
     from repro_mlir.frontends.torch.capture.programs import capture
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.sampling import Sampling
     from repro_mlir.precision import apply_precision, precision_summary
-    from repro_mlir.precision.stored_codes import store_codes
     from repro_mlir.program import Program, SymbolicProgram
     from repro_mlir.program.accumulators import Accumulator, set_accumulators
     from repro_mlir.program.contractions import Contraction, contractions
@@ -74,7 +74,7 @@ _HOMES = {
     "permutation": "train.data",
     "precision_summary": "precision.summary",
     "set_accumulators": "program.accumulators",
-    "store_codes": "precision.stored_codes",
+    "store_codes": "execute.stored_codes",
     "targets": "execute.executable",
     "verify": "verification.receipts.verification",
 }

@@ -104,7 +104,7 @@ def _compile(options: argparse.Namespace) -> int:
     else:
         program = _import(options)
     if options.store_codes:
-        from repro_mlir.precision.stored_codes import store_codes
+        from repro_mlir.execute.stored_codes import store_codes
 
         program = store_codes(program)
     if options.timing:

@@ -19,7 +19,7 @@ from repro_mlir.cli.options import SCRIPT_HELP, Commands, add_command
 from repro_mlir.cli.target import add_target
 
 if TYPE_CHECKING:
-    from repro_mlir.precision.report import Report
+    from repro_mlir.precision_report import Report
 
 _NOTES = """examples:
   repro precision examples/names_gpt.py --recipes mxfp8,mxfp4,nvfp4 --steps 300
@@ -50,7 +50,7 @@ def register(commands: Commands) -> None:
 
 
 def _precision(options: argparse.Namespace) -> int:
-    from repro_mlir.precision.report import compare_recipes
+    from repro_mlir.precision_report import compare_recipes
 
     expect(options.script, SCRIPT)
     folder = options.output or f"{Path(options.script).stem}.precision"
@@ -80,7 +80,7 @@ def _precision(options: argparse.Namespace) -> int:
 def _folder(name: str) -> Iterator[None]:
     """Creates a folder for the block, so that an error shows before minutes of training. If the block fails, a folder
     that it created is removed."""
-    from repro_mlir.precision.report.results import make_folder
+    from repro_mlir.precision_report.results import make_folder
 
     is_new = not Path(name).exists()
     make_folder(name)

@@ -113,7 +113,7 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
         return read_program(options.program, options.size), None
     from repro_mlir.bundle.writer import capture_steps
     from repro_mlir.frontends.torch.scripts import load_training
-    from repro_mlir.precision.report.compare import F32
+    from repro_mlir.precision_report.compare import F32
 
     if options.size:
         raise ReproError(f"{options.program}: expected an ONNX model or a SavedModel with --size")

@@ -56,7 +56,7 @@ def _sweep(options: argparse.Namespace) -> int:
     points = sweep(programs, machines, options.threads)
     losses = {}
     if options.steps:
-        from repro_mlir.precision.report import compare_recipes
+        from repro_mlir.precision_report import compare_recipes
 
         report = compare_recipes(options.program, recipes, options.steps, samples=0)
         losses = {name: run.losses for name, run in zip(recipes, report.runs, strict=True)}

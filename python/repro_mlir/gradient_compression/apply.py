@@ -20,7 +20,7 @@ from repro_mlir.gradient_compression.methods import GradientCompression, Kept, P
 from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import run_prepared_passes
 from repro_mlir.program.signatures import named, set_arguments, set_results, signed_arguments, signed_results
-from repro_mlir.program_training.writer import Tensor, quoted, text_of
+from repro_mlir.program.writer import Tensor, quoted, text_of
 
 PREFIX = "gradient_compression"
 """State tensors are named PREFIX.KIND.PARAMETER."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.gradient_compression.methods import QSGD, Blocks, GradientCompression, OneBit, PowerSGD, Shape, TopK
-from repro_mlir.program_training.writer import Number, Tensor, Writer, text_of
+from repro_mlir.program.writer import Number, Tensor, Writer, text_of
 
 _EPSILON = 1e-8
 """(L5) Added to the norm of a column before dividing by it, as in the original implementation."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.program_training.writer import Number, Tensor, Writer
+from repro_mlir.program.writer import Number, Tensor, Writer
 
 
 @dataclass(frozen=True)

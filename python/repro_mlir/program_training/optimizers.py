@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.program_training.writer import Number, Tensor, Writer
+from repro_mlir.program.writer import Number, Tensor, Writer
 
 Slots = Mapping[str, Tensor]
 

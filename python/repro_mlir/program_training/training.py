@@ -17,9 +17,9 @@ from repro_mlir.program.differentiation import differentiate
 from repro_mlir.program.imported import ImportedProgram
 from repro_mlir.program.importing import run_passes_on_text
 from repro_mlir.program.program import import_program
+from repro_mlir.program.writer import Tensor, Writer, quoted, text_of
 from repro_mlir.program_training.losses import Loss
 from repro_mlir.program_training.optimizers import Optimizer
-from repro_mlir.program_training.writer import Tensor, Writer, quoted, text_of
 
 _STEP = "optimizer.step"
 _LR = "lr"

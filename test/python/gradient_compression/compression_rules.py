@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from repro_mlir.base.numerics.philox import random_uniform
 from repro_mlir.precision.formats import Format
-from repro_mlir.precision.report.statistics import reference_format
+from repro_mlir.precision_report.statistics import reference_format
 from repro_mlir.reference.low_precision.block_quantization import dequantize, quantize
 from repro_mlir.reference.low_precision.block_rounding import site_bits, stochastic
 

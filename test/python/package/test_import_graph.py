@@ -40,8 +40,7 @@ ALLOWED = {
     "program": {"base.files", "base.numerics", "base.tensors", "reference", "runner", "sandbox"},
     "verification": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
     "precision": {"base.files", "base.numerics", "program"},
-    "program_training.writer": {"base.numerics"},
-    "gradient_compression": {"base.files", "base.numerics", "precision", "program", "program_training.writer"},
+    "gradient_compression": {"base.files", "base.numerics", "precision", "program"},
     "compilation": {"base.files", "program", "runner", "sandbox"},
     "execute": {"base.numerics", "base.tensors", "compilation", "distributed", "program", "reference", "runner"},
     "frontends": set(),
@@ -102,18 +101,15 @@ ALLOWED = {
     "generation": {"base.files", "base.numerics", "execute", "frontends.torch.generation", "precision", "program"},
     "serving": {"base.files", "base.numerics", "generation"},
     "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
-    "program_training": {
-        "base.numerics", "base.tensors", "execute", "program", "program_training.writer", "verification",
-    },
+    "program_training": {"base.numerics", "base.tensors", "execute", "program", "verification"},
     "train": {
         "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch", "frontends.torch.base",
         "frontends.torch.capture", "frontends.torch.optimizers", "precision", "program", "verification",
     },
-    "precision.report": {
+    "precision_report": {
         "base.files", "base.numerics", "base.tensors", "execute", "frontends.torch", "pages", "precision",
         "program", "reference", "train",
     },
-    "precision.stored_codes": {"base.numerics", "execute", "program"},
     "roofline": {"base.files", "base.numerics", "compilation", "execute", "pages", "program", "runner"},
     "integrations": {
         "base.files", "distributed", "frontends.keras", "frontends.torch.base", "frontends.torch.objects",
@@ -122,8 +118,8 @@ ALLOWED = {
     "cli": {
         "base.files", "base.numerics", "bundle", "certification", "compilation", "distributed", "execute",
         "frontends.onnx", "frontends.tensorflow", "frontends.torch", "frontends.torch.base", "generation",
-        "integrations", "precision", "precision.report", "precision.stored_codes", "program", "roofline",
-        "runner", "script_runs", "serving", "train", "verification",
+        "integrations", "precision", "precision_report", "program", "roofline", "runner", "script_runs",
+        "serving", "train", "verification",
     },
 }  # fmt: skip
 """The imports that each room may have from other rooms, lowest room first. A part that other rooms import by itself
@@ -290,7 +286,7 @@ def test_importers_of_the_frontend_of_torch() -> None:
     assert {*known} == {
         "", "bundle.writer", "cli.compile", "cli.dispute", "cli.inputs", "cli.options", "cli.roofline_options",
         "cli.train", "cli.verify", "compile_model", "integrations.model_folder", "integrations.transformers",
-        "precision.report.compare", "script_runs.batches", "script_runs.difference", "script_runs.eager_side",
+        "precision_report.compare", "script_runs.batches", "script_runs.difference", "script_runs.eager_side",
         "torch_compile", *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
 
@@ -353,7 +349,7 @@ def test_the_reference_knows_nothing_else() -> None:
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
         "certification.certify", "execute.executable", "frontends.torch.objects.defined_construction",
-        "precision.report.statistics", "program.canonical", "verification.executors", "verification.operators.graph",
+        "precision_report.statistics", "program.canonical", "verification.executors", "verification.operators.graph",
         "verification.operators.tracing",
     }  # fmt: skip
     code = """

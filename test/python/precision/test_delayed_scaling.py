@@ -33,8 +33,8 @@ from repro_mlir.precision import (
     precision_summary,
     recipe_of,
 )
-from repro_mlir.precision.report import compare_recipes
-from repro_mlir.precision.report.statistics import BlockStatistics
+from repro_mlir.precision_report import compare_recipes
+from repro_mlir.precision_report.statistics import BlockStatistics
 from repro_mlir.reference.low_precision.f32_operations import multiply_add
 from repro_mlir.verification.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.verification.operators import OperatorGraph, Tracer

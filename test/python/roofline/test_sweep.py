@@ -14,7 +14,7 @@ import pytest
 from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.compilation import cpu
-from repro_mlir.precision.report import compare_recipes
+from repro_mlir.precision_report import compare_recipes
 from repro_mlir.roofline import Code, predict, read_code, sweep, write_cpu_machine
 from repro_mlir.roofline.report import sweep_page
 from repro_mlir.roofline.sweep_points import POINTS, SweepPoint

@@ -26,8 +26,9 @@ from repro_mlir.frontends.torch.scripts import ScriptKeywords, Training, load_tr
 from repro_mlir.precision.apply import apply_precision
 from repro_mlir.precision.recipe import Recipe
 from repro_mlir.precision.recipe_json import recipe_of, recipe_to_json
-from repro_mlir.precision.report.probe import Probe, probe_of, values_of
-from repro_mlir.precision.report.results import (
+from repro_mlir.precision.summary import precision_summary
+from repro_mlir.precision_report.probe import Probe, probe_of, values_of
+from repro_mlir.precision_report.results import (
     Contraction,
     ContractionSample,
     Operand,
@@ -36,8 +37,7 @@ from repro_mlir.precision.report.results import (
     Sample,
     WeightError,
 )
-from repro_mlir.precision.report.statistics import OperandStatistics, relative_error, sqnr_db
-from repro_mlir.precision.summary import precision_summary
+from repro_mlir.precision_report.statistics import OperandStatistics, relative_error, sqnr_db
 from repro_mlir.program import Program
 from repro_mlir.train.trainer import Trainer
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import write_file
-from repro_mlir.precision.report.page import page
-from repro_mlir.precision.report.statistics import Decibel, OperandStatistics
+from repro_mlir.precision_report.page import page
+from repro_mlir.precision_report.statistics import Decibel, OperandStatistics
 
 FORMAT = 1
 PAGE, DATA = "report.html", "report.json"

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 from repro_mlir.precision.formats import DELAYED, ELEMENTS, RULES, Format, Scale, blocks
-from repro_mlir.precision.report.statistics import (
+from repro_mlir.precision_report.statistics import (
     OperandStatistics,
     block_statistics,
     number_statistics,

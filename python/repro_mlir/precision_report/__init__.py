@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from repro_mlir.base.lazy_imports import load_on_first_use
 
 if TYPE_CHECKING:
-    from repro_mlir.precision.report.compare import compare_recipes
-    from repro_mlir.precision.report.results import Report, Run, Sample
+    from repro_mlir.precision_report.compare import compare_recipes
+    from repro_mlir.precision_report.results import Report, Run, Sample
 
 _HOMES = {"Report": "results", "Run": "results", "Sample": "results", "compare_recipes": "compare"}
 

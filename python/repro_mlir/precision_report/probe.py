@@ -19,8 +19,8 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.precision.apply import formats_of, requests
 from repro_mlir.precision.formats import F32, Format
 from repro_mlir.precision.recipe import Recipe
-from repro_mlir.precision.report.statistics import OperandStatistics, block_statistics, number_statistics
 from repro_mlir.precision.roles import describe, shape_of
+from repro_mlir.precision_report.statistics import OperandStatistics, block_statistics, number_statistics
 from repro_mlir.program import Program
 from repro_mlir.program.canonical import read_module, write_module
 

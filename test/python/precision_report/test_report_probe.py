@@ -21,7 +21,7 @@ from repro_mlir.precision import (
     recipe_of,
 )
 from repro_mlir.precision.formats import REUSED
-from repro_mlir.precision.report.probe import ProbedOperand, probe_of, values_of
+from repro_mlir.precision_report.probe import ProbedOperand, probe_of, values_of
 from torch import nn
 
 TRANSFORMED = Format("bf16", hadamard=Hadamard((1,) * 16))

@@ -21,10 +21,10 @@ from repro_mlir import ReproError
 from repro_mlir.cli.main import main
 from repro_mlir.frontends.torch.scripts import load_training
 from repro_mlir.precision import Recipe, RolePrecision, blocks, recipe_to_json
-from repro_mlir.precision.report import Report, compare_recipes
-from repro_mlir.precision.report.compare import spread
-from repro_mlir.precision.report.page import page
-from repro_mlir.precision.report.results import Operand
+from repro_mlir.precision_report import Report, compare_recipes
+from repro_mlir.precision_report.compare import spread
+from repro_mlir.precision_report.page import page
+from repro_mlir.precision_report.results import Operand
 from support.browser import check_structure, needs_browser, used
 
 ROOT = Path(__file__).resolve().parents[3]
