@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from frontend_models import CNN, GPT, MLP, token_loss
 from graph_running import parse_with_llvm
-from repro_mlir.frontends.newer_mlir import for_llvm_22
+from repro_mlir.frontends.base.newer_mlir import for_llvm_22
 from repro_mlir.frontends.torch import TorchBindings, capture_inference, capture_training
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
 from repro_mlir.program.imported import ImportedProgram

@@ -8,6 +8,7 @@ Every import counts, including imports inside functions or for types only.
 
 import ast
 import functools
+import itertools
 import pickle
 import re
 import subprocess
@@ -30,9 +31,9 @@ GROUND = {"base"}
 
 ALLOWED = {
     "base.numerics": set(),
-    "pages": set(),
     "base.files": {"base.numerics"},
     "base.tensors": {"base.numerics"},
+    "pages": set(),
     "sandbox": set(),
     "distributed": {"base.numerics"},
     "reference": {"base.numerics"},
@@ -44,11 +45,12 @@ ALLOWED = {
     "compilation": {"base.files", "program", "runner", "sandbox"},
     "execute": {"base.numerics", "base.tensors", "compilation", "distributed", "program", "reference", "runner"},
     "frontends": set(),
+    "frontends.base": set(),
     "frontends.torch.base": {
-        "base.numerics", "base.tensors", "frontends", "gradient_compression", "precision", "program",
+        "base.numerics", "base.tensors", "frontends.base", "gradient_compression", "precision", "program",
     },
     "frontends.torch.operators": {"frontends.torch.base", "precision"},
-    "frontends.torch.lower": {"frontends", "frontends.torch.base"},
+    "frontends.torch.lower": {"frontends.base", "frontends.torch.base"},
     "frontends.torch.trace": {"frontends.torch.base", "frontends.torch.operators"},
     "frontends.torch.optimizers": {"base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.trace"},
     "frontends.torch.objects": {
@@ -77,12 +79,22 @@ ALLOWED = {
         "base.files", "base.numerics", "frontends.torch.base", "frontends.torch.capture",
         "frontends.torch.objects", "program",
     },
-    "frontends.stablehlo": {"base.numerics", "frontends", "program"},
+    "frontends.stablehlo": {"base.numerics", "frontends.base", "program"},
     "frontends.jax": {"base.numerics", "frontends.stablehlo", "program"},
     "frontends.tensorflow": {"base.numerics", "frontends.stablehlo", "program"},
     "frontends.keras": {
         "base.numerics", "base.tensors", "frontends.jax", "frontends.torch.base", "frontends.torch.capture",
         "program",
+    },
+    "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
+    "compile_model": {
+        "distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch.capture",
+        "program",
+    },
+    "program_training": {"base.numerics", "base.tensors", "execute", "program", "verification"},
+    "train": {
+        "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch", "frontends.torch.base",
+        "frontends.torch.capture", "frontends.torch.optimizers", "precision", "program", "verification",
     },
     "script_runs": {
         "base.numerics", "execute", "frontends.torch", "frontends.torch.base",
@@ -94,18 +106,8 @@ ALLOWED = {
         "verification",
     },
     "certification": {"base.numerics", "compilation", "reference", "runner"},
-    "compile_model": {
-        "distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch.capture",
-        "program",
-    },
     "generation": {"base.files", "base.numerics", "execute", "frontends.torch.generation", "precision", "program"},
     "serving": {"base.files", "base.numerics", "generation"},
-    "torch_compile": {"base.numerics", "execute", "frontends.torch.compile_backend", "program"},
-    "program_training": {"base.numerics", "base.tensors", "execute", "program", "verification"},
-    "train": {
-        "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch", "frontends.torch.base",
-        "frontends.torch.capture", "frontends.torch.optimizers", "precision", "program", "verification",
-    },
     "precision_report": {
         "base.files", "base.numerics", "base.tensors", "execute", "frontends.torch", "pages", "precision",
         "program", "reference", "train",
@@ -239,6 +241,12 @@ def test_rooms_import_none_above_them() -> None:
         and order.index(part_of(each.importer)) < order.index(part_of(each.module))
     }
     assert not against
+
+
+def test_no_folder_stands_on_two_floors() -> None:
+    """Checks that the parts of a folder follow each other in the table, so that the tree shows the floors."""
+    folders = [folder for folder, _ in itertools.groupby(room.split(".")[0] for room in ALLOWED)]
+    assert len({*folders}) == len(folders)
 
 
 def test_the_table_has_every_room() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Sequence
 
 from jaxlib.mlir import ir
 
-from repro_mlir.frontends.generic_form import OperationWriter
+from repro_mlir.frontends.base.generic_form import OperationWriter
 
 _PREFIX = "repro."
 

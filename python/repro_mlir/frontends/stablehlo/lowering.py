@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
-from repro_mlir.frontends.newer_mlir import for_llvm_22
+from repro_mlir.frontends.base.newer_mlir import for_llvm_22
 from repro_mlir.frontends.stablehlo import (  # noqa: F401  # their rules
     convolutions,
     emit,

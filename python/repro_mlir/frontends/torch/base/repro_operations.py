@@ -19,7 +19,7 @@ import torch.fx
 from torch_mlir import ir
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.frontends.generic_form import OperationWriter
+from repro_mlir.frontends.base.generic_form import OperationWriter
 from repro_mlir.frontends.torch.base.torch_internals import parse_schema
 
 if TYPE_CHECKING:

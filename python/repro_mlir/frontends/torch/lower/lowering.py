@@ -21,7 +21,7 @@ from torch_mlir.extras.fx_importer import (
 )
 from torch_mlir.passmanager import PassManager
 
-from repro_mlir.frontends.newer_mlir import for_llvm_22
+from repro_mlir.frontends.base.newer_mlir import for_llvm_22
 from repro_mlir.frontends.torch.base.errors import CaptureError, located
 from repro_mlir.frontends.torch.base.open_sizes import Sizes
 from repro_mlir.frontends.torch.base.repro_operations import OperationCalls
