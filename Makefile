@@ -1,23 +1,23 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-# What a developer types. Everything comes from the package registries into .venv; the build tree is build/.
+# The commands of a developer. Everything comes from the package registries into .venv; the build tree is build/.
 #   make build | test | test-all | fuzz | check-sanitizers | coverage-report | demo | bench
-#   make format | lint | tidy | lock | docs | wheel | clean
+#   make format | style | lint | tidy | lock | docs | wheel | clean
 
 PYTHON ?= python3
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-# Of each fuzzer.
+# The minutes that each fuzzer runs.
 MINUTES ?= 10
 
-# Hundreds of tests start processes that import PyTorch, which take twice as long where no bytecode of it is kept.
+# Hundreds of tests start processes that import PyTorch, which takes twice as long without cached bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -25,7 +25,7 @@ $(READY): pyproject.toml requirements.lock tools/setup.py
 	$(PYTHON) tools/setup.py --venv $(VENV)
 	@touch $@
 
-# requirements.lock anew from pyproject.toml.
+# Writes requirements.lock from pyproject.toml.
 lock:
 	$(PYTHON) tools/lock.py
 
@@ -45,7 +45,7 @@ lit-test: build
 unit-test: build
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
-# What `make test` leaves out, too: exhaustive cases (test/conftest.py) and the sanitizers; see docs/contributors/testing.md.
+# `make test` with exhaustive cases (test/conftest.py) and the sanitizers; see docs/contributors/testing.md.
 test-all: build lint lit-test sanitizer-sample tensorflow-test mpi-test exhaustive-test
 
 exhaustive-test: build
@@ -55,7 +55,7 @@ exhaustive-test: build
 coverage: build
 	REPRO_COVERAGE=all REPRO_TESTS=all $(BIN)/python -m pytest -q --timeout 0 test/python/coverage
 
-# The layers of Keras' own tests on both of its backends; fails where that is not what expected_keras.json says.
+# The layers of Keras' own tests on both of its backends; fails if the results differ from expected_keras.json.
 coverage-keras: build
 	$(BIN)/python test/python/coverage/keras_coverage.py --jobs $(JOBS) --expect
 
@@ -79,7 +79,7 @@ mpi-test: build
 	$(BIN)/python test/environment.py test/mpi/requirements.txt build/environments/mpi --over
 	build/environments/mpi/bin/python -m pytest -q test/mpi
 
-# How far operations of TensorFlow get; fails where that is not what expected_tensorflow.json says.
+# Operations of TensorFlow; fails if the results differ from expected_tensorflow.json.
 coverage-tensorflow: build
 	$(BIN)/python test/environment.py test/tensorflow_frontend/requirements.txt build/environments/tensorflow --over
 	build/environments/tensorflow/bin/python test/python/coverage/tensorflow_coverage.py --jobs $(JOBS) --expect
@@ -94,7 +94,7 @@ check-functions: build
 	$(BIN)/python tools/functions/check.py
 	$(BIN)/python tools/functions/check_double.py
 
-# Quantized tensors of other projects in the folder VECTORS, by the rules of docs/reference/numerics.md; see docs/guides/low-precision.md.
+# Quantized tensors of other projects, from the folder VECTORS; see docs/guides/low-precision.md.
 check-block-formats: build
 	REPRO_BLOCK_FORMATS=$(VECTORS) $(BIN)/python -m pytest -q test/python/reference/low_precision/test_recorded_block_formats.py
 
@@ -111,7 +111,7 @@ gfloat-test: build
 	$(BIN)/python test/environment.py test/gfloat/requirements.txt build/environments/gfloat --over
 	build/environments/gfloat/bin/python -m pytest -q test/gfloat
 
-# Random programs on all targets, functions of PyTorch, then damaged files and messages at every reader; see docs/contributors/fuzzing.md.
+# Random programs on all targets, functions of PyTorch, then damaged files and messages; see docs/contributors/fuzzing.md.
 fuzz: build
 	$(BIN)/python test/fuzz/semantic.py --count 1000000 --minutes $(MINUTES) --journal build/fuzz/semantic.jsonl
 	$(BIN)/python test/fuzz/semantic.py --near --count 1000000 --minutes $(MINUTES) --journal build/fuzz/near.jsonl
@@ -123,7 +123,7 @@ fuzz: build
 check-sanitizers: build
 	$(BIN)/python tools/sanitizers/check.py --jobs $(JOBS)
 
-# What TESTS, all by default, run of our Python and C++; builds with counters into build-coverage/.
+# Coverage of our Python and C++ by TESTS, all by default; builds with counters into build-coverage/.
 coverage-report: build
 	$(BIN)/python tools/coverage/report.py --jobs $(JOBS) $(TESTS)
 
@@ -133,8 +133,11 @@ demo: build
 bench: build
 	$(BIN)/python benchmarks/run.py
 
-lint: build
+# Formats, license headers, names and language, which need no build.
+style: $(READY)
 	$(BIN)/python tools/style/check.py
+
+lint: style build
 	$(BIN)/mypy
 
 # clang-tidy on all of our C++, or with SINCE=main on what was changed since; minutes, so that lint does without it.
