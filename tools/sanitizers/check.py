@@ -40,7 +40,7 @@ HEADERS_AS_IN_LLVM = "-U__SANITIZE_ADDRESS__"
 # As in lib/Emulator/CMakeLists.txt: integers wrap, and instructions reinterpret registers as other types.
 EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
 
-# The tests that run our C++ from Python. Excludes test/python/untrusted, because AddressSanitizer does not work with
+# The tests that run our C++ from Python. Excludes test/python/sandbox, because AddressSanitizer does not work with
 # limits of address space; test/fuzz covers its readers.
 PYTHON_TESTS = [
     "fuzz",

@@ -14,6 +14,6 @@ def check_threads(threads: int | None) -> int:
     """Returns the number of threads, by default one per available processor; ReproError unless it is 1 to 1024."""
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not isinstance(threads, int) or not 1 <= threads <= 1024:
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= 1024:
         raise ReproError(f"expected a number of threads from 1 to 1024, got {threads!r}")
     return threads

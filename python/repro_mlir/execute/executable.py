@@ -41,6 +41,8 @@ def targets() -> list[str]:
 
 def check_target(target: str) -> None:
     """Raises ReproError unless `target` is in `targets()`, with an optional suffix for tensor cores on GPU targets."""
+    if not isinstance(target, str):
+        raise ReproError(f"expected the name of a target, got {target!r}")
     # "cpu" and "reference" need no list of targets, which would load the compiler library.
     name = target.removesuffix(TENSOR_CORES) if target.startswith(("cuda", "ptx-emulator:")) else target
     if name not in ("cpu", "reference") and name not in targets():

@@ -78,7 +78,7 @@ class Program:
             raise ReproError("expected an initial array of its type and shape for each state tensor")
 
     def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
-        """Reconstructs copies and unpickled programs by the constructor, which verifies them."""
+        """Reconstructs copies and unpickled programs by the constructor, which verifies trusted ones."""
         return Program, tuple(getattr(self, each.name) for each in fields(self))
 
     @cached_property

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.threads import check_threads
 from repro_mlir.distributed import Ranks
 from repro_mlir.execute.executable import check_target
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
@@ -53,6 +54,10 @@ class TrainOptions(CaptureOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_target(self.target)
+        if self.threads is not None:
+            check_threads(self.threads)
+        if self.receipt is not None and not isinstance(self.receipt, ReceiptOptions):
+            raise ReproError(f"expected a path or ReceiptOptions as receipt, got {self.receipt!r}")
         if self.nonfinite_loss not in NONFINITE_LOSS:
             raise ReproError(f"expected nonfinite_loss among {', '.join(NONFINITE_LOSS)}, got {self.nonfinite_loss!r}")
         if self.ranks is not None and not isinstance(self.ranks, Ranks):

@@ -4,6 +4,8 @@
 """Threads that capture at the same time: a trace replaces functions that all threads share."""
 
 import builtins
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -56,17 +58,28 @@ def test_threads_that_trace_at_the_same_time(monkeypatch: pytest.MonkeyPatch) ->
     assert shared == (time.perf_counter, builtins.max, torch.get_rng_state, torch.nn.Module.__getattr__)
 
 
-def test_a_trace_leaves_builtins_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Dynamo keeps tables of the builtins that it finds at its first use, which may be within a trace.
-    monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
-    names = ("getattr", "hasattr", "max", "min")
-    shared = tuple(vars(builtins)[name] for name in names)
+def test_a_step_sees_the_globals_of_its_module_alone() -> None:
+    count = len(globals())
 
     def loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        assert tuple(vars(builtins)[name] for name in names) == shared
-        return torch.nn.functional.mse_loss(output, target)
+        return torch.nn.functional.mse_loss(output, target) * float(len(globals()))
 
     model = torch.nn.Linear(4, 3)
     trainer = repro_mlir.Trainer(model, loss, Descent(model.parameters()), target="reference")
-    trainer.step(torch.ones(2, 4), torch.zeros(2, 3))
-    assert not {*names} & globals().keys() and not {*names} & vars(torch.nn.functional).keys()
+    expected = torch.nn.functional.mse_loss(model(torch.ones(2, 4)), torch.zeros(2, 3)) * count
+    torch.testing.assert_close(torch.tensor(trainer.step(torch.ones(2, 4), torch.zeros(2, 3))), expected.detach())
+
+
+def test_torch_compile_after_its_first_use_in_a_trace() -> None:
+    """Dynamo keeps tables of the builtins that it finds at its first use."""
+    code = """
+import torch
+from repro_mlir.frontends.torch.trace.recording import Recording
+with Recording().recorded():
+    import torch._dynamo.convert_frame
+def function(x):
+    return torch.nn.functional.nll_loss(x, torch.ones(1, 5, 5, dtype=torch.int64), torch.tensor([1.0, 2.0]))
+x = torch.ones(1, 2, 5, 5)
+assert torch.compile(function, backend="eager", fullgraph=True)(x) == function(x)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

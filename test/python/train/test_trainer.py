@@ -138,6 +138,8 @@ def test_model_that_cannot_be_captured() -> None:
         ({"autocast": "bf16"}, "expected torch.bfloat16 or torch.float16 as autocast, got 'bf16'"),
         ({"seed": 1.5}, "expected a whole number of 64 bits as seed, got 1.5"),
         ({"seed": 2**64}, "expected a whole number of 64 bits as seed, got 18446744073709551616"),
+        ({"exact_digits": 5}, "expected 2 or 3 digits, got 5"),
+        ({"exact_digits": True}, "expected 2 or 3 digits, got True"),
     ],
 )
 def test_options_of_another_kind(options, message: str) -> None:
@@ -148,6 +150,21 @@ def test_options_of_another_kind(options, message: str) -> None:
         repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, **options)
     with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
         repro_mlir.capture(model, torch.nn.functional.mse_loss, optimizer, batch, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": 0}, "expected a number of threads from 1 to 1024, got 0"),
+        ({"threads": True}, "expected a number of threads from 1 to 1024, got True"),
+        ({"target": 3}, "expected the name of a target, got 3"),
+        ({"receipt": 3}, "expected a path or ReceiptOptions as receipt, got 3"),
+    ],
+)
+def test_options_of_a_trainer_of_another_kind(options, message: str) -> None:
+    model = torch.nn.Linear(2, 1)
+    with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
+        repro_mlir.Trainer(model, torch.nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1), **options)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,8 @@ class CaptureOptions:
             if self.autocast not in (torch.bfloat16, torch.float16):
                 raise CaptureError(f"expected torch.bfloat16 or torch.float16 as autocast, got {self.autocast!r}")
         signed_seed(self.seed)
+        if self.exact_digits is not None and (type(self.exact_digits) is not int or self.exact_digits not in (2, 3)):
+            raise CaptureError(f"expected 2 or 3 digits, got {self.exact_digits!r}")
         if block is not None and (not isinstance(block, numbers.Integral) or isinstance(block, bool) or int(block) < 1):
             raise CaptureError(f"expected a whole number above 0 as attention_block, got {block!r}")
         metrics = self.metrics

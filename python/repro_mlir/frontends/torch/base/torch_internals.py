@@ -121,6 +121,12 @@ def dynamo_config() -> Any:
     return torch._dynamo.config
 
 
+def load_dynamo_tables() -> None:
+    """Lets TorchDynamo make its tables of Python's functions, which it otherwise makes at its first use."""
+    torch._dynamo.trace_rules.is_builtin_callable(len)
+    importlib.import_module("torch._dynamo.convert_frame")
+
+
 def entering_compiled_functions() -> contextlib.AbstractContextManager[Any]:
     """Lets a trace enter functions of torch.compile as if they were not compiled."""
     # Without TorchDynamo, no function can be compiled yet.

@@ -58,7 +58,7 @@ from repro_mlir.frontends.torch.base.object_kinds import (
 )
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_user_file
 from repro_mlir.frontends.torch.base.torch_internals import FakeTensor, get_fp32_precision
-from repro_mlir.frontends.torch.trace.recording import Recording, computes
+from repro_mlir.frontends.torch.trace.recording import DYNAMIC_READS, Recording, computes
 
 PLUMBING = {
     *MODULE_HOOKS,
@@ -398,7 +398,7 @@ def find_reads(
         if optimizer is not None:
             search.follow_step(optimizer)
         search.follow_rest()
-        if search.attributes == attributes:
+        if search.attributes == attributes and search.is_complete():
             return search.reads
         attributes = search.attributes
 
@@ -425,6 +425,10 @@ class _Search:
         for path, module in own:
             self._module(f"model.{path}" if path else "model", module)
         self._close()
+
+    def is_complete(self) -> bool:
+        """Whether the search has followed all attributes, if the code that ran reads attributes by unknown names."""
+        return self._recording is None or self._everything == self._recording.everything
 
     def follow(self, name: str, value: object) -> None:
         """Follows a value and everything that it refers to."""
@@ -472,7 +476,8 @@ class _Search:
     def _close(self) -> None:
         while self._open:
             name, value = self._open.pop()
-            if type(value) is decimal.Decimal or value is decimal.Decimal:
+            kind: Any = value if issubclass(type(value), type) else type(value)
+            if issubclass(kind, decimal.Decimal):
                 self._decimals()
             if is_atom(value) or id(value) in self._seen:
                 continue
@@ -532,6 +537,9 @@ class _Search:
             self._open.append((f"{name}.args", value.args))
             self._object(name, value)
         elif issubclass(kind, types.BuiltinFunctionType | types.MethodWrapperType):
+            if value in DYNAMIC_READS and self._recording is not None:
+                # C code such as `map` may call it with names that the recording did not see.
+                self._recording.everything = True
             if not isinstance(value.__self__, (types.ModuleType, *GENERATORS)):
                 self._open.append((name, value.__self__))
         elif is_annotation(value):

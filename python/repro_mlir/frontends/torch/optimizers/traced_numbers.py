@@ -9,6 +9,7 @@ logarithms differ from those of libm, which depend on the machine; see `_power`.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import math
@@ -27,6 +28,7 @@ import torch
 
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.source_lines import is_user_file, user_line
+from repro_mlir.frontends.torch.base.torch_internals import replaced
 from repro_mlir.frontends.torch.trace.tracing import TRACE_LOCK
 
 Scalar = float | int
@@ -533,32 +535,19 @@ def _clock(name: str, original: Callable[[], Any]) -> Callable[[], Any]:
 
 
 @contextlib.contextmanager
-def replaced(owner: types.ModuleType, name: str, value: Any) -> Iterator[None]:
-    """Sets an attribute of a module to another value within the block."""
-    former = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, former)
+def functions_on_numbers(modules: Iterable[types.ModuleType], known: Known) -> Iterator[None]:
+    """Makes `min`, `max` and functions of `math` accept traced numbers, also where `modules` imported them by name.
 
-
-def choices(known: Known) -> dict[str, Callable[..., Any]]:
-    """Returns a `max` and a `min` that accept traced numbers, and tensors of shape [] that `known` does not know."""
-    return {"max": _chosen("max", max, known), "min": _chosen("min", min, known)}
-
-
-@contextlib.contextmanager
-def functions_on_numbers(modules: Iterable[types.ModuleType]) -> Iterator[None]:
-    """Makes functions of `math` accept traced numbers, also where `modules` imported them by name.
-
-    Raises CaptureError if the user's code reads a clock.
+    `min` and `max` also accept tensors of shape [] whose number `known` does not know. Raises CaptureError if the
+    user's code reads a clock.
     """
     with TRACE_LOCK, contextlib.ExitStack() as stack:
+        choices = {name: functools.partial(_chosen, name, known=known) for name in ("max", "min")}
+        stack.enter_context(replaced(builtins, **choices))
         for module in (math, *modules):
-            for name, value in [*vars(module).items()]:
-                if isinstance(value, types.BuiltinFunctionType) and value in _MATH:
-                    stack.enter_context(replaced(module, name, _MATH[value]))
-        for name in (*_CLOCKS, *(f"{each}_ns" for each in _CLOCKS)):
-            stack.enter_context(replaced(time, name, _clock(name, getattr(time, name))))
+            found = [name for name, value in vars(module).items() if isinstance(value, types.BuiltinFunctionType)]
+            of_numbers = [name for name in found if vars(module)[name] in _MATH]
+            stack.enter_context(replaced(module, **dict.fromkeys(of_numbers, _MATH.__getitem__)))
+        clocks = (*_CLOCKS, *(f"{each}_ns" for each in _CLOCKS))
+        stack.enter_context(replaced(time, **{name: functools.partial(_clock, name) for name in clocks}))
         yield

@@ -25,7 +25,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.frontends.torch.base.errors import CaptureError, one_line
 from repro_mlir.frontends.torch.base.hashable_values import hashable
 from repro_mlir.frontends.torch.base.source_lines import phase
-from repro_mlir.frontends.torch.base.torch_internals import FakeTensorMode, disable_current_modes
+from repro_mlir.frontends.torch.base.torch_internals import FakeTensorMode, disable_current_modes, replaced
 from repro_mlir.frontends.torch.base.user_objects import check_class
 from repro_mlir.frontends.torch.optimizers.number_calls import NumberCalls
 from repro_mlir.frontends.torch.optimizers.state_slots import Owner, Slot, UpdateTensors, held_by
@@ -33,17 +33,15 @@ from repro_mlir.frontends.torch.optimizers.traced_numbers import (
     Node,
     Scalar,
     Tape,
-    choices,
     functions_on_numbers,
     is_traced,
     leaves_of,
     node_of,
-    replaced,
     traced_number,
 )
 from repro_mlir.frontends.torch.trace.compositions import Compositions
-from repro_mlir.frontends.torch.trace.recording import Recording, functions_in
-from repro_mlir.frontends.torch.trace.tracing import errors_with_lines, without_other_random_numbers
+from repro_mlir.frontends.torch.trace.recording import Recording
+from repro_mlir.frontends.torch.trace.tracing import TRACE_LOCK, errors_with_lines, without_other_random_numbers
 
 _COUNTED = (torch.float32, torch.float64, torch.int64)
 """Element types of the state tensors of shape [] that are tracked as numbers."""
@@ -162,15 +160,13 @@ class TracedUpdate:
         """Runs the step on fake tensors until a run finds nothing new; returns the tape and the run of the last one."""
         for _ in range(_ATTEMPTS):
             tape, size = Tape(), self._findings.size
-            with FakeTensorMode(), Compositions(), torch.no_grad():
+            with TRACE_LOCK, FakeTensorMode(), Compositions(), torch.no_grad():
                 run = _Run(self._optimizer, self._names, self._findings, tape, _Fakes(self._names, self._updated))
                 # The recording refuses a queue or a pipe before the next run, which could block on it.
-                recording = Recording(choices(run.known))
-                with recording.recorded():
+                with Recording().recorded():
                     run.step()
             self._findings.learn(run)
             if self._findings.size == size:
-                self._namespaces = [*recording.replaced.values()]
                 return tape, run
         raise CaptureError(
             f"the step of {_name(self._optimizer)} makes other state each time, expected the same at each step"
@@ -280,11 +276,7 @@ class TracedUpdate:
         traced = _Traced(self._names, dict(parameters), gradients, state, slots, number)
         with phase(f"update of {_name(self._optimizer)}"):
             run = _Run(self._optimizer, self._names, self._findings, self._tape, traced)
-            functions = choices(run.known)
-            with contextlib.ExitStack() as replaced_functions:
-                for namespace in self._namespaces:
-                    replaced_functions.enter_context(functions_in(namespace, functions))
-                run.step()
+            run.step()
             for parameter, value in run.parameters.items():
                 parameters[self._names[parameter]] = value
             new = {}
@@ -534,7 +526,6 @@ class _Run:
         self.stepped: set[tuple[int, Any]] = set()
         self._findings = findings
         self._calls = NumberCalls(tape)
-        self.known = self._calls.known
         tape.begin(tensors.number)
         self.parameters = {parameter: tensors.parameter(parameter) for parameter in names}
         own: dict[torch.Tensor, _Entries] = {}
@@ -613,8 +604,8 @@ class _Run:
         kind = type(self._shadow)
         modules = {sys.modules[base.__module__] for base in kind.__mro__ if base.__module__ in sys.modules}
         before = dict(vars(self._shadow)), _attributes(self._shadow)
-        profiler = replaced(torch.autograd.profiler, "record_function", contextlib.nullcontext)
-        with functions_on_numbers(modules), profiler, self._calls:
+        profiler = replaced(torch.autograd.profiler, record_function=lambda _: contextlib.nullcontext)
+        with functions_on_numbers(modules, self._calls.known), profiler, self._calls:
             kind.step(self._shadow)
         if _attributes(self._shadow) != before[1]:
             now = dict(_attributes(self._shadow))

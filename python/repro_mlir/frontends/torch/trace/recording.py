@@ -10,6 +10,7 @@ The attribute names are those in the code that ran, and those passed to `getattr
 from __future__ import annotations
 
 import _socket
+import builtins
 import contextlib
 import copy
 import cProfile
@@ -27,7 +28,7 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,12 @@ from repro_mlir.frontends.torch.base.code_names import line_of, names_of
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.object_kinds import LOCKS, is_opaque, is_plain
 from repro_mlir.frontends.torch.base.source_lines import is_package_file, is_standard_file, is_user_file, source_name
-from repro_mlir.frontends.torch.base.torch_internals import TorchDispatchMode, get_blas_preferred_backend
+from repro_mlir.frontends.torch.base.torch_internals import (
+    TorchDispatchMode,
+    get_blas_preferred_backend,
+    load_dynamo_tables,
+    replaced,
+)
 
 _LIBRARY, _COMPUTING, _PACKAGE, _USER, _STANDARD, _ACTION = range(6)
 _ACTIONS = re.compile(
@@ -49,8 +55,7 @@ _ACTIONS_OF_VALUE = (importlib.import_module.__code__, importlib.util.find_spec.
 _VALUES = re.compile(r"/(linecache|inspect|tokenize|typing)\.py$")
 """Functions and files of `_ACTIONS` whose results a step may use."""
 
-_TORCH_ROOT = os.path.join(os.path.dirname(torch.__file__), "")
-_TORCH = tuple(_TORCH_ROOT + each for each in ("nn", "optim", "distributions"))
+_TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
 
 _PURE = {
     *("builtins", "math", "cmath", "_operator", "itertools", "_functools", "_collections", "_bisect", "_heapq"),
@@ -73,6 +78,9 @@ _HOMES = (types.ModuleType, type(get_blas_preferred_backend.__self__), types.Non
 """Types of `__self__` for module functions written in C; for methods it is the object."""
 
 _PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}
+DYNAMIC_READS = getattr, hasattr
+"""The functions that read an attribute by a computed name, as they are outside of traces."""
+
 _NOW = {"now", "utcnow", "today"}
 _OF_ALL_ATTRIBUTES = frozenset({"__dict__", "__getattribute__", "__reduce_ex__", "__getstate__"})
 _ALL_ATTRIBUTES = {id(function.__code__) for function in (copy.copy, copy.deepcopy)}
@@ -87,11 +95,9 @@ class Recording:
       namespaces: the globals of the user's code that ran, by code object.
       asked: globals that code requested as a whole.
       settings: PyTorch and NumPy functions written in C that were called and may return a setting.
-      replaced: the globals that contained the replaced builtins while their code ran.
     """
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]] | None = None) -> None:
-        """`functions`: replacements of builtins for the code that runs, by name; PyTorch's internals keep theirs."""
+    def __init__(self) -> None:
         self.names: set[str] = set()
         self.everything = False
         self.namespaces: dict[types.CodeType, dict[str, Any]] = {}
@@ -101,10 +107,6 @@ class Recording:
         self._functions: dict[types.CodeType, list[types.FunctionType]] | None = None
         self._kinds: dict[int, int] = {}
         self._refusal: str | None = None
-        self.replaced: dict[int, dict[str, Any]] = {}
-        self._functions_of_all = dict(functions or {})
-        self._functions_of_readers = {each.__name__: self._noting(each) for each in (getattr, hasattr)}
-        self._lent = contextlib.ExitStack()
 
     def ran(self, code: types.CodeType) -> bool:
         """Returns whether code ran."""
@@ -132,7 +134,7 @@ class Recording:
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
         """Records the calls of its block. CaptureError if the block calls a function whose result may vary."""
-        with _paused_profiler(), self._replacements(), _without_garbage_collection(), _Suspended():
+        with _paused_profiler(), self._dynamic_names(), _without_garbage_collection(), _Suspended():
             former = sys.getprofile()
 
             def profile(frame: types.FrameType, event: Any, argument: Any) -> None:
@@ -158,7 +160,6 @@ class Recording:
                     self._ran[key] = code
                 if kind in (_USER, _PACKAGE):
                     self._add(code, frame.f_globals)
-                self._replace(code, frame.f_globals)
             if kind == _STANDARD or code in _ACTIONS_OF_VALUE:
                 self._see_library(frame, code)
         elif event == "return":
@@ -204,7 +205,6 @@ class Recording:
             self.names.add(frame.f_locals["name"])
         if self._kinds[id(caller.f_code)] == _USER:
             self._kinds[id(code)] = _USER
-            self._replace(code, frame.f_globals)
         self._add(code, frame.f_globals)
 
     def _reads_of_users(self, code: types.CodeType) -> bool:
@@ -223,8 +223,8 @@ class Recording:
         owner, name = getattr(function, "__self__", None), function.__name__
         if isinstance(owner, types.ModuleType) or owner is None:
             home = function.__module__ or ""
-            if name in ("vars", "dir", "repr", "locals") or function in (getattr, hasattr):
-                # The user's code has the function itself, as `builtins.getattr`, so that its arguments are not known.
+            if name in ("vars", "dir", "repr", "locals") or function in DYNAMIC_READS:
+                # The user's code kept the function from before the trace, so that its arguments are not known.
                 self.everything = True
             elif name == "globals" and not any(each is frame.f_globals for each in self.asked):
                 self.asked.append(frame.f_globals)
@@ -267,55 +267,22 @@ class Recording:
         )
         return CaptureError(self._refusal)
 
-    def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns getattr or hasattr for the user's code, and code that it called; notes the names passed to it."""
+    def _dynamic_names(self) -> contextlib.AbstractContextManager[None]:
+        """Notes the names that the user's code, and code that it called, passes to getattr and hasattr."""
+        thread = threading.get_ident()
 
-        def call(value: Any, name: str, *default: Any) -> Any:
-            if self._reads_of_users(sys._getframe(1).f_code):
-                self.names.add(name)
-                self.everything = self.everything or name in _OF_ALL_ATTRIBUTES
-            return function(value, name, *default)
+        def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+            def call(value: Any, name: str, *default: Any) -> Any:
+                if threading.get_ident() == thread and self._reads_of_users(sys._getframe(1).f_code):
+                    self.names.add(name)
+                    self.everything = self.everything or name in _OF_ALL_ATTRIBUTES
+                return function(value, name, *default)
 
-        return call
+            return call
 
-    def _replace(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        """Puts replacements of builtins into the globals of code that starts to run."""
-        kind = self._kinds[id(code)]
-        if kind in (_STANDARD, _ACTION) or (kind == _LIBRARY and code.co_filename.startswith(_TORCH_ROOT)):
-            return
-        self.replaced[id(namespace)] = namespace
-        readers = self._functions_of_readers if self._reads_of_users(code) else {}
-        self._lent.enter_context(functions_in(namespace, self._functions_of_all | readers))
-
-    @contextlib.contextmanager
-    def _replacements(self) -> Iterator[None]:
-        """Removes the replacements of builtins at the end, also from modules that imported all names of another.
-
-        The module `builtins` stays as it is: other threads use it, and Dynamo keeps tables of its functions.
-        """
-        modules = set(sys.modules)
-        try:
-            yield
-        finally:
-            self._lent.close()
-            for key in sys.modules.keys() - modules:
-                namespace = vars(sys.modules[key])
-                for name, function in (self._functions_of_all | self._functions_of_readers).items():
-                    if namespace.get(name) is function:
-                        del namespace[name]
-
-
-@contextlib.contextmanager
-def functions_in(namespace: dict[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Puts functions into the globals of code within the block, except those of a name that the globals have."""
-    lent = {name: function for name, function in functions.items() if name not in namespace}
-    namespace.update(lent)
-    try:
-        yield
-    finally:
-        for name, function in lent.items():
-            if namespace.get(name) is function:
-                del namespace[name]
+        # Dynamo keeps tables of the builtins that it finds at its first use, which may be within the block.
+        load_dynamo_tables()
+        return replaced(builtins, getattr=noting, hasattr=noting)
 
 
 @contextlib.contextmanager
