@@ -25,7 +25,7 @@ _LEAST_ADDRESS_SPACE = 256 << 20
 
 
 class Status(enum.IntEnum):
-    """The exit status of a command that answers a question; all other commands return 0."""
+    """The exit status of a command that answers a question, such as `repro verify`; all other commands return 0."""
 
     RIGHT = 0
     WRONG = 1

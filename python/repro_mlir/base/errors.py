@@ -47,14 +47,15 @@ class BatchesEnded(ReproError):
 
 
 class NonFiniteLoss(ReproError):
-    """The loss of a step is NaN or infinite, in a run that stops in this case; the state is the one after the step."""
+    """Raised when the loss of a step is NaN or infinite and the run is configured to stop then. The state already
+    contains the step's update."""
 
 
 class ReceiptWrong(ReproError):
     """A receipt contradicts itself or the recomputed values.
 
     Attributes:
-      place: the wrong file or tensor, such as "steps.jsonl" or "state fc.weight".
+      place: the name of the wrong file or tensor, such as "steps.jsonl" or "state fc.weight".
       step: the step at which the error appears, or None.
       expected: the value in the receipt if it is a hash, else None.
       actual: the value that was found instead.

@@ -12,7 +12,7 @@ _LONGEST = 200
 
 
 def printable(text: str) -> str:
-    """Replaces each unprintable character by its escaped number: control characters, line ends, direction marks."""
+    """Replaces each unprintable character (control characters, line ends, direction marks) by its escape sequence."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else _escaped(each) for each in text)

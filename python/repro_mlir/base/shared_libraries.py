@@ -13,12 +13,12 @@ _LIBRARIES = {
     "repro_mlir._mlir_libs": "libReproPythonCAPI.so",
     "torch_mlir._mlir_libs": "libTorchMLIRAggregateCAPI.so",
 }
-"""The library by the package whose import loads it."""
+"""Maps each package to the library that its import loads."""
 
 
 class _Apart:
-    """An import hook that loads such a library before its package does, with RTLD_DEEPBIND, so that the library
-    resolves symbols in itself first. The hook never finds a module."""
+    """An import hook that loads a library of `_LIBRARIES` before its package does, with RTLD_DEEPBIND, so that the
+    library resolves symbols in itself first. The hook never finds a module."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> None:
         if name in _LIBRARIES and "tensorflow" in sys.modules:
@@ -32,6 +32,7 @@ class _Apart:
 
 
 def load_apart() -> None:
-    """Prevents these libraries from calling functions of TensorFlow's LLVM; the package calls this on import."""
+    """Prevents the libraries of `_LIBRARIES` from calling functions of TensorFlow's LLVM; the package calls this on
+    import."""
     if not any(isinstance(each, _Apart) for each in sys.meta_path):
         sys.meta_path.insert(0, _Apart())

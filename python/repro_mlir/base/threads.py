@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The number of threads that a caller asks for."""
+"""The check of the number of threads that a caller requests."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
                 f"batch {number} of training() needs another program than the first: expected batches of one shape "
                 "and an unchanged model, as all inputs are of one program"
             )
-        # Copied, as the script may reuse its arrays.
+        # Copied, because the script may reuse its arrays for the next batch.
         if number > skipped:
             steps.append([value.copy() for value in imported.read_inputs(batch)])
     if len(steps) < count:
@@ -175,7 +175,7 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
     Returns:
       the public key of the signature, in hexadecimal; None without a signature.
     Raises:
-      ReproError: an expected signature is missing, by another key, or not valid.
+      ReproError: an expected signature is missing, was made with another key, or is not valid.
     """
     if bundle.signature is None:
         if expected is not None:

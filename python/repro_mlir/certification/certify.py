@@ -85,7 +85,7 @@ def class_of(architecture: str, element: str) -> str | None:
 def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | None:
     name = class_of(architecture, x)
     by = ACCUMULATORS[name].get((_FORMATS[x].name, result)) if name else None
-    # (M4) Late sums of two different f8 types are not those of the instruction.
+    # (M4) For two different f8 types, the rule with late sums does not describe the instruction.
     if by is None or (isinstance(by, LateFdpa) and x != y):
         return None
     assert isinstance(by, Fdpa | LateFdpa)

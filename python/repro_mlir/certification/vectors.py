@@ -102,7 +102,7 @@ def _signed(words: _Words, codes: np.ndarray, of: Format) -> np.ndarray:
 
 
 def _some(chosen: Make, one_in: int, others: Make) -> Make:
-    """On average one value of `one_in` comes from `chosen`, the remainder from `others`."""
+    """On average, one value in `one_in` comes from `chosen`, the others from `others`."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         first, second = chosen(words, of), others(words, of)
@@ -112,7 +112,8 @@ def _some(chosen: Make, one_in: int, others: Make) -> Make:
 
 
 def _some_lines(chosen: Make, one_in: int, others: Make) -> Make:
-    """On average one row or column of `one_in`, whole along K, is from `chosen` with the sign of its first element."""
+    """On average, one row or column (along K) in `one_in` comes from `chosen`, with the sign of its first element; the
+    others come from `others`."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         sign = np.uint64(1 << (of.exponent_bits + of.fraction_bits))
@@ -146,7 +147,7 @@ def _halves(of: Format) -> list[int]:
 
 
 def _far(of: Format) -> list[int]:
-    """The greatest power of two, and powers whose product with it is 2^-23 to 2^-26 of its square."""
+    """2^bias, and the powers of two smaller by factors of 2^23 to 2^26, or 0 if the format lacks these."""
     return [max(2 * of.bias - less, 0) << of.fraction_bits for less in (0, 0, 0, 23, 24, 25, 26)]
 
 
@@ -157,10 +158,10 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
     "normal": (72, _exponents(-3, 3), _some(_ZERO, 16, _exponents(-6, 8))),
     "wide": (56, _exponents(-40, 40), _some(_ZERO, 16, _exponents(-80, 80))),
     "tiny": (24, _exponents(-78, -52), _some(_ZERO, 4, _exponents(-160, -104))),
-    # The floor is visible if c is 0 and products have bits below the least f32.
+    # These operands reveal the floor (M3): c is mostly 0, and products have bits below the smallest positive f32.
     "least": (24, _exponents(-80, -70), _some(_exponents(-160, -120), 16, _ZERO)),
     "large": (16, _exponents(52, 70), _some(_ZERO, 4, _exponents(100, 127))),
-    # If all products are 0, the results show small c unchanged, and the sign of a sum that consists of zeros only.
+    # If all products are 0, the results show whether a small c is unchanged, and which sign a sum of zeros has.
     "zeros": (24, _some_lines(_ZERO, 3, _ANY), _some(_among(_edges), 2, _ANY)),
     "cancelling": (16, _among(_halves), _among(_halves)),
     "special": (

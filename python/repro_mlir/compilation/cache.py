@@ -12,7 +12,8 @@ from repro_mlir.sandbox import analyze_native, compile_native
 
 
 def cached_code(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
-    """Returns the code that `make` produces for a stored program and a target, `cached`."""
+    """Returns the code that `make` produces for a stored program and a target, from the cache if it is there
+    (`cached`)."""
     return cached([b"code", compiler_identity(), target.encode(), program], make)
 
 

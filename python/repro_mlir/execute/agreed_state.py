@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The state of a rank, which takes the result of a step only after all ranks have agreed on that result."""
+"""The state of a rank, to which a step's result is written only after all ranks have agreed on that result."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from repro_mlir.execute.executable import Executable
 
 
 class AgreedState(ABC):
-    """A state on which a step is first attempted and then accepted; the counterpart of `Kept` for several ranks.
+    """A state on which a step is first attempted and then accepted. Does for several ranks what `Kept` (executable.py)
+    does for one process.
 
-    The arrays themselves are the state on every target. The end of a step writes to a copy of them. Between steps the
-    copy contains the values of the arrays at their last hash: a comparison with it is faster than another hash.
+    The arrays themselves are the state on every target. The end of a step writes to a copy of the arrays. Between
+    steps, the copy has the values that the arrays had when they were last hashed: comparing the arrays with the copy is
+    faster than hashing them again.
     """
 
     ahead = False
@@ -48,14 +50,16 @@ class AgreedState(ABC):
 
     @abstractmethod
     def hash(self) -> bytes:
-        """Returns the hash of the state (H3), after a check of every bit that this rank has."""
+        """Returns the hash of the state (H3), after comparing all arrays of this rank with their copies to detect
+        writes by the user."""
 
     @abstractmethod
     def attempt(self, inputs: Sequence[np.ndarray]) -> tuple[bytes, BaseException | None]:
         """Runs a step from the state of the last `hash`, and keeps its result in the copy.
 
         Returns:
-          the hash of the state (H3) after the step, and the exception of a failed step, which the other ranks do not
+          the hash of the state (H3) after the step, and the exception if the step has failed; the other ranks do not
+            know of that failure yet.
           know yet.
         Raises:
           Agreed: a rank has failed, and all ranks know that.
@@ -106,7 +110,7 @@ class ReplicatedState(AgreedState):
 
     def hash(self) -> bytes:
         if self._hash is None or not all(bool((array == copy).all()) for array, copy in self._pairs):
-            # The user has written to the arrays, or there is no valid hash.
+            # The user has written to the arrays, or there is no valid hash of them.
             self._executable.arguments.kept_states(self._state)
             for array, copy in self._pairs:
                 np.copyto(copy, array)
@@ -131,7 +135,7 @@ class ReplicatedState(AgreedState):
         pass
 
     def _hash_of_copies(self) -> bytes:
-        # A rank with one thread leaves the other processors to other ranks.
+        # Hash on all processors, but leave the other ones to other ranks if this rank has only one thread.
         alone = self._executable.threads > 1
         tensors = zip(self._copies, self._executable.program.state, strict=True)
         digests = [tensor_digest(copy, kind.element, alone=alone) for copy, kind in tensors]

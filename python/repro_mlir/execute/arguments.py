@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Converts a program's arguments to arrays, checks them, and makes NaNs canonical where their bytes could show (V4)."""
+"""Converts a program's arguments to arrays, checks them, and makes NaNs canonical if a result may contain their bytes
+(V4)."""
 
 from __future__ import annotations
 
@@ -59,8 +60,8 @@ class Arguments:
         return arrays
 
     def make_canonical(self, states: Sequence[np.ndarray], *, whole: bool = False) -> None:
-        """(V4) Makes NaNs canonical in place, in the states whose bytes another result may show; with `whole` also in
-        the states that a step returns unchanged."""
+        """(V4) Makes NaNs canonical in place, in the states whose elements another result may contain; with `whole`
+        also in the states that a step returns unchanged."""
         for i, (array, kind) in enumerate(zip(states, self._program.state, strict=True)):
             if i in self.moved or (whole and i in self.kept):
                 make_canonical(array, kind.element)

@@ -44,7 +44,8 @@ class ResidentBackend(Backend, Protocol):
 
 @runtime_checkable
 class InPlaceBackend(Backend, Protocol):
-    """A backend whose steps run on the memory of the arrays; it reads the addresses of the states once."""
+    """A backend whose steps run on the memory of the caller's arrays. The addresses of the states are read only
+    once."""
 
     @property
     def completed(self) -> int:

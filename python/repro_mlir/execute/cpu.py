@@ -22,7 +22,8 @@ _LOADED: weakref.WeakSet[CpuBackend] = weakref.WeakSet()
 def _keep_loaded() -> None:
     """Keeps the executables alive in a forked process, which does not have their worker threads.
 
-    Steps run on the process's own thread there. The destructors would wait for the missing threads and must not run.
+    A forked process runs steps on its own thread. The destructors would wait for the missing threads, so they must not
+    run.
     """
     for each in _LOADED:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each._executable))

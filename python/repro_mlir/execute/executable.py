@@ -43,7 +43,7 @@ def check_target(target: str) -> None:
     """Raises ReproError unless `target` is in `targets()`, with an optional suffix for tensor cores on GPU targets."""
     if not isinstance(target, str):
         raise ReproError(f"expected the name of a target, got {target!r}")
-    # "cpu" and "reference" need no list of targets, which would load the compiler library.
+    # "cpu" and "reference" are not looked up in `targets()`, because that call loads the compiler library.
     name = target.removesuffix(TENSOR_CORES) if target.startswith(("cuda", "ptx-emulator:")) else target
     if name not in ("cpu", "reference") and name not in targets():
         raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
@@ -244,7 +244,7 @@ class Executable(ConstantAttributes):
 
     @property
     def moved(self) -> frozenset[int]:
-        """The arguments whose elements another result may contain, see `Arguments`."""
+        """The positions of the arguments whose elements another result may contain, see `Arguments`."""
         return self.arguments.moved
 
     def write_at(self, addresses: Sequence[int]) -> None:
@@ -275,7 +275,7 @@ class Executable(ConstantAttributes):
 
 
 class Kept:
-    """A state on which steps run one after the other, with the checks and allocations that one time suffices for.
+    """A state on which steps run one after the other. The state is checked and the outputs are allocated only once.
 
     A step and its count change together: whichever exception interrupts the caller, `completed` is the number of steps
     that the state has seen, and `finish` completes the last one.

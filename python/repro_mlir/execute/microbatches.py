@@ -50,7 +50,7 @@ def compile_step(
 
 
 class MicrobatchExecutable(ConstantAttributes):
-    """A compiled training step in microbatches; the counterpart of `Executable`.
+    """A compiled training step in microbatches. Does for such steps what `Executable` does for a single program.
 
     Attributes:
       program: the step.
@@ -58,7 +58,7 @@ class MicrobatchExecutable(ConstantAttributes):
       ranks: the ranks that share the step; None if this process runs all of it.
       layout: the positions of the sums in memory.
       part: the program of a microbatch, which returns sums, or the inputs of `decode`.
-      decode: computes sums from what ranks send instead of sums; None if ranks send sums.
+      decode: the program that computes sums from the payloads that ranks send instead of sums; None if ranks send sums.
     """
 
     program: MicrobatchProgram
@@ -149,11 +149,12 @@ class MicrobatchExecutable(ConstantAttributes):
 
 
 class KeptMicrobatches:
-    """A state on which steps in microbatches run one after the other; the counterpart of `Kept`.
+    """A state on which steps in microbatches run one after the other. Does for such steps what `Kept` does for a single
+    program.
 
     Attributes:
       commits: whether the next steps hash the results of each microbatch.
-      microbatches: those hashes of the last step (C8); empty if `commits` was False.
+      microbatches: the hash of each microbatch's results in the last step (C8); empty if `commits` was False.
     """
 
     def __init__(self, executable: MicrobatchExecutable, kept: Kept | AgreedState, state: Sequence[Any]) -> None:
@@ -162,7 +163,8 @@ class KeptMicrobatches:
         kinds = executable.program.state
         self._state = as_arrays(state, kinds, "state")
         self._calls = MicrobatchCalls(executable.program, executable.part, self._state)
-        # (B5) The new values of state tensors that each microbatch has for itself, one array for all microbatches.
+        # (B5) The new values of the state tensors of which each microbatch has its own part: one array per tensor, for
+        # all microbatches.
         self._own = [np.empty(kinds[i].shape, kinds[i].dtype) for i in executable.program.own]
         # Sums that are no longer in use, for reuse of their memory.
         self._free: list[Sums] = []
@@ -274,7 +276,8 @@ class KeptMicrobatches:
         except BaseException as error:
             failure = error
         try:
-            # Hashed after the microbatches, so that the hash covers the state that they have read.
+            # The state is hashed after the microbatches have run, so that the hash covers the state that they have
+            # read.
             report = replace(report, state=state.hash())
         except ReproError as error:
             failure = failure or error
@@ -327,7 +330,7 @@ class KeptMicrobatches:
         return Report(bytes.fromhex(program.hash), shares, inputs=inputs)
 
     def _integers_of(self, nodes: Sequence[Sums]) -> bytes:
-        """(B3) Returns a digest of the integers; StepFailed unless they are equal in all nodes."""
+        """(B3) Returns a digest of the integer results; StepFailed unless these are equal in all nodes."""
         first, *others = nodes
         for each in others:
             self._require_equal_integers(first, each)
@@ -344,7 +347,8 @@ class KeptMicrobatches:
         checked: Sequence[range] = (),
         digests: dict[range, bytes] | None = None,
     ) -> Sums:
-        """(B2) Returns the sums of a node; adds the digests of the node and its leaves that `checked` names."""
+        """(B2) Returns the sums of a node. Adds to `digests` the digest of each node in `checked`: this node, or one of
+        its leaves."""
         wanted = {*checked}
 
         def note(node: range, sums: Sums) -> Sums:
@@ -365,9 +369,10 @@ class KeptMicrobatches:
         return note(leaves, fold(leaves, leaf, self._added))
 
     def _nodes_digest(self, nodes: Sequence[range]) -> bytes:
-        """Computes nodes that this rank checks, and returns a digest of them."""
+        """Computes nodes, in order to check them, and returns a digest of their values."""
         digests: dict[range, bytes] = {}
-        # Nodes of several leaves come last in `nodes`. They are computed first, as they add their leaves' digests too.
+        # Nodes of several leaves come last in `nodes`. They are computed first, because this also adds the digests of
+        # their leaves.
         for node in reversed(nodes):
             if node not in digests:
                 self._free.append(self._fold(node, nodes, digests))

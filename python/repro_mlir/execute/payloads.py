@@ -20,9 +20,11 @@ from repro_mlir.program.payload import Payload, packed_bytes, payload_of
 
 
 def chosen_payload(program: MicrobatchProgram, ranks: Ranks, layout: SumLayout) -> Payload | None:
-    """Returns what a rank sends of each microbatch to all others, if that is fewer bytes than sums; None to send sums.
+    """Returns what a rank sends of each microbatch to all other ranks, if that is fewer bytes than sums; None to send
+    sums.
 
-    Sums are sent with `check_share`, as checks compare sums, and with measured shares, which change the senders.
+    Sums are sent with `check_share`, because checks compare sums, and with measured shares, because these change which
+    rank computes a microbatch.
     """
     if ranks.size == 1 or ranks.check_share or ranks.shares == "measured":
         return None

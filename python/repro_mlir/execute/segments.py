@@ -52,7 +52,7 @@ def run_steps(
             try:
                 values |= call(step, values)
             except BaseException as error:
-                # A Ctrl-C is also kept for later, as the other ranks wait for the next exchange.
+                # A KeyboardInterrupt is also kept for later, because the other ranks wait for the next exchange.
                 failure = failure or error
                 values |= _nothing(plan, step)
     return failure

@@ -200,7 +200,7 @@ class ShardedState(AgreedState):
 
     def _digest(self, i: int, array: np.ndarray) -> bytes:
         element = self._update.plan.program.state[i].element
-        # A rank with one thread leaves the other processors to other ranks.
+        # Hash on all processors, but leave the other ones to other ranks if this rank has only one thread.
         return tensor_digest(array, element, alone=self._update.threads > 1)
 
     def attempt(self, inputs: Sequence[np.ndarray]) -> tuple[bytes, BaseException | None]:
@@ -260,7 +260,8 @@ class ShardedState(AgreedState):
         return results
 
     def _collect(self, values: Mapping[int, np.ndarray]) -> None:
-        """Copies the results that are not in their final buffers: arguments, and values that are several results."""
+        """Copies the results that are not in their final buffers yet: results that are arguments, and values that
+        several results share."""
         plan = self._update.plan
         kinds = [*plan.program.state, *plan.program.outputs]
         targets = {**self._copies, **dict(enumerate(self._outputs.values(), len(plan.program.state)))}

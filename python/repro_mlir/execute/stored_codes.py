@@ -122,7 +122,8 @@ def _candidates(name: str) -> Iterator[str]:
 
 
 def _tensor(quantize: ir.Operation) -> list[Any]:
-    """Returns the tensor-wide scale of a quantization if other operations read it too and it is computed."""
+    """Returns the tensor-wide scale of a quantization if the program computes it and operations other than
+    quantizations read it; else an empty list."""
     if not ir.DenseI32ArrayAttr(quantize.attributes["operandSegmentSizes"])[1]:
         return []
     value = quantize.operands[1]
@@ -171,7 +172,7 @@ def _reading(found: _Codes, num_state: int) -> tuple[list[int], bytes]:
             value.replace_all_uses_with(_unpacked(argument, value.type))
         added.append(named(argument, name))
     _erase_unread(found.block)
-    # The remaining use of a weight that nothing reads is that it is returned.
+    # A weight that is no longer read still has one use: the function returns it.
     left = [i for i in range(num_state) if i not in found.read or len([*arguments[i][0].uses]) > 1]
     set_results(found.main, [*(results[i] for i in left), *added, *results[num_state:]])
     state = [*(arguments[i] for i in left), *added]

@@ -20,7 +20,7 @@ from repro_mlir.base.limits import limits
 from repro_mlir.base.printing import foreign
 
 _FREE_BYTES = 256 << 20
-"""Members of up to this total size are allowed regardless of the size of the file."""
+"""The total size of members that is allowed regardless of the size of the file."""
 
 _PART_BYTES = 1 << 20
 _MEMBERS = 4096

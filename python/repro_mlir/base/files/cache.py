@@ -43,7 +43,8 @@ _ABANDONED = 3600.0
 
 _PARTS = 16
 _rooms: dict[tuple[int, int, int], int] = {}
-"""The bytes that this process may write before it lists the files again, by device and inode of a folder, and limit."""
+"""The number of bytes that this process may write before it lists the files again. The key is the device and inode of
+the folder, and the limit."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 

@@ -59,7 +59,7 @@ def number(least: int, most: int | None = None) -> Shape:
 
 
 def true(value: Any, where: str) -> None:
-    """Matches only the value true: for a false flag the key is absent."""
+    """Matches only the value true: if a flag is false, its key is absent."""
     if value is not True:
         raise ReproError(f"{where}: expected true, got {_shown(value)}")
 

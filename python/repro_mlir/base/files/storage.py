@@ -123,7 +123,8 @@ def sync_directory(path: Path) -> None:
 
 
 def begin_directory(path: Path) -> Path:
-    """Creates a temporary directory that `finish_directory` renames to `path`; removes that of an earlier attempt."""
+    """Creates a temporary directory that `finish_directory` renames to `path`; first removes one that an earlier
+    attempt left."""
     partial = path.with_name(path.name + PARTIAL)
     if partial.exists():
         shutil.rmtree(partial)
@@ -132,7 +133,7 @@ def begin_directory(path: Path) -> Path:
 
 
 def finish_directory(partial: Path, path: Path) -> None:
-    """Syncs a directory of `begin_directory` and renames it to `path`."""
+    """Syncs a directory that `begin_directory` has created, and renames it to `path`."""
     sync_directory(partial)
     os.rename(partial, path)
     sync_directory(path.parent)

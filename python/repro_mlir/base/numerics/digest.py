@@ -83,7 +83,8 @@ def blake3_of_chunks(chunks: Callable[[], Iterable[Bytes]]) -> bytes:
 
 
 def _hashed(chunks: Callable[[], Iterable[Bytes]], *, together: bool) -> bytes:
-    """Hashes by the package; `together` uses all processors if the package's threads can be started."""
+    """Hashes the chunks with the package blake3. If `together`, the package uses all processors, unless its threads
+    cannot be started."""
     threads = _package.blake3.AUTO if together and not _one_thread else 1
     try:
         state = _package.blake3(max_threads=threads)
@@ -109,7 +110,8 @@ def numpy_blake3_of(*parts: Bytes) -> bytes:
     if whole == 0:
         return last.astype("<u4").tobytes()
     values = np.concatenate([_whole_chunks(raw[: whole * _CHUNK]), last], axis=1)
-    # Each level combines pairs of neighbors and passes an unpaired node on, so that left subtrees are complete.
+    # Each level combines pairs of neighbors. An unpaired last node moves to the next level, so that left subtrees are
+    # complete.
     while values.shape[1] > 2:
         count = values.shape[1] // 2
         parents = _parents(values[:, : 2 * count], _PARENT)

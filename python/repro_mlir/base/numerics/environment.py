@@ -60,6 +60,6 @@ def deviation() -> str | None:
     return None
 
 
-# Variables, so that Python multiplies them at run time instead of folding constants. The two products detect whether
-# the processor flushes results or operands.
+# These are variables so that Python multiplies them at run time instead of folding constants. The two products detect
+# whether the processor flushes subnormal results or operands.
 _NORMAL, _HALF, _SUBNORMAL, _TWO = 2.0**-1022, 0.5, 2.0**-1074, 2.0

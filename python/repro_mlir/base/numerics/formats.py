@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The representation of element types in the interpreter, and their conversion to and from bits.
+"""The representation of element types in the reference interpreter, and their conversion to and from bits.
 
-An array of the interpreter represents
+An array of the reference interpreter represents
 
 - f64 and f32 as numpy.float64 and numpy.float32;
 - the storage types (V1), bf16, f16 and the f8, f6 and f4 types, as numpy.float32 with values that the type represents
@@ -38,7 +38,7 @@ class ElementType:
 
     @property
     def dtype(self) -> np.dtype:
-        """The NumPy type that represents the type in the interpreter."""
+        """The NumPy type that represents the type in the reference interpreter."""
         if self.is_float:
             return np.dtype(np.float64 if self.width == 64 else np.float32)
         return np.dtype(np.bool_ if self.width == 1 else np.int64)
@@ -141,8 +141,8 @@ def to_bits(x: np.ndarray, of: ElementType) -> np.ndarray:
 
 
 def from_bits(bits: np.ndarray, to: ElementType) -> np.ndarray:
-    """Returns the values of the unsigned `bits` in the type `to`, in the representation of the interpreter; ignores
-    bits above the type's width."""
+    """Returns the values of the unsigned `bits` in the type `to`, in the representation of the reference interpreter;
+    ignores bits above the type's width."""
     if not to.is_float:
         return sign_extend(np.asarray(bits).astype(np.uint64).view(np.int64), to.width)
     bits = np.asarray(bits)

@@ -15,7 +15,7 @@ def find_overlap(spans: Iterable[tuple[int, int, bool]]) -> tuple[int, int] | No
       spans: the address of each buffer, its size in bytes and whether it is written.
     """
     ordered = sorted((start, start + size, i, written) for i, (start, size, written) in enumerate(spans) if size)
-    # End and index of the earlier buffer with the highest end, among all buffers and among the written ones.
+    # The highest end of an earlier buffer, with that buffer's index: among all buffers, and among the written ones.
     last: tuple[int, int] = (0, 0)
     last_written = last
     for start, end, i, written in ordered:

@@ -99,7 +99,7 @@ class TensorType:
         """Returns the type from the JSON object of `as_json` or `as_user_json`.
 
         Raises:
-          ReproError, KeyError, TypeError: neither method returns such an object.
+          ReproError, KeyError, TypeError: the object is not one that these methods return.
         """
         return TensorType(
             value["name"],
@@ -180,7 +180,8 @@ def is_canonical(array: np.ndarray, element: str) -> bool:
 
 
 def check_canonical(array: np.ndarray, kind: TensorType, where: str) -> None:
-    """Raises ReproError with the first offending element unless `is_canonical`; checks data of files and messages."""
+    """Raises ReproError, which names the first offending element, unless the array is canonical (`is_canonical`). Used
+    for data from files and messages."""
     if is_canonical(array, kind.element):
         return
     at = tuple(int(i) for i in np.argwhere(_not_canonical(array, kind.element))[0])

@@ -22,7 +22,7 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
 
     Args:
       value: a NumPy array, a tensor of a framework, a DLPack object or, for shape [], a Python number. If `kind` is
-        complex, complex numbers or the pairs of their parts (Z1).
+        complex, the elements are complex numbers or the pairs of their parts (Z1).
       kind: the expected shape and element type.
       what: the role of the value for the message: "state" or "input".
     Raises:
@@ -49,7 +49,7 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
 
 
 def as_arrays(values: Sequence[Any], kinds: Sequence[TensorType], what: str) -> list[np.ndarray]:
-    """Returns the arrays of `as_array` for values and types of the same number."""
+    """Applies `as_array` to each value with its type; there must be as many types as values."""
     return [as_array(value, kind, what) for value, kind in zip(values, kinds, strict=True)]
 
 
