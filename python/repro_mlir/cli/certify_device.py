@@ -37,7 +37,7 @@ def _certify_device(options: argparse.Namespace) -> int:
 
     device = Device(options.device)
     path = path_of(device)
-    # An earlier certificate is invalid from now on, even if this certification fails.
+    # The certificate of an earlier run is invalid from now on, even if this run fails.
     withdraw_certificate(device)
     try:
         certificate, differing = certify(device)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Detects the type of a command's input file by its first bytes or its archive members, and knows who accepts it."""
+"""Detects the type of a command's input file by its first bytes or its archive members, and lists the commands that
+accept each type."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
     ranks = launched_ranks(shares, options.check_share or 0.0, bool(options.shard_optimizer))
     if ranks is not None:
         return ranks
-    # A launch with one rank accepts the other two options as well, where they have no effect.
+    # A launch with one rank also accepts --check-share and --shard-optimizer, which have no effect there.
     names = ("shares", "target_of") if is_launched() else ("shares", "check_share", "shard_optimizer", "target_of")
     for name in names:
         if getattr(options, name) is not None:

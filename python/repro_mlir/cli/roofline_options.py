@@ -49,7 +49,7 @@ def add_set(command: argparse.ArgumentParser, taken: str, whose: str) -> None:
 
     Args:
       taken: the metavar of the option.
-      whose: the machines that the option changes, in words for the help.
+      whose: the machines that the option changes, in words for the help text.
     """
     command.add_argument(
         "--set", action="append", default=[], type=_change, metavar=taken, help=f"another number of the {whose}, or a "

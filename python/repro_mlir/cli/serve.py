@@ -91,7 +91,7 @@ def _serve(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         environment = {**versions(), "target": options.target}
         if not serve(bound, generator, tokenizer, identity, name, environment, options.slots, limits):
-            # The interpreter's normal exit would wait for a thread that is still computing.
+            # A normal exit of Python would wait for a thread that is still computing.
             os._exit(0)
     return 0
 

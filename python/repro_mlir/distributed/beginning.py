@@ -115,7 +115,7 @@ def _raise_failures(said: Sequence[tuple[Any, ...]], own: BaseException | None) 
 
 
 def _send_state(ranks: Ranks, state: Mapping[str, np.ndarray]) -> None:
-    # Flattened, as an array of rank 0 has no view with another dtype.
+    # Flattened, because a 0-dimensional array cannot be viewed as another dtype.
     tensors = [np.ascontiguousarray(array).reshape(-1) for array in state.values()]
     if ranks.rank == 0:
         others = range(1, ranks.size)

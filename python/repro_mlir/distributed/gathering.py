@@ -58,5 +58,5 @@ def exchange_parts(
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    # Flattened, as an array of rank 0 has no view with another dtype.
+    # Flattened, because a 0-dimensional array cannot be viewed as another dtype.
     return array.reshape(-1).view(np.uint8)

@@ -32,7 +32,7 @@ class Ranks(ConstantAttributes):
     Attributes:
       transport: moves bytes between the ranks, and knows the number of this rank.
       shares: the proportions of the work of the ranks, such as `(5, 2, 1)`. None for equal shares. "measured" for equal
-        shares at first, then shares by the time per microbatch in the second step.
+        shares at first, and later shares by the time per microbatch that was measured in the second step.
       check_share: the fraction of each rank's work that another rank repeats, from 0 to 1, see `Checks`.
       shard_optimizer: whether each rank keeps and updates only its own part of the optimizer's state (T3), as in
         ZeRO-1.

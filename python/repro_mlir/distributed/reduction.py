@@ -20,7 +20,8 @@ from repro_mlir.distributed.tree import join, maximal_nodes
 Add = Callable[[str, np.ndarray, np.ndarray], None]
 """Adds the second bucket to the first one in place; the string is their element type."""
 
-# Buckets are pipelined: one is received, one added and one sent at the same time. Smaller buckets move more slowly.
+# Buckets are pipelined: one is received, one added and one sent at the same time. Smaller buckets need more time per
+# byte.
 _BUCKET_BYTES = 16 << 20
 
 
@@ -105,7 +106,7 @@ class _Reduction:
 
     Attributes:
       theirs: for each rank, the maximal nodes of its leaves.
-      result: the set that gets the sums, which is one of `nodes` or a new one.
+      result: the set that receives the sums over all leaves, which is one of `nodes` or a new one.
     """
 
     ranks: Ranks

@@ -89,8 +89,8 @@ class _InPlace(_InArrays):
 
 
 class _Beside(_InArrays):
-    """A state whose steps write their results to a copy, which is then written to the arrays; `finish` repeats the
-    latter write."""
+    """A state whose steps run on a copy of the arrays. Each step then writes the copy to the arrays; `finish` repeats
+    this write."""
 
     def __init__(self, backend: Backend, states: Sequence[np.ndarray]) -> None:
         self._backend = backend

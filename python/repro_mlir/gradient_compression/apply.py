@@ -177,7 +177,8 @@ class _Rewriter:
         return call.results[0]
 
     def _sign(self, main: Any, block: Any) -> None:
-        """Moves the new state of `main` from after the inputs to after the former state, and returns it too."""
+        """Moves the new state of `main` from after the inputs to after the former state, and also returns it from
+        `main`."""
         count, total = len(self.imported.state), len(block.arguments)
         first = total - len(self.states)
         arguments, results = signed_arguments(main), signed_results(main)

@@ -181,7 +181,8 @@ def _qsgd(writer: GradientWriter, method: QSGD, x: Tensor, random: Random | None
     squares = writer.reduce(writer.map([rows], lambda a: a * a), [1], 0.0, "arith.addf")
     norms = writer.map([squares], lambda a: a.apply("math.sqrt"))
     uniform = writer.uniform(shape, random)
-    # The codes are a tensor so that ranks can send them (program/payload.py): a level, or -1 - level for negatives.
+    # The code of an element is its level, or -1 - level for a negative element. Codes form a tensor, so that ranks can
+    # send them (program/payload.py).
     code = "i8" if method.levels < 1 << 7 else "i16" if method.levels < 1 << 15 else "i32"
 
     def integer(operation: str) -> str:
@@ -192,9 +193,9 @@ def _qsgd(writer: GradientWriter, method: QSGD, x: Tensor, random: Random | None
 
     def encode(a: Number, norm: Number, u: Number) -> Number:
         level = (a.apply("math.absf") / norm * float(method.levels) + u).apply("math.floor")
-        # A rounded quotient may exceed 1.
+        # Because of rounding, |a| / norm may exceed 1.
         least = Number(writer.write(f"arith.minimumf {level.name}, {number(method.levels).name} : f32"), writer)
-        # (S3) NaN becomes 0; decoding restores it, since the norm, or infinity times 0, is NaN too.
+        # (S3) NaN becomes 0; decoding restores the NaN, since the norm, or infinity times 0, is NaN too.
         found = writer.write(f"arith.fptosi {least.name} : f32 to {code}")
         below = writer.write(f"arith.cmpf olt, {a.name}, {number(0.0).name} : f32")
         return Number(integer(f"arith.select {below}, {inverted(found)}, {found}"), writer)

@@ -122,5 +122,5 @@ def _attend(
 
 
 transformers.AttentionInterface.register(_ATTENTION, _attend)
-# Without a registered mask function there would be no mask, not even for a window.
+# Without a registered mask function, transformers would create no mask, not even for an attention window.
 transformers.AttentionMaskInterface.register(_ATTENTION, sdpa_mask)

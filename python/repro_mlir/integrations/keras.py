@@ -111,7 +111,7 @@ class _Steps:
         self._backend = frontend.backend()
         self._trainer: ProgramTrainer | None = None
         self._captured: dict[Any, tuple[frontend.Imported, Program]] = {}
-        # On JAX, `_given` contains the values that the last step returned to Keras.
+        # On JAX, `_given` contains the values of the variables that the last step returned to Keras.
         self._variables: list[Any] = []
         self._given: list[Any] = []
         self.function = self._on_shared_memory if self._backend.SHARES_MEMORY else self._on_values

@@ -111,7 +111,8 @@ class ReproTrainer(transformers.Trainer):
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
         """Creates the scheduler and disables the optimizer's `step`: the compiled step updates the parameters."""
         if isinstance(self.optimizer, AcceleratedOptimizer):
-            # Before the scheduler wraps `step`, and only on accelerate's object: the capture uses the inner optimizer.
+            # Replaced before the scheduler wraps `step`, and only on accelerate's wrapper, because the capture uses the
+            # inner optimizer.
             self.optimizer.step = MethodType(_step_is_taken, self.optimizer)
         return super().create_scheduler(num_training_steps, optimizer)
 

@@ -134,8 +134,8 @@ def _quantized(
     *,
     no_scales: str,
 ) -> tuple[bytes, list[RolePrecision | None]]:
-    """Returns the serialized program in a recipe's formats, and the request per contraction. A non-empty `no_scales`
-    is the reason why the program cannot have (Q6) delayed scales."""
+    """Returns the serialized program in a recipe's formats, and the requested precision of each contraction. A
+    non-empty `no_scales` is the reason why the program cannot have (Q6) delayed scales."""
     from repro_mlir import ir
 
     with ir.Context():
@@ -171,7 +171,8 @@ def _quantized(
 
 
 def _with_accumulators(program: Program, asked: Sequence[RolePrecision | None]) -> Program:
-    """(M4) Returns the program with the requested accumulators. Indices skip contractions in blocks (Q4)."""
+    """(M4) Returns the program with the requested accumulators. `Contraction.index` does not count contractions in
+    blocks (Q4)."""
     chosen: dict[str | Accumulator, set[int]] = {}
     left = [each for each in asked if each is None or each.block_step is None]
     for number, each in enumerate(left):
@@ -327,7 +328,8 @@ def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[For
             except ReproError as error:
                 raise ReproError(f"{where}: {error}") from None
     elif isinstance(asked.accumulator, str):
-        # Matrix units read numbers as they are stored: f32 would be rounded, and blocks would be read as codes.
+        # Matrix units read operands as they are stored: units would round f32, and would read the codes of blocks as
+        # numbers.
         pairs = [
             (own, own != "f32") if format == F32 else (format.element, format.element in NUMBERS)
             for format, own in zip(formats, each.elements, strict=True)

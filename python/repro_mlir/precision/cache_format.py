@@ -65,7 +65,7 @@ def _checked(format: Format) -> Format:
     elif format.hadamard is not None:
         reason = "a Hadamard transform, which queries would need too"
     elif format.scale.nan not in (None, 255):
-        # (K6) A key that is not finite must stay NaN.
+        # (K6) A key that is not finite must stay NaN, which requires the byte 255 as the scale of NaN.
         reason = f"a scale of byte {format.scale.nan} for NaN"
     if reason is not None:
         raise ReproError(f"(K7) expected a format that is of one token alone for a cache, got {reason}")

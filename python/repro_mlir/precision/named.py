@@ -69,14 +69,15 @@ def _float8(name: str, tile: str, rule: str = "float8") -> Recipe:
 
 
 def quantized_in_training(base: Recipe) -> Recipe:
-    """`qat` of a recipe."""
+    """Implements `qat` (variants.py)."""
     if not any(role in each.roles for each in (base, *base.rules) for role in _FORWARD):
         raise ReproError(f"the recipe {base.name} changes nothing in the forward pass")
     roles = {role: precision for role, precision in base.roles.items() if role in _FORWARD}
     roles["dgrad"] = RolePrecision({"weight": REUSED})
     roles["wgrad"] = RolePrecision({"activation": REUSED})
     rules = (
-        # A rule for gradients alone stays, since it may precede other matching rules, and the first match applies.
+        # A rule for gradients alone is kept without its formats: the first matching rule applies, so without this rule
+        # a later one would match.
         rule if rule.skip else dataclasses.replace(rule, roles={"fprop": rule.roles.get("fprop", RolePrecision())})
         for rule in base.rules
     )
@@ -86,7 +87,7 @@ def quantized_in_training(base: Recipe) -> Recipe:
 def multiplied_by_blocks(
     base: Recipe, accumulator: str | BlockAccumulator = "blocks", name: str | None = None
 ) -> Recipe:
-    """`by_blocks` of a recipe."""
+    """Implements `by_blocks` (variants.py)."""
     if not isinstance(accumulator, BlockAccumulator):
         check_among("an accumulator of blocks", accumulator, (*BLOCK_STEPS, *SCALED_CLASSES))
     chosen = RolePrecision(accumulator=accumulator)

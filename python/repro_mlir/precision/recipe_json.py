@@ -108,7 +108,7 @@ def _accumulator_as_json(given: str | Accumulator | BlockAccumulator) -> Any:
     if isinstance(given, BlockAccumulator):
         return {"step": given.step, "within": _accumulator_as_json(given.within)}
     fields = dataclasses.asdict(given)
-    # `group` was added later; omitting its default keeps the JSON of older recipes unchanged.
+    # `group` was added to the format later; omitting its default keeps the JSON of older recipes unchanged.
     return fields if given.group != 1 else {name: value for name, value in fields.items() if name != "group"}
 
 

@@ -48,7 +48,7 @@ class Described:
 
 @dataclass(frozen=True)
 class StepShape:
-    """Where the state and the loss of a program are.
+    """The positions of the state and of the loss of a program.
 
     Attributes:
       state: the names of the leading arguments that are state.

@@ -257,7 +257,8 @@ class _Comparison:
     def _sample(
         self, recipe: Recipe, trainer: Trainer, step: int, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray]
     ) -> Sample:
-        """Recomputes a step under the recipe and in f32, from the state and batch of the step the trainer has run."""
+        """Recomputes a step under the recipe and in f32, from the state and batch of the step that the trainer has
+        run."""
         plain, program = self.programs[step], trainer.program
         assert isinstance(program, Program)
         exact_probe, _, exact = self._run_probe(plain, plain, None, state, inputs)

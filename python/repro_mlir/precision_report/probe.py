@@ -103,7 +103,7 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
       ReproError: the two steps have different contractions.
     """
     with ir.Context():
-        # Roles are those of the step in f32, because a transform before a product hides its role.
+        # Roles come from the step in f32, because a transform before a product hides the role of the product.
         module = read_module(plain.data)
         described = describe(module, shape_of(plain, None))
         asked = requests(described, recipe or Recipe("f32", {}))
@@ -127,7 +127,8 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
                 continue
             precision = asked[number]
             is_of_blocks = fold.name == _OF_BLOCKS
-            # (Q9) If scales are factors of the products, the two tensor-wide scales are multiplied last.
+            # (Q9) If scales are factors of the products, the result is multiplied by the two tensor-wide scales
+            # afterwards.
             is_multiplied = (
                 precision is not None
                 and precision.block_step == "scaled"

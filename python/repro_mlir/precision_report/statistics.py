@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Statistics of the effect of a format on an operand, from the values before and after it, codes and scales."""
+"""Statistics of the effect of a format on an operand, from the operand's values before and after quantization, its
+codes and its scales."""
 
 from __future__ import annotations
 
@@ -96,9 +97,9 @@ class OperandStatistics:
     Attributes:
       elements: the number of elements; `zeros`, `infinities` and `nans` count those among them before quantization.
       nans_after: the number of NaNs in the values that are read.
-      saturated: elements out of range: more than half a step above the format's greatest value, under the scale of
-        their block; for a format with infinities, finite elements that become infinite.
-      underflowed: nonzero elements that become 0.
+      saturated: the number of elements out of range: more than half a step above the format's greatest value, under the
+        scale of their block; for a format with infinities, finite elements that become infinite.
+      underflowed: the number of nonzero elements that become 0.
       sqnr_db: the SQNR of the values that are read, relative to the values before.
       bytes: the size of packed codes and scales; `bytes_f32` is the size of the operand in f32.
       blocks: None for formats without blocks.
@@ -224,7 +225,8 @@ def block_statistics(
 
 
 def reference_format(format: Format) -> BlockFormat:
-    """Returns the block format of the reference. Its rounding is omitted, since nothing is rounded here."""
+    """Returns the reference interpreter's `BlockFormat` for a format, without the rounding mode: the report rounds no
+    values."""
     assert format.scale is not None and format.tile is not None
     given = format.scale
     rule = SCALE_RULES["given" if given.is_delayed else given.rule]

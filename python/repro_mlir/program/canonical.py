@@ -156,8 +156,8 @@ def _moved_operands(operation: Operation, result: int) -> Sequence[int]:
 
 @functools.cache
 def compiler_identity() -> bytes:
-    """Returns bytes that change with the compiler library. The cache keeps them for the library that is loaded, even if
-    its files are replaced later."""
+    """Returns bytes that change with the compiler library. The bytes are cached, so they describe the library that is
+    loaded, even if its files are replaced later."""
     from repro_mlir._mlir_libs import _repro
 
     libraries = [

@@ -9,7 +9,8 @@ from repro_mlir.program.canonical import read_module
 
 
 def count_operations(data: bytes) -> dict[str, int]:
-    """Returns the number of occurrences of each operation directly in `main` of a canonical program."""
+    """Returns, by name, the number of operations directly in `main` of a canonical program, without nested
+    operations."""
     from repro_mlir import ir
 
     counts: dict[str, int] = {}

@@ -24,7 +24,7 @@ from repro_mlir.program.program import Program, cached_import, initial_of, read_
 
 _MAGIC = b"repro-microbatches-v1\0"
 _MAGIC_OF_OWN = b"repro-microbatches-v2\0"
-"""The magic bytes of a step with state tensors per microbatch."""
+"""The magic bytes of a stored step that has a part of some state tensors per microbatch (B5)."""
 
 
 class MicrobatchError(ReproError):

@@ -112,8 +112,8 @@ def _no_attributes() -> Any:
 
 
 def _cut(main: Any, count: int) -> list[Any]:
-    """Returns the payload values from which the first `count` results are computed. The payload values of an
-    operation's operands replace its result if the operation is in `_DECODING` and they have fewer bytes."""
+    """Returns the payload values from which the first `count` results are computed. The result of an operation in
+    `_DECODING` is replaced by the payload values of its operands if these have fewer bytes."""
     block = main.regions[0].blocks[0]
     *operations, ends = block.operations
     found: dict[Any, dict[Any, None]] = {argument: {argument: None} for argument in block.arguments}

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class ProgramTrainer(ConstantAttributes):
     """Runs the steps of a training program one after the other; `Trainer` is for PyTorch models.
 
-    As a context manager it closes itself at the end; after an exception the receipt can be resumed.
+    A `with` block closes the trainer at its end, which finishes the receipt; after an exception the receipt can be
+    resumed.
     """
 
     _instead: ClassVar[dict[str, str]] = {"program": "expected go_on_with(program)"}
@@ -50,8 +51,8 @@ class ProgramTrainer(ConstantAttributes):
           target, threads: see `repro_mlir.compile`.
           receipt: the options of the receipt; None to write no receipt.
         Raises:
-          ReproError: other hyper-parameters than the program has, a program without initial state, an unavailable
-            target, a receipt that cannot be written or resumed.
+          ReproError: the names of the hyper-parameters are not those of the program, the program has no initial state,
+            the target is not available, or the receipt cannot be written or resumed.
         """
         _numbers(program, hyper_parameters)
         if len(program.initial) != len(program.state):
@@ -94,7 +95,7 @@ class ProgramTrainer(ConstantAttributes):
 
     @state.setter
     def state(self, values: Mapping[str, np.ndarray]) -> None:
-        # Updated in place, as the recorder refers to the same dictionary.
+        # The dictionary is updated in place, because the recorder refers to it too.
         taken = dict(values)
         self._state.clear()
         self._state.update(taken)
@@ -116,7 +117,7 @@ class ProgramTrainer(ConstantAttributes):
             recorder.close()
 
     def go_on_with(self, program: Program) -> None:
-        """Makes another program that of the following steps, such as a program for another batch size.
+        """Uses another program for the following steps, such as a program for another batch size.
 
         Args:
           program: a program with the same state tensors and hyper-parameters; each program is compiled once.
@@ -167,7 +168,8 @@ class ProgramTrainer(ConstantAttributes):
                     self._recorder.skip()
                 raise
             if self._recorder is not None:
-                # The trainer stays closed after an error here, as the state would be ahead of its record.
+                # The trainer stays closed after an error here, because the state would be ahead of the receipt's last
+                # record.
                 recorder, self._closed = self._recorder, True
                 recorder.commit(inputs, list(outputs.values()))
                 self._closed = False
@@ -191,7 +193,7 @@ def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
     """Returns the hyper-parameters in the order of the program's inputs.
 
     Raises:
-      ReproError: other hyper-parameters than the program has, or one that is not a number.
+      ReproError: the names of the hyper-parameters are not those of the program, or one is not a number.
     """
     kinds = program.inputs[: program.num_hyper_parameters]
     expected = [kind.name for kind in kinds]

@@ -43,9 +43,10 @@ def training_step(
     Args:
       model: an inference program from a frontend.
       loss: the loss function of the output and the target.
-      train: the names of the state tensors to train, all f32. An inference program does not mark its parameters, so
-        the caller names them, without tensors that a framework would not train, such as frozen weights and the
-        statistics of a BatchNorm in eval mode. The program does not contain `detach`, `no_grad` and `padding_idx`.
+      train: the names of the state tensors to train, all f32. An inference program does not mark its parameters, so the
+        caller names them, without tensors that a framework would not train, such as frozen weights and the statistics
+        of a BatchNorm in eval mode. Gradients ignore `detach`, `no_grad` and `padding_idx`, which the program does not
+        contain.
       output: the name of the model's output for the loss; by default the only output.
       recompute: (J5) the model's operations whose results are recomputed for the gradients instead of kept: glob
         patterns of their locations as in error messages: a node (`/layers.0/*`), a module (`module layers.0*`) or a

@@ -15,7 +15,8 @@ import numpy as np
 
 from repro_mlir.base.numerics.formats import ElementType, round_to_format, sign_extend
 
-# The smallest normal f32. A result of at most this magnitude may be rounded at a bit other than the 24th.
+# The smallest normal f32. A result of at most this magnitude may be subnormal, and is then rounded at a bit other than
+# the 24th.
 _F32_TINY = np.float32(2.0**-126)
 
 
@@ -29,7 +30,8 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 def _fma_f32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     # The product of two f32 is exact in f64. Rounding the f64 sum again to f32 can be wrong only if that sum lies
-    # exactly midway between two f32 values, or if the result is that small; only these elements are recomputed.
+    # exactly midway between two f32 values, or if the result is at most `_F32_TINY`; only these elements are
+    # recomputed.
     product = np.multiply(a, b, dtype=np.float64)
     total = np.asarray(product + c)
     result = total.astype(np.float32)
@@ -54,7 +56,8 @@ def _two_sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns x + y in f64, rounded to odd: the neighbour of an inexact sum whose last bit is 1 (Boldo and Melquiond).
+    """Returns x + y in f64, rounded to odd: of the two neighbours of an inexact sum, the one whose last bit is 1 (Boldo
+    and Melquiond).
 
     Rounding the result again, to a format with at least two bits less, gives the correctly rounded sum.
     """
@@ -97,7 +100,8 @@ def _fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         z_high, z_low = _two_sum(z, low)
         total, rest = _two_sum(high, z_high)
         result[fast] = total + _sum_to_odd(z_low, rest)
-        # An exact cancellation gives +0, and so does two-sum of an exact zero. For c = 0 the product is nonzero.
+        # A sum of zero needs no special case: an exact cancellation must give +0, as two-sum does, and for c = 0 the
+        # product is nonzero.
     slow = work & ~fast
     if slow.any():
         triples = zip(a[slow].tolist(), b[slow].tolist(), c[slow].tolist(), strict=True)
@@ -129,14 +133,15 @@ def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(S4) The exact remainder of truncated division; it has the dividend's sign, even if it is zero."""
+    """(S4) The exact remainder of truncated division; the remainder has the sign of the dividend, even if it is
+    zero."""
     return np.copysign(np.fmod(a, b), a)
 
 
 def round_half_away(x: np.ndarray) -> np.ndarray:
     """(S4) The nearest integer; halfway cases round away from zero."""
     whole = np.trunc(x)
-    # The difference is exact: x has a fraction only if its last bit is below 1.
+    # The difference is exact: it is a multiple of the unit of the last place of x, and no larger than x.
     away = np.abs(x - whole) >= 0.5
     return np.where(away, whole + np.copysign(x.dtype.type(1), x), whole)
 

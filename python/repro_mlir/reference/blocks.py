@@ -31,7 +31,8 @@ Environment = dict[int, np.ndarray]
 
 
 def _scales(bits: np.ndarray, element: ElementType) -> np.ndarray:
-    """Returns scales as the interpreter represents them, from the codes or float32 of low_precision."""
+    """Returns scales as the interpreter represents them, from the codes or float32 values that the package
+    low_precision returns."""
     return bits if element == F32 else from_bits(bits, element)
 
 
@@ -91,13 +92,14 @@ def block_contraction(op: Operation, env: Environment) -> list[np.ndarray]:
     """Evaluates repro.block_contraction, (Q4) with exact dot products and (M5) with an accumulator."""
     *kinds, _ = op.operand_types
     x, x_scales, y, y_scales, init = (env[n] for n in op.operands)
-    # For integers, `fraction_bits` applies to the product; it is attributed to x.
+    # For integer codes, `fraction_bits` counts the fraction bits of a product; all of them are assigned to the format
+    # of x.
     bits = op.attributes.get("fraction_bits") or 0
     of = _format(kinds[0], bits), _format(kinds[2], 0)
     first, second = (to_bits(each, kind.element) for each, kind in ((x, kinds[0]), (y, kinds[2])))
     block, rows, by = op.attributes["block"], op.attributes["rows"], op.attributes.get("accumulator")
     is_scaled = op.attributes["step"] == "scaled"
-    # The number of rows that share a scale may exceed the number of rows.
+    # The number of rows that share a scale (`rows`) may exceed the number of rows of the operand.
     scales = [
         np.repeat(_scale_bits(each, kind) if is_scaled else _magnitude(each, kind), min(count, extent), axis=-2)[
             ..., :extent, :

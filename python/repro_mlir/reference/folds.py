@@ -151,7 +151,7 @@ def _chunk_results(order: Order, n: int, run: int, start: np.ndarray, step: Step
         lanes = np.repeat(start[np.newaxis], order.lanes, axis=0)
         t = first
         while t < end:
-            # Neighbours in one run go to neighbouring lanes, so they are evaluated together.
+            # Adjacent elements of one run go to adjacent lanes, so they are evaluated together.
             lane = t % run % order.lanes
             count = min(order.lanes - lane, run - t % run, end - t)
             lanes[lane : lane + count] = step(lanes[lane : lane + count], t, count)

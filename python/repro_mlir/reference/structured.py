@@ -59,7 +59,7 @@ class _Iteration:
         return env[self.op.operands[position]]
 
     def output_axes(self, access: IndexMap) -> list[int]:
-        """Returns the dimension of an output that corresponds to each parallel dimension."""
+        """Returns, for each parallel dimension, the output dimension that corresponds to it."""
         dims = access.projection
         if dims is None or sorted(dims) != self.parallel:
             raise self.op.error("expected output maps that permute the parallel dimensions")

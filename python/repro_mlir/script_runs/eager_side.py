@@ -62,7 +62,8 @@ class EagerSide:
         return self._sources.get(operator.index, operator)
 
     def _source(self, operator: Operator) -> Operator | None:
-        """Returns the last operator of the same node that computes this operator's result; None if there is none."""
+        """Returns the operator of the same ATen node that computes the values in this operator's result: the operator
+        itself unless it only moves data. None if that operator belongs to another node."""
         if not self._graph.moves(operator):
             return operator
         node = self._nodes[operator.index]

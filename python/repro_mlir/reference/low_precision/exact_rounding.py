@@ -75,7 +75,7 @@ def round_to_place(
             up = negative & (rest != 0)
         case Direction.STOCHASTIC:
             assert random is not None
-            # The first `bits` bits of the discarded part; later bits cannot carry.
+            # Keeps the first `bits` bits of the discarded part; the others cannot cause a carry.
             up = (shift_left(rest, bits - shift) + random) >> bits != 0
     return whole + up
 

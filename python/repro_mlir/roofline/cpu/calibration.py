@@ -229,7 +229,7 @@ def _elementwise(shape: Sequence[int], body: str, result: str, order: Sequence[i
     """Generates a program that computes `result` for each element %x of its input.
 
     Args:
-      shape: of the output, with at most three dimensions.
+      shape: the shape of the output, of rank 3 or less.
       order: the order of the output's dimensions in the input.
     """
     order = order[: len(shape)]
@@ -260,7 +260,8 @@ def _runner(machine: CpuMachine, text: str, threads: int) -> Callable[[], list[f
 
 
 def _ones(kind: TensorType) -> np.ndarray:
-    """Allocates an array that starts at a cache line, as a vector that straddles two lines costs two accesses.
+    """Allocates an array of ones that starts at a cache line, because a vector that straddles two lines costs two
+    accesses.
 
     All pages are written, because reads of untouched pages hit the shared zero page and first writes fault.
     """
@@ -288,8 +289,8 @@ def _least(run: Callable[[], list[float]], seconds: float) -> list[float]:
 
 def _clock(machine: CpuMachine) -> Callable[[], float]:
     """Returns a function that measures the clock rate, from the cycles and the time of multiply-adds on L1 data."""
-    # The multiply-adds of one vector form a dependency chain; out-of-order execution overlaps chains of other
-    # vectors.
+    # Each multiply-add of a vector depends on the previous one of that vector; out-of-order execution overlaps these
+    # dependency chains of different vectors.
     lines = ["%x0 = arith.addf %x, %a : f32"]
     lines += [f"%x{step + 1} = math.fma %x{step}, %a, %x : f32" for step in range(_CHAIN)]
     text = _elementwise((4096,), "\n    ".join(lines), f"%x{_CHAIN}")
@@ -430,7 +431,7 @@ def _half_life(machine: CpuMachine) -> float:
         lost = (least(pause) - held) / (memory - held)
         if lost <= _MOST_LOST:
             break
-    # A loss of up to 1 % is noise, and so is the rest above 99 %.
+    # A loss of up to 1 % is noise, and so is a remainder of up to 1 %.
     return pause / float(np.sqrt(-np.log2(1 - min(lost, 0.99)))) if lost > 0.01 else 0.0
 
 

@@ -36,9 +36,9 @@ class Ledger:
     """The measurement of a step.
 
     Attributes:
-      entries: its launches in order, each with the minimum time over the measured steps.
+      entries: the launches of the step in order, each with the minimum of its times in the measured steps.
       steps: the number of measured steps.
-      not_counted: the reason why each missing event was not counted, by name (`.counters.EVENTS`).
+      not_counted: the reason why an event was not counted, by the name of the event (`.counters.EVENTS`).
     """
 
     entries: tuple[LedgerEntry, ...]
@@ -96,8 +96,8 @@ def measure(
     Events (`.counters`) are counted in five additional steps; each launch has the counts of its fastest run.
 
     Args:
-      inputs: of the step; zeros by default.
-      seconds: the duration of the measurement; at least five steps run.
+      inputs: the inputs of the step; zeros by default.
+      seconds: the duration of the measurement in seconds; at least five steps run.
     Raises:
       ReproError: this machine does not run the code of the prediction's machine, the prediction is of another program,
         the program has no initial state, or the inputs do not match those of the program.

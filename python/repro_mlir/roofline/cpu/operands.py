@@ -37,7 +37,7 @@ def touches(plan: Plan, operands: dict[str, list[Operand]]) -> list[list[Touch]]
 
     Args:
       plan: the plan of a CPU program.
-      operands: the operands of its kernels.
+      operands: the operands of each kernel, by name of the kernel.
     Raises:
       ReproError: a launch and its kernel have different numbers of operands.
     """

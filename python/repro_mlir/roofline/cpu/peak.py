@@ -11,7 +11,7 @@ from repro_mlir.roofline.ceilings import Ceilings
 from repro_mlir.roofline.cpu.assembly import Block
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# By prefix of the level: multiply-adds of the widest vectors and the number of accumulator registers.
+# By prefix of the level: multiply-adds on the widest vectors, and the number of accumulator registers.
 _MULTIPLY_ADDS = {
     "aarch64": (("fmla v{}.4s, v30.4s, v31.4s",), 24),
     "x86-64-v4": (("vfmadd231ps %zmm30, %zmm31, %zmm{}",), 24),
@@ -38,7 +38,8 @@ def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
 
 
 def scattered_bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
-    """`bandwidths` of lines that no prefetcher fetches; scattered memory bandwidth is at most the regular one."""
+    """Like `bandwidths`, but for lines that no prefetcher fetches; scattered memory bandwidth is at most the regular
+    one."""
     memory = min(machine.scattered_memory_bandwidth or machine.memory_bandwidth, machine.memory_bandwidth)
     return bandwidths(replace(machine, memory_bandwidth=memory), threads)
 
@@ -47,6 +48,6 @@ def ceilings_of(machine: CpuMachine, threads: int, flops_per_cycle: float) -> Ce
     """Returns the ceilings of a number of threads.
 
     Args:
-      flops_per_cycle: of one core.
+      flops_per_cycle: the maximum number of floating-point operations per cycle of one core.
     """
     return Ceilings({"floating_point": flops_per_cycle * machine.clock_hz * threads}, bandwidths(machine, threads))

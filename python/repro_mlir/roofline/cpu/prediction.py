@@ -34,7 +34,7 @@ CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launc
 LEVELS = ("l1", "l2", "l3", "memory")
 """The memory levels that supply the bytes of a launch."""
 
-# Sequences with less than this part of a kernel's instructions are not simulated.
+# Sequences with less than this fraction of a kernel's instructions are not simulated.
 _COUNTED = 0.005
 # The assumed instructions per cycle of a sequence that is not simulated.
 _WIDTH = 4
@@ -45,11 +45,11 @@ class LaunchPrediction:
     """The prediction of a launch.
 
     Attributes:
-      kernel: the name of its kernel.
+      kernel: the name of the kernel that runs.
       threads: the number of threads that share the launch.
-      causes: seconds by `CAUSES`; their sum is `seconds`.
-      traffic: bytes by `LEVELS`.
-      operations: by `operations.OPERATIONS`.
+      causes: the seconds for each of `CAUSES`; their sum is `seconds`.
+      traffic: the bytes that each of `LEVELS` supplies.
+      operations: the number of operations for each of `operations.OPERATIONS`.
     """
 
     kernel: str
@@ -75,12 +75,12 @@ class Code:
 
     Attributes:
       machine: the machine whose level and execution units the code is for.
-      operands: by kernel.
+      operands: the operands of each kernel, by name of the kernel.
       kernels: the sequences of each kernel; sequences of negligible weight have no cycles.
-      operations: of each kernel, by `operations.OPERATIONS`.
-      scattered: for each kernel, the part of the lines from beyond the L2 cache that no prefetcher fetches in time.
+      operations: the operations of each kernel, by name of the kernel, then by `operations.OPERATIONS`.
+      scattered: for each kernel, the fraction of the lines from beyond the L2 cache that no prefetcher fetches in time.
       flops_per_cycle: the maximum number of floating-point operations per cycle of a core.
-      calls: called routines; their time counts as 0.
+      calls: the routines that the kernels call; their time counts as 0.
     """
 
     machine: CpuMachine
@@ -96,8 +96,8 @@ class Code:
     def traffic(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[dict[str, int]]:
         """Returns the bytes of each launch by `LEVELS`.
 
-        Each thread has its own L1 and L2 caches and processes the first part of each buffer. All threads share the L3
-        cache, which has lost the part `lost` of each piece.
+        Each thread has its own L1 and L2 caches and processes an equal part of each buffer, so one part represents all
+        of them. All threads share the L3 cache, which has lost the fraction `lost` of each piece.
         """
         own = self._reuse_of(threads)
         moved = own.beyond(0)
@@ -108,16 +108,17 @@ class Code:
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
 
     def cold(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[float]:
-        """Returns, for each launch, the largest part of any touched piece that comes from memory.
+        """Returns, for each launch, the largest fraction of any touched piece that comes from memory.
 
-        The part is 0 if the caches of the threads contain all pieces. For `lost` see `traffic`.
+        The fraction is 0 if the caches of the threads contain all pieces. For `lost` see `traffic`.
         """
         near = max(machine.l1_bytes, machine.l2_bytes)
         own = self._reuse_of(threads).farthest(near, near)
         return np.minimum(own, self._reuse_of(1).farthest(near, machine.l3_bytes, lost)).tolist()
 
     def lost(self, machine: CpuMachine, seconds: np.ndarray) -> np.ndarray | float:
-        """The part of each piece that the L3 cache has lost, by `l3_half_life` and the `seconds` of the launches."""
+        """The fraction of each piece that the L3 cache has lost, by `l3_half_life` and the `seconds` of the
+        launches."""
         return 1 - self._reuse_of(1).kept(seconds, machine.l3_half_life) if machine.l3_half_life else 0.0
 
     def _reuse_of(self, threads: int) -> Reuse:
@@ -141,9 +142,9 @@ class StepPrediction:
 
     Attributes:
       machine, threads: the requested machine and number of threads.
-      launches: in execution order.
-      memory: bytes of the step (`memory.memory_of`).
-      ceilings: of the machine with this number of threads.
+      launches: the predictions of the launches, in execution order.
+      memory: the bytes that the step allocates, by buffer space (`memory.memory_of`).
+      ceilings: the ceilings of the machine with this number of threads.
       calls: routines that the kernels call and whose time `launches` does not include.
     """
 
@@ -228,7 +229,7 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     """Predicts the time of a step in steady state, with the caches as the previous step left them.
 
     Args:
-      threads: from 1 to the machine's cores.
+      threads: the number of threads, from 1 to the machine's cores.
     Raises:
       ReproError: `threads` is out of range, or the machine's level or execution units differ from those of the code.
     """
@@ -272,7 +273,8 @@ def _grains(kernel: Kernel) -> int:
 
 
 def _core_cycles(sequences: tuple[tuple[Sequence, Cycles | None], ...]) -> tuple[float, float, float]:
-    """Cycles of issue, the additional cycles of the execution units, and the additional cycles of latencies."""
+    """Returns three numbers of cycles: those of issue, those that the execution units add, and those that latencies
+    add."""
     issue = ports = latency = 0.0
     for one, cycles in sequences:
         if cycles is None:
@@ -308,10 +310,10 @@ def _launch(
 def seconds_beyond(
     core: float, bytes_of: dict[str, int], scattered: float, machine: CpuMachine, threads: int
 ) -> dict[str, float]:
-    """Seconds, by memory level, that transfers add to the time of the cores.
+    """The seconds that transfers from each memory level add to the time of the cores.
 
-    Prefetched transfers overlap with computation, so the longer of both counts. Other transfers add to it, and memory
-    supplies them at no more than `scattered_memory_bandwidth`, even if there is little to compute.
+    Prefetched transfers overlap with computation, so the longer of the two counts. Other transfers do not overlap, and
+    memory supplies them at no more than `scattered_memory_bandwidth`, even if there is little to compute.
     """
     rates, slow = bandwidths(machine, threads), scattered_bandwidths(machine, threads)
     apart = {"l2": 0.0, "l3": scattered, "memory": scattered}

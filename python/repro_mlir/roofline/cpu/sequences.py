@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from repro_mlir.roofline.cpu.assembly import Block
 
-# More than a reorder buffer contains (512 in Golden Cove): the two ends of a longer sequence hardly overlap.
+# More instructions than a reorder buffer contains (512 in Golden Cove): the two ends of a longer sequence hardly
+# overlap.
 _MOST = 512
 
 
@@ -20,8 +21,8 @@ class Sequence:
 
     Attributes:
       runs: the number of executions.
-      repeats: whether runs follow each other directly, so that one run waits for the results of the previous one.
-      instructions: of all its blocks.
+      repeats: whether runs follow each other directly, so that a run waits for the results of the previous one.
+      instructions: the instructions of all blocks of the sequence.
     """
 
     runs: int

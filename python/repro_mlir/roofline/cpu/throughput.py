@@ -21,8 +21,8 @@ from repro_mlir.base.child_processes import ending_with_this
 from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# The low and the high iteration count, for short sequences and for those of at least `_LONG` instructions. The
-# difference of both results excludes the time to fill the pipeline.
+# The low and the high number of iterations that are simulated, for short sequences and for those of at least `_LONG`
+# instructions. The difference of the two results excludes the time to fill the pipeline.
 _OF_SHORT, _OF_LONG, _LONG = (8, 24), (4, 12), 128
 _TIMEOUT = 120.0
 # The maximum number of concurrent llvm-mca processes.
@@ -31,7 +31,7 @@ _WORKERS = 8
 _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
 _TEST = re.compile(r"(?:cmp|test)[bwlq]\b[^(]*$")
 _JUMP = re.compile(r"j(?!mp)\w+\b")
-# 512-bit instructions of the floating-point unit that servers have twice: operation, element type, operands, mask.
+# 512-bit instructions of a floating-point unit of which servers have two: operation, element type, operands, mask.
 _OF_SERVERS = re.compile(r"v(fn?m\w+|mul|max|min)(p[sd])(\s+.*%zmm\d+)(\s*\{%k\d\}.*)?$")
 # Address computations with a scaled index; the first two of base, index and scale are kept.
 _SCALED = re.compile(r"^(lea[lq]\s+)[^(]*\((?:,(?=%))?([^,()]*(?:,[^,()]*)?),[248]\)")
@@ -42,9 +42,9 @@ class Cycles:
     """Cycles of one run of a sequence.
 
     Attributes:
-      issue: the minimum that the width of the front end allows.
-      ports: the minimum that the busiest execution unit allows, at least `issue`.
-      latency: the cycles per run of back-to-back runs, at least `ports`.
+      issue: the minimum number of cycles that the width of the front end allows.
+      ports: the minimum number of cycles that the busiest execution unit allows, at least `issue`.
+      latency: the number of cycles per run if runs follow each other directly, at least `ports`.
     """
 
     issue: float
@@ -112,12 +112,12 @@ def _corrected(instruction: str, model: str) -> str:
     if model == "znver4":
         # A broadcasting load needs no vector unit (uops.info, VBROADCASTSS on Zen 4).
         instruction = re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
-        # A scaled address is one micro-operation (docs/performance/choices.md); its latency is one cycle longer
-        # than this.
+        # A scaled address is one micro-operation (docs/performance/choices.md). Its latency is one cycle longer than
+        # that of the replacement.
         return _SCALED.sub(r"\1(\2)", instruction)
     if model == "sapphirerapids":
-        # LLVM's model has one such unit, as desktop processors do. A masked addition replaces the instruction: it
-        # has the two units of servers and the right latency, and merge masking also reads the destination.
+        # LLVM's model has one such unit, as desktop processors do. A masked addition replaces the instruction: it has
+        # the two units of servers and the right latency, and merge masking also reads the destination.
         return _OF_SERVERS.sub(_masked_addition, instruction)
     return instruction
 
@@ -155,7 +155,7 @@ def _simulate(texts: list[str], machine: CpuMachine, iterations: int) -> list[di
 
 
 def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, Any]]:
-    """Runs llvm-mca and returns its summary of each region of a text."""
+    """Runs llvm-mca and returns its summary of each region of `text`."""
     command = [tool(), f"-mtriple={machine.triple}", f"-mcpu={machine.scheduling_model}", *options]
     command += ["--json", "--resource-pressure=false", "--instruction-info=false"]
     try:
@@ -168,7 +168,7 @@ def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, 
     try:
         return [region["SummaryView"] for region in json.loads(done.stdout)["CodeRegions"]]
     except (ValueError, KeyError):
-        # For example, the name of a processor of another architecture.
+        # llvm-mca fails, for example, for the name of a processor of another architecture.
         raise ReproError(f"llvm-mca gives no cycles of a processor {machine.scheduling_model}") from None
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SECTOR = 32
-"""The bytes of a global-memory transaction (CUDA C++ Best Practices Guide, Coalesced Access)."""
+"""The number of bytes of a global-memory transaction (CUDA C++ Best Practices Guide, Coalesced Access)."""
 
 WAVEFRONT = 128
-"""The bytes that shared memory transfers per cycle: 32 banks of 4 (CUDA C++ Programming Guide, Shared Memory)."""
+"""The number of bytes that shared memory transfers per cycle: 32 banks of 4 (CUDA C++ Programming Guide, Shared
+Memory)."""
 
 WARP = 32
-"""The threads of a warp."""
+"""The number of threads in a warp."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class Architecture:
     """The properties of one multiprocessor.
 
     Attributes:
-      f64: threads per cycle that execute a fused multiply-add or another f64 instruction.
-      integer: the same for 32-bit integer instructions, and for comparisons and selections of all types.
-      conversion, wide_conversion: the same for conversions between types of up to 32 bits, and from or to 64-bit types.
-      shared_reserved: bytes of shared memory that the driver reserves in each block.
-      mma_share: the part of the matrix units' peak that mma.sync reaches.
+      f64: the number of threads that execute a fused multiply-add or another f64 instruction in a cycle.
+      integer: the number of threads that execute a 32-bit integer instruction, or a comparison or selection of any
+        type, in a cycle.
+      conversion, wide_conversion: the number of threads that execute a conversion between types of up to 32 bits, or
+        from or to a 64-bit type, in a cycle.
+      shared_reserved: the number of bytes of shared memory that the driver reserves in each block.
+      mma_share: the fraction of the matrix units' peak that mma.sync reaches.
     """
 
     f64: float
@@ -52,7 +55,7 @@ the Nvidia Hopper GPU Architecture via Microbenchmarking, arXiv:2402.13499.
 """
 
 REGISTER_UNIT = 256
-"""The allocation unit of a warp's registers (CUDA Occupancy Calculator)."""
+"""The allocation unit of a warp's registers, in registers (CUDA Occupancy Calculator)."""
 
 PARTS = 4
 """The partitions of a multiprocessor, each with its own scheduler and registers."""
@@ -75,6 +78,7 @@ LATENCIES = {
     "l2": 262,
     "memory": 480,
 }
-"""Cycles until a result is available. Arithmetic: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
-Microbenchmarking, arXiv:1804.06826. Memory and matrix units: Luo et al., arXiv:2402.13499 (A100 and H100), rounded.
+"""The number of cycles until a result is available. Arithmetic: Jia et al., Dissecting the NVIDIA Volta GPU
+Architecture via Microbenchmarking, arXiv:1804.06826. Memory and matrix units: Luo et al., arXiv:2402.13499 (A100 and
+H100), rounded.
 """

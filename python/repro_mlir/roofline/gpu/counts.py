@@ -24,8 +24,8 @@ from repro_mlir.runner.plan import Kernel, Launch, Plan
 # The approximate number of warp instructions to emulate per launch; smaller launches are emulated completely.
 _BUDGET = 200_000
 _FEWEST = 4
-# Instructions of one block: above the first limit the exit of a loop may depend on data; above the second the loop
-# counts as infinite.
+# Limits on the instructions of one block: above the first one, the exit of a loop may depend on data; above the second
+# one, the loop counts as infinite.
 _DOUBTFUL, _MOST = 1 << 22, 1 << 28
 _PAGE = 4096
 ALIGNMENT = 256
@@ -44,16 +44,16 @@ class Work:
     Attributes:
       blocks: the number of blocks of the grid.
       counted: the number of emulated blocks; the others are assumed to be like their neighbours.
-      kinds: warp instructions of the whole launch, by type.
-      issued: machine instructions that a block issues.
-      units: the load of a block on each unit: warp instructions; for `load_store`, cycles at 128 bytes per cycle; for
-        matrix units, operations by format.
-      l2_bytes: bytes that a block transfers between L2 and its multiprocessor; repeated accesses hit L1.
-      path: cycles of a warp if every load hits L2, and if every load goes to memory.
+      kinds: the number of warp instructions of the whole launch, by type.
+      issued: the number of machine instructions that a block issues.
+      units: the load of a block on each unit: the number of warp instructions; for `load_store`, cycles at 128 bytes
+        per cycle; for matrix units, operations by format.
+      l2_bytes: the number of bytes that a block transfers between L2 and its multiprocessor; repeated accesses hit L1.
+      path: the number of cycles of a warp if every load hits L2, and if every load goes to memory.
       touched: for each argument, the offset of the first accessed byte, the number of accessed bytes, whether they are
         read and whether they are written.
-      shared_bytes: the shared memory of a block.
-      threads: the threads of a block.
+      shared_bytes: the size in bytes of the shared memory of a block.
+      threads: the number of threads of a block.
     """
 
     blocks: int
@@ -88,14 +88,14 @@ class _Line:
 def count(module: emulator.Module, blocks: Sequence[Block], plan: Plan, launch: Launch, constants: bytes) -> Work:
     """Emulates blocks of a launch.
 
-    A kernel that does not terminate on zeros, for example because it follows a chain of indices, is emulated on bytes
+    A kernel may not terminate on zeros, for example because it follows a chain of indices. It is then emulated on bytes
     of 255 instead: an index of -1 ends a chain.
 
     Args:
       module: the module of the kernel.
       blocks: the instructions of the kernel.
       plan: the plan of the launch.
-      constants: the bytes of the space "constant".
+      constants: the bytes of the memory space "constant".
     Raises:
       ReproError: the kernel violates a rule of the emulator or does not terminate, or a buffer is too large.
     """
@@ -152,8 +152,8 @@ def _count(
         run([total - 1], 1.0)
     if middle > 0:
         number = middle if middle * first <= _BUDGET else max(_FEWEST, int(_BUDGET / first))
-        # Multiples of the golden ratio sample the blocks aperiodically, so that they do not align with a period of
-        # tiles.
+        # Multiples of the golden ratio sample the blocks aperiodically, so that the samples do not align with a period
+        # of tiles.
         chosen = (
             range(middle) if number >= middle else sorted({int(i * 0.6180339887 % 1 * middle) for i in range(number)})
         )
@@ -253,8 +253,8 @@ def _cycles(block: Block, costs: Sequence[Cost], latencies: Sequence[float], rea
     machine code accordingly.
 
     Args:
-      ready: the cycle in which each register of earlier blocks is ready, relative to the start of the block; updated to
-        be relative to its end.
+      ready: the cycle in which each register that earlier blocks wrote is ready, relative to the start of the block;
+        the function makes the cycles relative to the end of the block.
     """
     last = barrier = issued = 0.0
     for instruction, cost, latency in zip(block.instructions, costs, latencies, strict=True):

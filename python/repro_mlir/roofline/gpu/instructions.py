@@ -36,7 +36,7 @@ class Cost:
 
 
 def _chain(kind: str, others: float, **units: float) -> Cost:
-    """The cost of dependent instructions, of which `others` use no modelled unit."""
+    """The cost of a chain of dependent instructions, of which `others` use no modelled unit."""
     latency = sum(LATENCIES[unit] * number for unit, number in units.items())
     return Cost(kind, others + sum(units.values()), units, latency)
 
@@ -51,7 +51,8 @@ _SEQUENCES = {
 }
 """The instructions on the path of normal numbers, from machine code of ptxas 13.0 for sm_90."""
 
-# The instructions of 64-bit integer operations, from the same source; operations that are not listed have two.
+# The number of instructions of 64-bit integer operations, from the same machine code; operations that are not listed
+# have two.
 _LONG = {
     "mul.lo": 4,
     "mad.lo": 4,
@@ -150,7 +151,7 @@ def _access(name: str, types: set[str]) -> Cost:
 def _matrix(opcode: str, parts: list[str]) -> Cost:
     shape = _SHAPE.search(opcode)
     m, n, k = (int(each) for each in shape.groups()) if shape else (16, 8, 16)
-    # The type suffixes are those of the result, both factors and the addend.
+    # The four type suffixes are those of the result, both factors and the addend.
     element = _ELEMENTS.get(parts[-3], parts[-3])
     units = {f"matrix {element}": 2.0 * m * n * k}
     return Cost(f"matrix {element} m{m}n{n}k{k}", 1, units, LATENCIES["matrix"])

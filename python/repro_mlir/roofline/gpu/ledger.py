@@ -17,7 +17,7 @@ from repro_mlir.roofline.gpu.prediction import GpuStepPrediction
 from repro_mlir.roofline.ledger import LedgerEntry, median_error, unsigned_unknown
 
 _LIMIT = 1 << 24
-# Bounds of times in any unit, so that their quotients are finite.
+# Bounds of times in any unit, which keep quotients of times finite.
 _LEAST, _MOST = 1e-9, 1e9
 
 
@@ -31,7 +31,8 @@ class GpuLedger:
       device: the name of the measured device.
       is_same_code: whether the results record the digest of their code, equal to that of the predicted code; otherwise
         only the name, and the kernel names if launches were measured, identify the code.
-      entries: its launches in order, with times that add up to `seconds`; empty if only the whole step was measured.
+      entries: the launches of the step in order, with times that add up to `seconds`; empty if only the whole step was
+        measured.
     """
 
     predicted: GpuStepPrediction
@@ -140,7 +141,7 @@ def _of_launches(row: dict[str, Any], what: str, prediction: GpuStepPrediction, 
 def _added_up(launches: list[float], seconds: float) -> list[float]:
     """Scales measured launch times so that they add up to the time of the step.
 
-    Idle time is divided evenly among the launches. The profiler measures other steps than the clock does; if the
+    Idle time is divided evenly among the launches. The profiler does not measure the same steps as the clock; if the
     launches together take longer than the step, all are scaled down proportionally.
     """
     busy = sum(launches)

@@ -45,10 +45,11 @@ class GpuLaunchPrediction:
     """The prediction of a launch.
 
     Attributes:
-      kernel: the name of its kernel.
-      causes: seconds by `GPU_CAUSES`; their sum is `seconds`.
-      traffic: bytes between L2 and multiprocessors, `l2`, and between memory and L2, `memory`.
-      operations: `floating_point`, with two operations per instruction, and operations of matrix units by format.
+      kernel: the name of the kernel that runs.
+      causes: the seconds for each of `GPU_CAUSES`; their sum is `seconds`.
+      traffic: the bytes between L2 and multiprocessors (`l2`), and between memory and L2 (`memory`).
+      operations: the number of operations: `floating_point`, with two operations per instruction, and those of matrix
+        units by format.
       unit: the busiest unit, such as "f32".
       blocks: the number of blocks of the grid.
       resident: the number of blocks that are resident on a multiprocessor.
@@ -107,10 +108,10 @@ class GpuStepPrediction:
 
     Attributes:
       machine: the requested machine.
-      launches: in execution order.
-      memory: bytes of the step (`memory.memory_of`).
+      launches: the predictions of the launches, in execution order.
+      memory: the bytes that the step allocates, by buffer space (`memory.memory_of`).
       is_assembled: whether the registers are those of ptxas (`GpuCode`).
-      ceilings: of the device.
+      ceilings: the ceilings of the device.
       digest: the digest of the code (`GpuCode`).
     """
 
@@ -225,7 +226,8 @@ def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
 
 
 def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Accelerator) -> GpuLaunchPrediction:
-    """Each cause has the time that it adds to the maximum of the causes before it, because all of them overlap."""
+    """Predicts a launch. The causes overlap, so each one has only the time by which it exceeds the longest of the
+    causes before it."""
     l2_bytes = work.blocks * work.l2_bytes
     missing = min(1.0, memory_bytes / l2_bytes) if l2_bytes else 0.0
     path = (work.path[0] + missing * (work.path[1] - work.path[0])) / machine.clock_hz
@@ -250,7 +252,7 @@ def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Ac
     causes["launch"] = machine.launch_seconds
     moved = {"l2": int(l2_bytes), "memory": memory_bytes}
     asked = {_OPERATIONS[each]: work.blocks * number for each, number in work.units.items() if each in _OPERATIONS}
-    # The count is in warp instructions; each thread's instruction is a multiply-add.
+    # The number counts warp instructions; each thread of a warp does a multiply-add.
     asked["floating_point"] = asked.get("floating_point", 0.0) * 2 * WARP
     operations = {each: round(number) for each, number in asked.items()}
     return GpuLaunchPrediction(name, causes, moved, operations, unit, work.blocks, resident, waves)
@@ -280,7 +282,8 @@ def _busiest(name: str, units: dict[str, float], machine: Accelerator) -> tuple[
 
 
 def _rates(architecture: Architecture, machine: Accelerator) -> dict[str, float]:
-    """The rates of a multiprocessor per second: warp instructions, wavefronts, or operations of matrix units."""
+    """The operations per second of each unit of a multiprocessor: warp instructions, wavefronts, or operations of
+    matrix units."""
     warps = machine.clock_hz / WARP
     rates = {
         # A multiply-add counts as two operations.

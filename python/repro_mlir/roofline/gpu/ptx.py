@@ -24,9 +24,9 @@ class Instruction:
 
     Attributes:
       line: the line number in the text, from 1.
-      opcode: such as "fma.rn.f32".
+      opcode: the opcode, such as "fma.rn.f32".
       operands: the text of the operands.
-      results, sources: registers; a guard predicate is a source.
+      results, sources: the registers that are written and read; a guard predicate is a source.
     """
 
     line: int
@@ -79,7 +79,7 @@ def _kernels(text: str) -> Iterator[tuple[str, list[tuple[int, str]]]]:
             yield name, lines
             name = ""
         elif name and is_body and lines and lines[-1][1].startswith("\t") and not _DONE.search(lines[-1][1]):
-            # An instruction over several lines has the number of its first line.
+            # An instruction that spans several lines has the number of its first line.
             lines[-1] = (lines[-1][0], f"{lines[-1][1]} {line.strip()}")
         elif name and is_body:
             lines.append((number, line))
