@@ -26,13 +26,13 @@ class SweepPoint:
     """The prediction of one step on one machine with changed parameters.
 
     Attributes:
-      program: its name among the programs of the sweep.
+      program: the name of the program among the programs of the sweep.
       machine: the name of the machine.
       given: the changed parameters by name, as the caller wrote them.
       numbers: the resulting values of these parameters.
       seconds: the time of the step.
       causes: seconds by cause.
-      calls: routines whose time `seconds` does not include.
+      calls: the routines whose time `seconds` does not include.
     """
 
     program: str
@@ -75,7 +75,7 @@ def sweep(
 
     Args:
       machines: each machine with the values of its changed attributes.
-      threads: for CPUs, from 1 to the number of cores of each.
+      threads: the number of threads on CPUs, from 1 to the number of cores of each CPU.
     Raises:
       ReproError: more than `POINTS` points, or an error of `predict` or `read_code`.
     """

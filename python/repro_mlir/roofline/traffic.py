@@ -19,7 +19,8 @@ _POINTS += 0.5
 _LONG = 30.0
 
 Access = tuple[str, int, int, int, bool, bool]
-"""A buffer of a launch: space, number, offset and size as in `Touch`, whether it is read, whether it is written."""
+"""A buffer of a launch: space, number, offset and size as in `Touch`, whether the launch reads it, whether it writes
+it."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Touch:
 
     Attributes:
       space, number: the buffer that contains the bytes (docs/reference/plan.md).
-      offset, size: in bytes.
-      times: the transfers of each byte on a cache miss: 2 if it is both fetched and written back.
+      offset, size: the position and the size of the range, in bytes.
+      times: how often each byte is transferred on a cache miss: 2 if it is both fetched and written back.
     """
 
     space: str
@@ -78,14 +79,14 @@ class Reuse:
         """The bytes of each launch that miss in an LRU cache of `size` bytes; all of them for size 0.
 
         Args:
-          lost: the part of each piece that other programs have evicted by then.
+          lost: the fraction of each piece that other programs have evicted by then.
         """
         passing = self.passing * np.where(self.distance > size, 1.0, lost)
         return np.rint(np.bincount(self.launch, passing, self.launches)).astype(np.int64)
 
     def farthest(self, near: float, size: float, lost: np.ndarray | float = 0.0) -> np.ndarray:
-        """For each launch, the largest part of any piece that misses both in a cache of `near` bytes and in a cache of
-        `size` bytes that has `lost` some data.
+        """For each launch, the largest fraction of any piece that misses both in a cache of `near` bytes and in a cache
+        of `size` bytes that has lost the fraction `lost` of each piece.
         """
         found = np.zeros(self.launches)
         beyond_near = np.where(self.distance > near, lost, 0.0)
@@ -93,13 +94,13 @@ class Reuse:
         return found
 
     def kept(self, seconds: np.ndarray, half_life: float) -> np.ndarray:
-        """The part of each piece that remains in a cache that keeps 2^-n² of untouched data after n half-lives.
+        """The fraction of each piece that remains in a cache that keeps 2^-n² of untouched data after n half-lives.
 
         Launches take `seconds`, and each launch touches its bytes evenly in that time.
         """
         ends = np.concatenate([np.cumsum(seconds) - np.sum(seconds), np.cumsum(seconds)])
         now, before = self.launch + self.launches, (self.launch - self.ago) % self.launches
-        # Rounding can make the difference negative.
+        # Rounding can make this difference of times negative.
         since = np.maximum(ends[now] - seconds[self.launch] - ends[now - self.ago], 0.0)
         found = np.zeros(len(since))
         for part, weight in zip(_POINTS, _WEIGHTS, strict=True):
@@ -110,7 +111,7 @@ class Reuse:
 
 
 def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
-    """Computes the reuse distances of the touches of each launch, in order, if an equal step runs before."""
+    """Computes the reuse distances of the touches of each launch, in order, if an equal step has run before."""
     stack = _Stack(2 * sum(len(touches) for touches in launches))
     numbers, passing, distances, ago = list[int](), list[float](), list[int](), list[int]()
     # Maps the time of a touch to its launch.
@@ -157,7 +158,8 @@ class _Stack:
         pieces = self.buffers[touch.space, touch.number]
         begin, end = touch.offset, touch.offset + touch.size
         first, last = _split(pieces, begin), _split(pieces, end)
-        # Bytes by last touch, from the current address on: within one touch, higher addresses count as more recent.
+        # The bytes touched last at each time, from the current address on: within one touch, higher addresses count as
+        # more recent.
         behind: defaultdict[int, int] = defaultdict(int)
         until = max((piece.until for piece in pieces[first:last]), default=0)
         for i in range(first, len(pieces)):

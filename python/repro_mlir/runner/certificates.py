@@ -38,7 +38,7 @@ _MATRIX = re.compile(r"\b(?:mma|wmma|wgmma|tcgen05)\b[\w.:]*")
 """Matches opcodes. If an opcode contains blanks or comments, the match ends there, and no certificate has it."""
 _FLOAT8 = re.compile(r"\.e[45]m[32]\b")
 _EXACT = tuple(f".s32.{left}8.{right}8.s32" for left in "su" for right in "su")
-"""Suffixes of products of bytes, whose sums are exact on every device."""
+"""Suffixes of the opcodes that multiply bytes as integers, whose sums are exact on every device."""
 _LARGEST = 1 << 16
 _MOST = (1 << 53) - 1
 

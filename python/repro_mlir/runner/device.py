@@ -235,8 +235,8 @@ class Code:
         if shared > _STATIC_SHARED_LIMIT:
             driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared)
         if driver.has("cuFuncLoad"):
-            # Loaded now, as a lazy load at the first launch may fail within a graph capture. Drivers without this entry
-            # point have loaded the code above (CUDA C++ Programming Guide 12.2, Lazy Loading).
+            # Loaded now, because a lazy load at the first launch may fail within a graph capture. Drivers without this
+            # entry point have loaded the code in the call above (CUDA C++ Programming Guide 12.2, Lazy Loading).
             driver.cuFuncLoad(function)
         return function
 

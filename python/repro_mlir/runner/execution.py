@@ -114,7 +114,7 @@ class Execution:
           device: the GPU.
           code: code for the GPU, see `choose_architecture`.
           bound: device addresses, by space and number, of buffers that the caller owns.
-          use_cubin: whether to try the cubin before the PTX; the bits are the same.
+          use_cubin: whether to try the cubin before the PTX; the bits of the results are the same.
           certifying: whether the run tests the tensor cores for a certificate, and so needs none.
         Raises:
           ReproError: the driver accepts none of the code, a certificate is missing, or memory is insufficient.
@@ -153,7 +153,7 @@ class Execution:
         """Frees memory, graph and code; a second call does nothing."""
         if not self._addresses:
             return
-        # Cleared first, as freed addresses may soon belong to another allocation.
+        # Cleared first, because freed addresses may soon belong to another allocation.
         self._addresses = {}
         if self._graph is not None:
             self._graph.free()

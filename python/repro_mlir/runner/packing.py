@@ -59,7 +59,7 @@ def runner_members() -> dict[str, bytes]:
     """Returns the files, by path, that make a zip executable: `python FILE` runs `repro_mlir.runner`."""
     members = {
         "__main__.py": (_LICENSE + _MAIN).encode(),
-        # An empty package, as the real one imports the compiler.
+        # The package itself is empty here, because the real one imports the compiler.
         "repro_mlir/__init__.py": (_LICENSE + '\n"""The part of repro-mlir that runs bundles."""\n').encode(),
     }
     modules = [_PACKAGE / name for name in _MODULES] + sorted((_PACKAGE / "runner").glob("*.py"))

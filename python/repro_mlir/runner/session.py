@@ -68,7 +68,7 @@ class Session(ConstantAttributes):
             place: every step updates a state, reads an input and writes an output there; a state keeps its present
             value. The arrays must stay alive and not move. The session allocates the other buffers. Addresses must be
             multiples of 16, and only inputs may share memory with each other.
-          use_cubin: whether to try the cubin before the PTX; the bits are the same.
+          use_cubin: whether to try the cubin before the PTX; the bits of the results are the same.
           architecture: the architecture of the code to run; by default the best one for the GPU, with tensor cores if
             they are certified.
         Raises:

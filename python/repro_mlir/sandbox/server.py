@@ -29,7 +29,8 @@ ENDING = struct.Struct("<iQQ")
 OUT_OF_MEMORY = 3
 
 _STACK_BYTES = 4 << 20
-"""Smaller than any stack of the caller, so that a program that passes here does not overflow the caller's stack."""
+"""The stack size of a child: smaller than any stack of the caller, so that a program that passes here does not overflow
+the caller's stack."""
 
 _FILES = 64
 _TOLD_BYTES = 2000

@@ -102,7 +102,7 @@ def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
             said, found = value, derived[path](receipt, chat)
         else:
             continue
-        # In Python, True == 1.
+        # The types are compared too, because in Python True == 1.
         if type(said) is not type(found) or said != found:
             raise ReceiptWrong(path, "the answer says otherwise than its receipt", None, str(found), str(said))
     return [path for path in fields if path in _OPEN]

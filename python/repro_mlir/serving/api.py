@@ -34,7 +34,7 @@ from repro_mlir.serving.tokenizer import Tokenizer
 from repro_mlir.serving.transcript import Transcript
 
 _TYPES = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
-"""Error types by status; every other status is an error of the request."""
+"""The error types by HTTP status; every other status is an error of the request."""
 
 
 _SHORT = 16
@@ -149,7 +149,8 @@ class Api:
         """Returns the JSON of a request, within the limits."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            # Web pages can send other content types to a server on this machine without a CORS preflight.
+            # This protects a server on this machine from web pages, which can send other content types without a CORS
+            # preflight.
             raise Refused(
                 415, f"expected content-type application/json, got {foreign(kind, 60)!r}", code="content_type"
             )

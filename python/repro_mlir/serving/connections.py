@@ -41,7 +41,7 @@ class _BoundedProtocol(H11Protocol):
         self.conn = StrictConnection(h11.SERVER, HEAD_LIMIT)
         self._idle: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        # The completed request seen by the last checks, and the number of checks that have seen it again.
+        # The last completed request that a check has seen, and the number of later checks that have seen the same one.
         self._seen: Any = None
         self._looks = 0
 
@@ -79,9 +79,9 @@ class _BoundedProtocol(H11Protocol):
         super().resume_writing()
 
     def _look(self) -> None:
-        """Ends a connection that has waited too long for the head of a request.
+        """Ends a connection that has waited too long for the head of a request; called every `idle_seconds`.
 
-        Uvicorn closes a connection that stays silent after an answer; a head that has begun may take until the third
+        Uvicorn closes a connection that stays silent after an answer. A head that has begun may take until the third
         check.
         """
         if self.cycle is None:

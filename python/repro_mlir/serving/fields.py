@@ -100,7 +100,7 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
         if value is None:
             continue
         if name in _NEUTRAL:
-            # In Python, True == 1.
+            # The types are compared too, because in Python True == 1.
             if not any(type(value) is type(each) and value == each for each in _neutral(name)):
                 raise Refused(400, f"{name} is not supported", name, "unsupported_parameter")
             continue
@@ -177,7 +177,7 @@ def _real(value: Any) -> float:
         raise ReproError(f"expected a number, got {_kind(value)}")
     try:
         with np.errstate(over="ignore"):
-            # Adding 0.0 turns -0.0 into 0.0.
+            # Adding 0.0 turns -0.0 into +0.0.
             return float(np.float32(value)) + 0.0
     except OverflowError:
         return math.inf

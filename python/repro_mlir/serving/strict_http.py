@@ -85,7 +85,7 @@ def check_head(data: bytes, checked: int = 0) -> None:
     request, *lines = head.lstrip(b"\r\n").split(b"\r\n")
     _, _, rest = request.partition(b" ")
     target, _, version = rest.rpartition(b" ")
-    # Bytes that are not a request at all are left to h11.
+    # Bytes that are not a request at all are left to h11, which rejects them.
     if re.fullmatch(rb"HTTP/\d\.\d", version):
         if version not in (b"HTTP/1.0", b"HTTP/1.1"):
             raise RefusedHead(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "expected version 1.1 of HTTP")

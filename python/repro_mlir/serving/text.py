@@ -77,5 +77,5 @@ class StopStrings:
 
     @staticmethod
     def _overlap(text: str, string: str) -> int:
-        """Returns the number of characters at the end of the text that are the beginning of the string."""
+        """Returns the length of the longest suffix of the text that is a prefix of the string."""
         return next((n for n in range(min(len(text), len(string) - 1), 0, -1) if text.endswith(string[:n])), 0)

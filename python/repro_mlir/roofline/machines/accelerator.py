@@ -20,26 +20,26 @@ class Accelerator:
 
     Attributes:
       name: the name of the machine's file without its extension.
-      architecture: the GPU architecture whose code it runs; None if the compiler has no code for the device.
-      multiprocessors: cores that run thread blocks.
-      clock_hz: cycles per second under load.
-      f32_flops: of vector units; a multiply-add counts as two operations.
-      tf32_matrix_flops, f16_matrix_flops, f8_matrix_flops, f4_matrix_flops, int8_matrix_ops: of matrix units; bf16 has
-        the rate of f16.
-      issue_width: warp instructions that a multiprocessor issues per cycle.
-      special_rate: special functions per cycle of a multiprocessor.
+      architecture: the GPU architecture whose code the device runs; None if the compiler has no code for the device.
+      multiprocessors: the number of cores that run thread blocks.
+      clock_hz: the number of cycles per second under load.
+      f32_flops: operations per second of vector units; a multiply-add counts as two operations.
+      tf32_matrix_flops, f16_matrix_flops, f8_matrix_flops, f4_matrix_flops, int8_matrix_ops: operations per second of
+        matrix units; bf16 has the rate of f16.
+      issue_width: the number of warp instructions that a multiprocessor issues per cycle.
+      special_rate: the number of special functions that a multiprocessor computes per cycle.
       registers, threads, blocks, shared_bytes: the limits of a multiprocessor.
-      shared_bandwidth: bytes per cycle of a multiprocessor.
-      l2_bytes, memory_bytes: of the device.
-      l2_bandwidth, memory_bandwidth: bytes per second.
+      shared_bandwidth: bytes of shared memory that a multiprocessor transfers per cycle.
+      l2_bytes, memory_bytes: the sizes of the L2 cache and of the device's memory.
+      l2_bandwidth, memory_bandwidth: bytes per second of the L2 cache and of the device's memory.
       launch_seconds: the time between the starts of two empty launches on a stream.
       node_devices: the number of devices that the links of a node connect.
       node_bandwidth, network_bandwidth: bytes per second that a device sends within its node and to other nodes.
-      node_seconds, network_seconds: the latency of an empty message.
-      issue_efficiency: the largest part of the cycles in which compiled kernels issue an instruction.
-      matrix_efficiency, vector_efficiency, memory_efficiency, link_efficiency: the parts of the peaks that large
+      node_seconds, network_seconds: the latency of an empty message within a node and to another node.
+      issue_efficiency: the largest fraction of the cycles in which compiled kernels issue an instruction.
+      matrix_efficiency, vector_efficiency, memory_efficiency, link_efficiency: the fractions of the peaks that large
         programs reach.
-      watts: the power of the device under load.
+      watts: the power of the device under load, in watts.
     """
 
     name: str

@@ -23,7 +23,7 @@ from repro_mlir.roofline.machines.files import (
 )
 
 _SIZES = ("line_bytes", "l1_bytes", "l1_ways", "l2_bytes")
-# Sizes that only the compiler uses, not the predictions.
+# Sizes in machine files that the compiler uses, but not the predictions.
 _UNUSED = ("line_bytes", "l1_ways")
 _BITS = (256, 512)
 
@@ -34,22 +34,22 @@ class CpuMachine:
 
     Attributes:
       name: the name of the machine's file without its extension.
-      level: the CPU level whose code it runs.
-      l1_bytes, l2_bytes: the caches of a core.
-      l3_bytes: the last-level cache that a core reaches, 0 for none.
+      level: the CPU level whose code the machine runs.
+      l1_bytes, l2_bytes: the sizes of the caches of a core.
+      l3_bytes: the size of the last-level cache that a core reaches, 0 for none.
       scheduling_model: the LLVM processor whose scheduling model describes the execution units.
       modelled_vector_bits: the actual width of the units that the model describes as 512 bits wide
         (`throughput.cycles_of`).
       issue_width: the maximum number of micro-operations that begin in a cycle.
-      clock_hz: cycles per second under vector code.
+      clock_hz: the number of cycles per second under vector code.
       cores: the number of cores that share the L3 cache and memory.
       l2_bandwidth, l3_bandwidth, memory_bandwidth: bytes per second that one core fetches and writes back.
-      shared_l3_bandwidth, shared_memory_bandwidth: of all cores together.
+      shared_l3_bandwidth, shared_memory_bandwidth: bytes per second of all cores together.
       launch_seconds: the time of an empty launch.
       wake_seconds: the additional time in which threads begin and end a launch.
-      watts: of all cores under load, 0 if unknown.
-      l3_half_life: seconds after which the L3 cache has lost half of the untouched data to other programs and virtual
-        machines; 0 if it loses none.
+      watts: the power of all cores under load, in watts; 0 if unknown.
+      l3_half_life: the seconds after which the L3 cache has lost half of the untouched data to other programs and
+        virtual machines; 0 if it loses none.
       scattered_memory_bandwidth: bytes per second of one core from runs of adjacent lines no longer than a 4 KB page; 0
         and values above `memory_bandwidth` mean `memory_bandwidth`.
       cold_launch_seconds: the time beyond `launch_seconds` of a launch whose code and data come from memory.

@@ -32,8 +32,9 @@ class MachineFile:
     Attributes:
       name: the file name without its extension.
       where: the file's name in error messages.
-      extends: the level or architecture whose code the machine runs; None if it runs no code of the compiler.
-      sizes, performance: values by name.
+      extends: the CPU level or GPU architecture whose code the machine runs; None if the machine runs no code of the
+        compiler.
+      sizes, performance: the values, by name.
       sources: the origin of each value, by name.
     """
 

@@ -25,7 +25,7 @@ class Case:
     """A prediction together with the context in which a report shows it.
 
     Attributes:
-      prediction: for the machine with the changes.
+      prediction: the prediction for the machine with the changed parameters.
       ledger: the measurement of the step, if there is one.
       changes: the changed machine parameters, by name.
       given: the prediction without the changes, with at most as many threads as the unchanged machine has cores; None

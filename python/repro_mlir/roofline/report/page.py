@@ -81,7 +81,7 @@ def sweep_page(program: str, points: Sequence[SweepPoint], losses: Mapping[str, 
 
     Args:
       program: the name of the program file.
-      losses: the losses of training runs, by program of the points.
+      losses: the losses of training runs, by the name of the program (`SweepPoint.program`).
     """
     body = f"""<header>
 <h1>Sweep of {escaped(program)}</h1>

@@ -108,10 +108,10 @@ class Attention(Sizes):
         return Operation(name, "attention", bytes, tuple(products), elements * SOFTMAX_FLOPS, elements)
 
     def _blocks(self) -> list[tuple[int, int]]:
-        """Returns the start and the length of the device's part of each block (K5).
+        """Returns the start and the length of the device's part of each block of tokens (K5).
 
-        Devices that share a sequence have equal numbers of tokens from both of its ends, so that their work is equal
-        (Llama Team, arXiv:2407.21783, section 3.3.2).
+        Devices that share a sequence have equal numbers of tokens from both ends of the sequence, so that the work of
+        all devices is equal (Llama Team, arXiv:2407.21783, section 3.3.2).
         """
         length, own = self.config.sequence, self.config.sequence // self.share.context
         last = own // 2
@@ -125,7 +125,7 @@ class Attention(Sizes):
         return found
 
     def _block_end(self, token: int) -> int:
-        """The end of the block that contains the token."""
+        """Returns the end of the block that contains the token."""
         block = self.config.attention_block
         return min((token // block + 1) * block, self.config.sequence)
 

@@ -26,16 +26,17 @@ class TransformerConfig:
       heads, kv_heads, head_size: the numbers of query heads and of key and value heads, and the width of a head.
       ffn: the inner width of the perceptron, or of an expert.
       vocabulary: the number of rows of the embedding.
-      sequence: tokens of a sequence.
+      sequence: the number of tokens of a sequence.
       gated: whether the perceptron multiplies two projections (Llama); otherwise it has one projection and GELU (GPT).
-      experts, active_experts: experts of a layer and of a token; 0 and 0 for a dense perceptron.
+      experts, active_experts: the number of experts of a layer, and of those that process a token; 0 and 0 for a dense
+        perceptron.
       rotary: whether positions rotate queries and keys, norms are RMS norms and projections have no bias (Llama);
         otherwise positions are a table of `sequence` rows, and norms and projections have biases (GPT).
       tied: whether the last projection shares the embedding's weight.
       dropout: whether dropout follows attention's softmax, its projection and the perceptron.
       fused_projections: whether projections of the same input are one product.
-      attention_block: (K5) queries, or keys, of a block; 0 for a whole score matrix, which sequences of at most one
-        block always have.
+      attention_block: (K5) the number of queries, or keys, in a block; 0 for a whole score matrix, which sequences of
+        at most one block always have.
       kv_latent: the latent width from which keys and values of all heads are projected in latent attention
         (DeepSeek-AI, arXiv:2405.04434, section 2.1); otherwise 0.
       query_latent: the latent width from which queries are projected in latent attention; 0 if it is `hidden`.
@@ -102,7 +103,8 @@ class TransformerConfig:
 
     @property
     def latent_parameters(self) -> int:
-        """Parameters of a layer's projections to latents, with their norms; tensor parallelism replicates them."""
+        """The number of parameters of a layer's projections to latents, with their norms; tensor parallelism replicates
+        them."""
         if not self.kv_latent:
             return 0
         widths = self.query_latent + self.kv_latent
@@ -110,7 +112,8 @@ class TransformerConfig:
 
     @property
     def attention_parameters(self) -> int:
-        """Parameters of a layer's projections to queries, keys and values, and of its output projection."""
+        """The number of parameters of a layer's projections to queries, keys and values, and of its output
+        projection."""
         if not self.kv_latent:
             return 2 * self.hidden * (self.query_size + self.kv_size)
         queries = (self.query_latent or self.hidden) * self.heads * self.score_size
@@ -124,7 +127,7 @@ class TransformerConfig:
 
     @property
     def layer_parameters(self) -> int:
-        """Parameters of a layer: weights, biases and norms."""
+        """The number of parameters of a layer: weights, biases and norms."""
         router = self.hidden * self.experts
         others = 2 * self.hidden
         if not self.rotary:
@@ -133,12 +136,12 @@ class TransformerConfig:
 
     @property
     def embedding_parameters(self) -> int:
-        """Parameters of the token embedding and of the position table."""
+        """The number of parameters of the token embedding and of the position table."""
         return self.hidden * (self.vocabulary + (0 if self.rotary else self.sequence))
 
     @property
     def head_parameters(self) -> int:
-        """Parameters of the last norm, and of the last projection unless its weight is tied."""
+        """The number of parameters of the last norm, and of the last projection unless its weight is tied."""
         return self.hidden * ((0 if self.tied else self.vocabulary) + (1 if self.rotary else 2))
 
     @property

@@ -12,7 +12,7 @@ from repro_mlir.roofline.machines import Accelerator
 from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 from repro_mlir.roofline.transformer.operations import Operation, Product
 
-# Rows and columns of a tile, and the number of multiprocessors that share its operands.
+# The rows and the columns of a tile, and the number of multiprocessors that share the tile's operands.
 _TILES = ((64, 64, 1), (128, 64, 1), (64, 128, 1), (128, 128, 1), (256, 128, 1), (128, 256, 1), (256, 256, 2))
 # The minimum number of terms of a partial sum if several tiles share a sum.
 _LEAST_TERMS = 256
@@ -21,8 +21,9 @@ _LEAST_TERMS = 256
 def operation_seconds(operation: Operation, machine: Accelerator) -> float:
     """Returns the time of a kernel.
 
-    The time is that of arithmetic or of memory, whichever is longer (Williams et al., 2009), plus launches. Matrix and
-    vector units of one kernel wait for each other. The small products of fused attention fill the device together.
+    The time is that of arithmetic or of memory, whichever is longer (Williams et al., 2009), plus that of launches.
+    Matrix and vector units of one kernel wait for each other. The small products of fused attention fill the device
+    together.
     """
     memory = operation.bytes / (machine.memory_bandwidth * machine.memory_efficiency)
     vector = operation.vector_flops / (machine.f32_flops * machine.vector_efficiency)
@@ -74,5 +75,5 @@ def product_seconds(product: Product, machine: Accelerator) -> float:
 
 
 def _rate(product: Product, machine: Accelerator) -> float:
-    """Operations per second."""
+    """The operations per second of the units that compute the product."""
     return NUMBER_FORMATS[product.format].peak(machine) * machine.matrix_efficiency

@@ -59,9 +59,11 @@ class Kernels(Sizes):
         self._attention = Attention(config, share)
 
     def gathered_elements(self) -> tuple[int, ...]:
-        """The elements that devices gather in a layer if they gather operands.
+        """The numbers of elements that devices gather in a layer if they gather operands instead of adding partial
+        sums.
 
-        These are the attention output, its projection, the inner activations and the perceptron's output.
+        The gathered tensors are the attention output, its projection, the inner activations and the perceptron's
+        output.
         """
         config, rows = self.config, self.config.active_experts or 1
         widths = (config.query_size, config.hidden, config.ffn * rows, config.hidden * rows)
@@ -170,7 +172,7 @@ class Kernels(Sizes):
         return tuple(found)
 
     def _before_attention(self, is_cached: bool) -> list[Operation]:
-        """From the layer's input to queries, keys and values, or to latents if these are cached instead."""
+        """The kernels from the layer's input to queries, keys and values, or to latents if these are cached instead."""
         before, _ = self._attention_projections
         found = self._forward(before)
         if self.config.kv_latent:
@@ -250,7 +252,7 @@ class Kernels(Sizes):
         return choice, self._combination("tokens apart")
 
     def _combination(self, name: str) -> Operation:
-        """Gathers rows of tokens into rows of experts, or the reverse."""
+        """A kernel that gathers rows of tokens into rows of experts, or the reverse."""
         elements = (self._inner_rows + self.tokens) * self.config.hidden
         return vector(name, elements, self.stored, 1)
 
@@ -352,7 +354,7 @@ def training_products(config: TransformerConfig, sequences: int, precision: str 
 
     Args:
       sequences: the sequences of the batch, each of `config.sequence` tokens.
-      precision: of `NUMBER_FORMATS`.
+      precision: one of `NUMBER_FORMATS`.
     """
     kernels = Kernels(config, Share(sequences, precision))
     layers = config.layers

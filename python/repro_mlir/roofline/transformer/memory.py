@@ -17,10 +17,11 @@ class TrainingMemory:
     """The bytes that a device needs in a step.
 
     Attributes:
-      weights, gradients: in the formats in which they are read and accumulated.
+      weights, gradients: the weights in the format in which they are read, and the gradients in that in which they are
+        accumulated.
       optimizer: two moments in f32, and f32 weights if products read another format.
-      activations: of all microbatches in flight.
-      logits: scores of a microbatch, also in f32, and their gradient, if the device has the last layer.
+      activations: the activations of all microbatches in flight.
+      logits: the scores of a microbatch, a copy of them in f32, and their gradient, if the device has the last layer.
     """
 
     weights: float
@@ -50,9 +51,9 @@ class DeviceParameters:
     """The parameters of a device before sharding.
 
     Attributes:
-      layers: of its layers without experts.
-      experts: of the experts of its layers.
-      ends: of the embedding and of the head, if it has them.
+      layers: the number of parameters of the device's layers without experts.
+      experts: the number of parameters of the experts of these layers.
+      ends: the number of parameters of the embedding and of the head, if the device has them.
     """
 
     layers: float
@@ -122,7 +123,8 @@ def _stage_memory(config: TransformerConfig, training: Training, stage: int) -> 
 def _under_way(training: Training, stage: int) -> float:
     """The maximum number of microbatches in flight in a stage (Narayanan et al., arXiv:2104.04473, section 2.2).
 
-    It is one more than those of the warm-up; an interleaved schedule counts each part of a stage separately.
+    The number is one more than that of the microbatches in the warm-up; an interleaved schedule counts each part of a
+    stage separately.
     """
     parallelism = training.parallelism
     after, parts = parallelism.pipeline - 1 - stage, parallelism.virtual_stages

@@ -19,9 +19,9 @@ class NumberFormat:
     Attributes:
       rates: attributes of `Accelerator`; the first nonzero one applies, because a device without the format computes in
         a wider one.
-      operand_bytes: of an operand's element, including its share of a scale.
-      stored_bytes: of an element of an activation that no product reads.
-      quantize_bytes: read and written to quantize an element; 0 if the stored format is that of the operand.
+      operand_bytes: the bytes of an element of an operand, including its share of a scale.
+      stored_bytes: the bytes of an element of an activation that no product reads.
+      quantize_bytes: the bytes read and written to quantize an element; 0 if the stored format is that of the operand.
     """
 
     rates: tuple[str, ...]

@@ -25,7 +25,7 @@ class Product:
 
     @property
     def flops(self) -> int:
-        """Operations; a multiply-add counts as two."""
+        """The number of operations; a multiply-add counts as two."""
         return 2 * self.batch * self.m * self.n * self.k
 
 
@@ -37,8 +37,8 @@ class Operation:
       name: a description of the computation.
       group: `projection`, `attention`, `vector` or `head`.
       products: the products, in execution order.
-      vector_flops, exponentials: operations of vector units.
-      bytes: bytes read and written in memory.
+      vector_flops, exponentials: the numbers of operations of vector units.
+      bytes: the number of bytes read and written in memory.
       launches: the number of kernels.
     """
 

@@ -27,18 +27,20 @@ _MOST = 1 << 20
 
 @dataclass(frozen=True)
 class Parallelism:
-    """Degrees whose product is the number of devices; ranks are ordered by tensor, context, data and pipeline.
+    """The degrees of parallelism, whose product is the number of devices; ranks are ordered by tensor, context, data
+    and pipeline.
 
     Attributes:
-      tensor: devices that share each layer (Shoeybi et al., arXiv:1909.08053).
+      tensor: the number of devices that share each layer (Shoeybi et al., arXiv:1909.08053).
       sequence_parallel: whether these devices shard the tokens of undivided operations (Korthikanti et al.,
         arXiv:2205.05198).
       overlaps_tensor: whether a layer's communication overlaps with its products.
-      context: devices that share a sequence.
-      pipeline, virtual_stages: stages, and the parts of the layers that each has (Narayanan et al., arXiv:2104.04473).
-      data: devices with other sequences.
-      expert: devices of `data` that share the experts.
-      sharding: of `SHARDINGS`.
+      context: the number of devices that share a sequence.
+      pipeline, virtual_stages: the number of stages, and of the parts of the layers that each stage has (Narayanan et
+        al., arXiv:2104.04473).
+      data: the number of devices that process different sequences.
+      expert: the number of devices of `data` that share the experts.
+      sharding: one of `SHARDINGS`.
       overlaps_data: whether the exchange of gradients and weights overlaps with the backward and forward pass.
     """
 
@@ -113,13 +115,13 @@ class Training:
     """A training step.
 
     Attributes:
-      batch: sequences of all devices.
-      microbatch: sequences that a device processes at once.
-      precision: of `NUMBER_FORMATS`, for the projections of layers.
-      recomputation: of `RECOMPUTATIONS`.
+      batch: the number of sequences of all devices.
+      microbatch: the number of sequences that a device processes at once.
+      precision: one of `NUMBER_FORMATS`, for the projections of layers.
+      recomputation: one of `RECOMPUTATIONS`.
       parallelism: the division among devices.
       is_fused: whether chains of element-wise operations are one kernel.
-      gradient_bytes: of an element of a gradient in accumulation and communication.
+      gradient_bytes: the bytes of an element of a gradient in accumulation and communication.
     """
 
     batch: int

@@ -46,7 +46,7 @@ class TrainingPrediction:
     Attributes:
       machine, config, training: the requested configuration.
       causes: seconds by `CAUSES` on the slowest device; their sum is `seconds`.
-      memory: of the device with the highest requirement.
+      memory: the memory of the device with the highest requirement.
     """
 
     machine: Accelerator
@@ -84,7 +84,7 @@ class TrainingPrediction:
 
     @property
     def utilization(self) -> float:
-        """`device_model_flops` as a part of the peak of the precision's products."""
+        """`device_model_flops` as a fraction of the peak of the precision's products."""
         return self.device_model_flops / NUMBER_FORMATS[self.training.precision].peak(self.machine)
 
     @property
@@ -105,10 +105,10 @@ class DecodingPrediction:
     Attributes:
       machine, config: the requested configuration.
       batch, cached_tokens: the number of sequences, and the number of tokens that each already has.
-      precision: of `NUMBER_FORMATS`, for the projections of layers.
-      devices: devices that share the layers, by tensor parallelism and in stages.
+      precision: one of `NUMBER_FORMATS`, for the projections of layers.
+      devices: the number of devices that share the layers, by tensor parallelism and in stages.
       causes: seconds by `CAUSES`; their sum is `seconds`.
-      weights, cache: bytes of a device.
+      weights, cache: the bytes of the weights, and of the cached keys and values, on a device.
     """
 
     machine: Accelerator
@@ -207,7 +207,8 @@ class _Stage:
         return {cause: seconds * count for cause, seconds in found.items()}
 
     def sends(self, count: int) -> float:
-        """The wait of a stage for its neighbours' activations and gradients; virtual stages overlap it with kernels."""
+        """The time that a stage waits for its neighbours' activations and gradients; virtual stages overlap the wait
+        with kernels."""
         parallelism = self._training.parallelism
         elements = self._kernels.tokens * self._config.hidden / parallelism.tensor
         once = 2 * self._groups["pipeline"].send_seconds(elements * self._stored)
@@ -215,7 +216,8 @@ class _Stage:
         return once * (steady + parallelism.pipeline - 1)
 
     def exchange(self, layers: int, count: int) -> float:
-        """The exposed time of exchanging gradients and weights among devices with the same weights."""
+        """The time of exchanging gradients and weights among devices with the same weights, as far as no kernel
+        overlaps with it."""
         training = self._training
         parallelism = training.parallelism
         own = device_parameters(self._config, training)
@@ -236,8 +238,8 @@ class _Stage:
         gather = scatter if parallelism.sharding == "none" else self._gather(own, read)
         if not parallelism.overlaps_data:
             return scatter + gather
-        # The last microbatch hides one exchange, and the first of the next step the other; the embedding's gradient
-        # comes last.
+        # The last microbatch hides one exchange, and the first one of the next step hides the other; the embedding's
+        # gradient is computed last.
         parts = layers / parallelism.virtual_stages
         if parallelism.sharding == "none":
             return max(last, scatter + gather - backward * parts)
@@ -256,7 +258,8 @@ class _Stage:
         return operation_seconds(operation, self._machine) + quantization * stage_layers(self._config, training)
 
     def _gather(self, own: DeviceParameters, bytes: float) -> float:
-        """The time to gather a device's parameters, `bytes` each, from the devices that have the same ones."""
+        """The time of an all-gather or reduce-scatter of a device's parameters, with `bytes` bytes per parameter, among
+        the devices that share them."""
         dense = self._groups["data"].gather_seconds((own.layers + own.ends) * bytes)
         return dense + (self._groups["experts"].gather_seconds(own.experts * bytes) if own.experts else 0.0)
 
@@ -287,8 +290,8 @@ class _Stage:
         See Shoeybi et al., arXiv:1909.08053, section 3.
         """
         group, tokens = self._groups["tensor"], self._kernels.tokens
-        # Forward, embedding rows; backward, the gradient of the head's input; for the loss, a maximum, a sum and
-        # the target's score per token in f32.
+        # Forward: embedding rows; backward: the gradient of the head's input; for the loss: a maximum, a sum and the
+        # target's score per token, in f32.
         activations = tokens * self._config.hidden * self._stored
         return 2 * group.all_reduce_seconds(activations) + 3 * group.all_reduce_seconds(4 * tokens)
 
@@ -297,13 +300,14 @@ class _Stage:
         training, config, tokens = self._training, self._config, self._kernels.tokens
         passes = 3 if training.recomputation == "full" else 2
         activations = tokens * config.hidden * self._stored
-        # Before and after attention and perceptron: an all-gather and a reduce-scatter, or an all-reduce for both.
+        # Before and after attention and perceptron, there is an all-gather and a reduce-scatter, or an all-reduce for
+        # both.
         tensor = 2 * passes * self._groups["tensor"].all_reduce_seconds(activations)
         if training.parallelism.overlaps_tensor:
             products = self._forward["projection"] + self._backward["projection"]
             hops = self._groups["tensor"].hop_seconds * 2 * passes
             tensor = min(tensor, max(0.0, tensor - products) + hops)
-        # Keys and values in the forward and again in the backward pass, and their gradients.
+        # Keys and values are gathered in the forward and again in the backward pass, and their gradients are exchanged.
         heads = self._kernels.kv_heads * (config.score_size + config.head_size)
         whole = training.microbatch * config.sequence * heads * self._stored
         context = (passes + 1) * self._groups["context"].gather_seconds(whole)
@@ -323,8 +327,9 @@ def predict_decoding(
     Args:
       batch: the number of sequences.
       cached_tokens: the tokens of each sequence whose keys and values are in memory.
-      precision: of `NUMBER_FORMATS`, for the projections of layers.
-      tensor, pipeline: devices that share each layer, and stages, which run one after the other.
+      precision: one of `NUMBER_FORMATS`, for the projections of layers.
+      tensor, pipeline: the number of devices that share each layer, and the number of stages, which run one after the
+        other.
       gathers_operands: whether the devices of `tensor` exchange operands, as the compiler's ranks do (T2), rather than
         sums.
     Raises:
@@ -353,7 +358,7 @@ def predict_decoding(
     if gathers_operands:
         gathered = (elements * format.stored_bytes for elements in kernels.gathered_elements())
         exchange = sum(groups["tensor"].gather_seconds(bytes) for bytes in gathered)
-    # Embedding rows, which (T2) does not divide, and scores.
+    # The embedding rows, which (T2) does not divide and thus does not exchange, and the scores.
     rows = 0.0 if gathers_operands else groups["tensor"].all_reduce_seconds(activations)
     scores = groups["tensor"].gather_seconds(batch * config.vocabulary * format.stored_bytes)
     causes["tensor"] = config.layers * exchange + rows + scores

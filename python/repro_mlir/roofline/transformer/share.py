@@ -20,16 +20,16 @@ class Share:
     """The part of a microbatch that one device has.
 
     Attributes:
-      sequences: of the microbatch.
-      precision: of `NUMBER_FORMATS`, for the projections of layers.
-      tensor: devices that share heads and inner widths.
+      sequences: the number of sequences of the microbatch.
+      precision: one of `NUMBER_FORMATS`, for the projections of layers.
+      tensor: the number of devices that share heads and inner widths.
       sequence_parallel: whether these devices shard the tokens of undivided operations.
       gathers_operands: whether the devices of `tensor` gather operands and divide each weight by columns, so that no
         sum spans devices (T2); otherwise they divide every second weight by rows and add partial sums.
-      context: devices that share the tokens of a sequence.
-      expert: devices that share the experts.
+      context: the number of devices that share the tokens of a sequence.
+      expert: the number of devices that share the experts.
       is_fused: whether chains of element-wise operations are one kernel.
-      gradient_bytes: bytes read and written per element of a weight's gradient.
+      gradient_bytes: the number of bytes read and written per element of a weight's gradient.
     """
 
     sequences: int
@@ -56,12 +56,12 @@ class Sizes:
 
     @cached_property
     def tokens(self) -> int:
-        """The device's tokens of the microbatch."""
+        """The number of tokens of the microbatch that the device processes."""
         return self.share.sequences * (self.config.sequence // self.share.context)
 
     @cached_property
     def own_tokens(self) -> float:
-        """The device's tokens in operations that tensor parallelism does not divide."""
+        """The number of tokens that the device processes in operations that tensor parallelism does not divide."""
         return self.tokens / (self.share.tensor if self.share.sequence_parallel else 1)
 
     @cached_property
@@ -86,7 +86,7 @@ class Sizes:
 
     @cached_property
     def cache_width(self) -> int:
-        """Elements cached per token and layer: keys and values, or the latent and the rotated key."""
+        """The number of elements cached per token and layer: keys and values, or the latent and the rotated key."""
         config = self.config
         return config.kv_latent + config.rotary_size if config.kv_latent else 2 * self.kv_heads * config.head_size
 
