@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True)
 class _Programs:
-    """The programs for positions below `reach`: one for a chunk of a prompt, one for a token of each slot."""
+    """The programs for positions below `reach`: one for a chunk of a prompt, one for one token of each slot."""
 
     reach: int
     prompt: Kept
@@ -60,7 +60,8 @@ class _Programs:
 
 
 _STEP, _LEAST_REACH = 4, 256
-"""The growth factor of the programs' reaches, and the least reach: the positions of the cache that a program reads."""
+"""The factor from the reach of a program to the next larger one, and the lower bound of a reach. The reach is the
+number of positions of the cache that a program reads."""
 
 
 def _reaches(capacity: int) -> list[int]:
@@ -296,7 +297,7 @@ class Generator(ConstantAttributes):
             raise ReproError(f"expected a Sampling, got {sampling!r}")
         if type(most) is not int or most < 1:
             raise ReproError(f"expected max_new_tokens of at least 1, got {most!r}")
-        # The last token is chosen but never read.
+        # The last token is chosen but never read, so it needs no position in the cache.
         if len(tokens) + most - 1 > self.capacity:
             raise ReproError(
                 f"a prompt of {len(tokens)} tokens and {most} new ones are more than the capacity of {self.capacity}"

@@ -76,7 +76,7 @@ class Reuse:
     ago: np.ndarray
 
     def beyond(self, size: float, lost: np.ndarray | float = 0.0) -> np.ndarray:
-        """The bytes of each launch that miss in an LRU cache of `size` bytes; all of them for size 0.
+        """The number of bytes of each launch that miss in an LRU cache of `size` bytes; all bytes for size 0.
 
         Args:
           lost: the fraction of each piece that other programs have evicted by then.

@@ -191,7 +191,7 @@ class Api:
             most = self._identity.vocabulary - 1
             got = foreign(str(wrong), 40)
             raise Refused(400, f"{where}: expected tokens from 0 to {most}, got {got}", where, "invalid_value")
-        # The last token is chosen but never read.
+        # The last token is chosen but never read, so it needs no position in the cache.
         room = self._identity.capacity - len(prompt) + 1
         most = fields.most or max(1, room if fields.prompt is None else min(room, _SHORT))
         if most > room:

@@ -66,7 +66,7 @@ class Sizes:
 
     @cached_property
     def stored(self) -> int:
-        """The bytes of an element of an activation."""
+        """The number of bytes of an element of an activation."""
         return NUMBER_FORMATS[self.share.precision].stored_bytes
 
     @cached_property

@@ -13,16 +13,16 @@ from functools import lru_cache
 from repro_mlir.verification.operators import OperatorGraph
 
 _QUESTION = 256
-"""The bytes of a question, plus those of its answer without the lists of hashes."""
+"""The maximum number of bytes of a question, plus those of its answer without the lists of hashes."""
 
 _HASH = 67
-"""The bytes of a hash in a list: 64 digits, quotes and a comma."""
+"""The number of bytes of a hash in a list: 64 digits, quotes and a comma."""
 
 _FIRST_ALONE = 2
 """The number of questions that only the first party receives: those for the program and the producers."""
 
 _CLAIM = 64
-"""The bytes of a claim without its hashes, plus those of the operator's index in the question."""
+"""The maximum number of bytes of a claim without its hashes, plus those of the operator's index in the question."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ def most_questions(graphs: Sequence[OperatorGraph], records: int) -> int:
 
 
 def question_bytes(graphs: Sequence[OperatorGraph]) -> int:
-    """Returns the maximum bytes of a question about a run of these programs; a prover refuses longer questions."""
+    """Returns the maximum number of bytes of a question about a run of these programs; a prover refuses longer
+    questions."""
     return _QUESTION + _CLAIM * max(most_inputs(graph) for graph in graphs)
 
 

@@ -65,7 +65,7 @@ class Connection:
           TimeoutError: if the message is incomplete at the deadline (by time.monotonic).
           EOFError, OSError: if the other end has closed the connection.
           TooLong: if the message has more than `limit` bytes.
-          ValueError: if the other end did not send these bytes as this message.
+          ValueError: if the keyed hash does not match, because the message was changed on its way or was replayed.
         """
         while self._unread:
             self._unread -= len(_receive(self._socket, min(self._unread, 1 << 20), deadline))

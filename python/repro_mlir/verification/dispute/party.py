@@ -41,7 +41,7 @@ from repro_mlir.verification.receipts.form import committed_microbatches, tensor
 
 _SHORT = 1 << 12
 _DIGEST_TEXT = 70
-"""The bytes of a digest in a message, with quotes and comma."""
+"""The number of bytes of a digest in a message, with quotes and comma."""
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")

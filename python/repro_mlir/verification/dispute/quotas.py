@@ -25,31 +25,32 @@ CONNECTIONS = 32
 HEADER_BYTES = 1 << 24
 
 RECORD_BYTES = 1 << 24
-"""The maximum bytes of an answer with the hashes of a record whose program is not yet known."""
+"""The maximum number of bytes of an answer with the hashes of a record whose program is not yet known."""
 
 OPERATOR_BYTES = 3_000_000_000
-"""The maximum bytes of the tensors of the operator in dispute; a message with one of them must be below 4 GiB."""
+"""The maximum number of bytes of the tensors of the operator in dispute; a message with one of them must be below 4
+GiB."""
 
 SKIPPED_BATCHES = 10_000
 """The maximum number of batches that a run may take between two steps because the step failed with each batch."""
 
 REASON_CHARACTERS = 300
-"""The maximum characters of a reason that quotes another party's message."""
+"""The maximum number of characters of a reason that quotes another party's message."""
 
 
 def program_bytes() -> int:
-    """Returns the maximum bytes of the program in an answer, which encodes it in base64."""
+    """Returns the maximum number of bytes of the program in an answer, which encodes it in base64."""
     return base64_bytes(limits().text_bytes)
 
 
 def base64_bytes(size: int) -> int:
-    """Returns the length of `size` bytes in base64."""
+    """Returns the number of characters that encode `size` bytes in base64."""
     return (size + 2) // 3 * 4
 
 
 def operator_bytes() -> int:
-    """Returns the maximum bytes of all operands and results of the operator in dispute; a child process keeps several
-    copies of them."""
+    """Returns the maximum number of bytes of all operands and results of the operator in dispute; a child process keeps
+    several copies of these tensors."""
     return min(OPERATOR_BYTES, limits().memory_bytes // 4)
 
 

@@ -18,7 +18,7 @@ from repro_mlir.verification.elements import ElementDifference
 from repro_mlir.verification.operators import Extraction, Operator
 
 _LONGEST = 1000
-"""The maximum characters of a reason, which may quote a party."""
+"""The maximum number of characters of a reason, which may quote a party."""
 
 
 @dataclass
@@ -27,10 +27,10 @@ class Traffic:
 
     Attributes:
       questions: the number of the referee's messages; each had one answer.
-      sent: the bytes of the questions.
-      received: the bytes of the answers.
-      tensors: the bytes of the answers that contain tensors; included in `received`.
-      program: the bytes of the answer that contains the program; included in `received`.
+      sent: the number of bytes of the questions.
+      received: the number of bytes of the answers.
+      tensors: the number of bytes of the answers that contain tensors; included in `received`.
+      program: the number of bytes of the answer that contains the program; included in `received`.
     """
 
     questions: int = 0
@@ -41,7 +41,7 @@ class Traffic:
 
     @property
     def narrowing(self) -> int:
-        """The bytes in both directions except tensors and the program; logarithmic in steps and operators."""
+        """The number of bytes in both directions except tensors and the program; logarithmic in steps and operators."""
         return self.sent + self.received - self.tensors - self.program
 
 

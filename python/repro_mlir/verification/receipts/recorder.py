@@ -57,7 +57,8 @@ class Recorder:
         checkpoint; the receipt's later records are computed again and compared.
       steps: the number of records that are steps.
       cursor: the number of batches taken from the data, including those of failed steps.
-      known_digests: returns the digests (H1) of the state if this process has only a part of it; None if it has all.
+      known_digests: returns the digests (H1) of the state if this process has only a part of it; None if this process
+        has the whole state.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER = {0, 1, _PRIME - 1, _EIGHTH, _PRIME - _EIGHTH}
 
 _KEY_LIMIT = 1 << 16
-"""The maximum bytes of a key file."""
+"""The maximum number of bytes of a key file."""
 
 
 class PrivateKey:

@@ -21,10 +21,10 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.verification.receipts.form import Header, Record
 
 _RECORD = 1024
-"""The maximum bytes of a record without its digests of tensors."""
+"""The maximum number of bytes of a record without its digests of tensors."""
 
 _DIGEST = 67
-"""The bytes of a digest in a record, with quotes and comma."""
+"""The number of bytes of a digest in a record, with quotes and comma."""
 
 _CHUNK = 1 << 20
 

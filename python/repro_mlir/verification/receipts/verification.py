@@ -32,8 +32,8 @@ from repro_mlir.verification.receipts.script_inputs import ScriptInputs
 from repro_mlir.verification.receipts.step_log import StepLog
 
 InputSource = Callable[[int], Sequence[np.ndarray]]
-"""Returns the inputs of a batch, hyper-parameters first, by its number from 1, as the cursor counts. The calls are in
-ascending order and include the batches without a record."""
+"""Returns the inputs of a batch, hyper-parameters first, given the number of the batch: from 1, as `Commitment.cursor`
+counts batches. The function is called in ascending order, also for batches without a record."""
 
 
 MOST_EXECUTABLES = 8
@@ -46,7 +46,7 @@ class Verified:
 
     Attributes:
       steps: the number of steps of the receipt.
-      changes: the number of state changes by the user, which are data, like the batches.
+      changes: the number of state changes by the user, which a verification accepts as data, like the batches.
       chosen: the steps that were to be verified.
       executed: the steps that were run: the chosen ones, and those between a kept state and a chosen step.
       microbatches: the number of microbatches that were run instead of their steps, if requested.
