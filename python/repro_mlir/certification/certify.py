@@ -77,7 +77,7 @@ def instructions_of(architecture: str) -> list[Form]:
 
 
 def class_of(architecture: str, element: str) -> str | None:
-    """(M3) The class of `mma.sync` for an element type, named as in PTX or in programs; None if unknown."""
+    """(M3) Returns the class of `mma.sync` for an element type, named as in PTX or in programs; None if unknown."""
     unit = unit_of(architecture)
     return unit.float8 if element in _FLOAT8 or element.startswith("f8") else unit.name
 
@@ -116,7 +116,7 @@ def certify(device: Device) -> tuple[Certificate, list[str]]:
 
 
 def _type_of(element: str) -> str:
-    """The element type in a program: tf32 values are stored as f32."""
+    """Returns the element type in a program: tf32 values are stored as f32."""
     return "f32" if element == "tf32" else _FORMATS[element].name
 
 

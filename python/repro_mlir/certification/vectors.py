@@ -86,7 +86,8 @@ Make = Callable[[_Words, Format], np.ndarray]
 
 
 def _exponents(low: int, high: int) -> Make:
-    """Random numbers with exponents from `low` to `high`, limited to the format's range, including subnormals."""
+    """Returns a generator of random numbers with exponents from `low` to `high`, limited to the format's range,
+    including subnormals."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         least, most = (min(max(e + of.bias, 0), of.largest >> of.fraction_bits) for e in (low, high))
@@ -102,7 +103,7 @@ def _signed(words: _Words, codes: np.ndarray, of: Format) -> np.ndarray:
 
 
 def _some(chosen: Make, one_in: int, others: Make) -> Make:
-    """On average, one value in `one_in` comes from `chosen`, the others from `others`."""
+    """Returns a generator that takes, on average, one value in `one_in` from `chosen` and the others from `others`."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         first, second = chosen(words, of), others(words, of)
@@ -112,8 +113,8 @@ def _some(chosen: Make, one_in: int, others: Make) -> Make:
 
 
 def _some_lines(chosen: Make, one_in: int, others: Make) -> Make:
-    """On average, one row or column (along K) in `one_in` comes from `chosen`, with the sign of its first element; the
-    others come from `others`."""
+    """Returns a generator that takes, on average, one row or column (along K) in `one_in` from `chosen`, with the sign
+    of its first element, and the others from `others`."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         sign = np.uint64(1 << (of.exponent_bits + of.fraction_bits))
@@ -124,7 +125,7 @@ def _some_lines(chosen: Make, one_in: int, others: Make) -> Make:
 
 
 def _among(codes: Callable[[Format], list[int]]) -> Make:
-    """Random choices from a list of codes, with both signs."""
+    """Returns a generator of random choices from a list of codes, with both signs."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         table = np.array(codes(of), np.uint64)
@@ -134,20 +135,21 @@ def _among(codes: Callable[[Format], list[int]]) -> Make:
 
 
 def _edges(of: Format) -> list[int]:
-    """0, the limits of the subnormal and the normal numbers, and 1 with its neighbours."""
+    """Returns the codes of 0, of the limits of the subnormal and the normal numbers, and of 1 with its neighbours."""
     one = of.bias << of.fraction_bits
     normal = 1 << of.fraction_bits
     return [0, 0, 1, normal - 1, normal, normal + 1, one - 1, one, one + 1, of.largest]
 
 
 def _halves(of: Format) -> list[int]:
-    """0, 0.5, 1, 1.5 and 2."""
+    """Returns the codes of 0, 0.5, 1, 1.5 and 2."""
     one, normal = of.bias << of.fraction_bits, 1 << of.fraction_bits
     return [0, one - normal, one, one + normal // 2, one + normal]
 
 
 def _far(of: Format) -> list[int]:
-    """2^bias, and the powers of two smaller by factors of 2^23 to 2^26, or 0 if the format lacks these."""
+    """Returns the codes of 2^bias, and of the powers of two smaller by factors of 2^23 to 2^26, or of 0 if the format
+    lacks these."""
     return [max(2 * of.bias - less, 0) << of.fraction_bits for less in (0, 0, 0, 23, 24, 25, 26)]
 
 

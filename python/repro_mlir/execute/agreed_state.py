@@ -143,6 +143,6 @@ class ReplicatedState(AgreedState):
 
 
 def words(array: np.ndarray) -> np.ndarray:
-    """A view of a contiguous array as the largest unsigned integers that divide its size."""
+    """Returns a view of a contiguous array as the largest unsigned integers that divide its size."""
     size = next(size for size in (8, 4, 2, 1) if array.nbytes % size == 0)
     return array.reshape(-1).view(f"u{size}")

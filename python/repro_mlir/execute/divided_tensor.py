@@ -46,7 +46,7 @@ class DividedTensor:
         return self._ends[process - 1] if process else 0
 
     def size(self, process: int) -> int:
-        """The size in bytes of a process's message, see `told`."""
+        """Returns the size in bytes of a process's message, see `told`."""
         size: int = _repro.hash_stretch_size(self._begin(process), self._ends[process], self._ends[-1])
         return size
 

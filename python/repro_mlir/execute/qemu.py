@@ -29,7 +29,7 @@ _FAILED_CHECK = 2
 
 
 def is_available() -> bool:
-    """Whether the cross compiler and the emulator are installed."""
+    """Returns whether the cross compiler and the emulator are installed."""
     return bool(shutil.which(COMPILER) and shutil.which(EMULATOR))
 
 

@@ -67,7 +67,7 @@ class GradientCompression(ABC):
         return False
 
     def compresses(self, shape: Shape) -> bool:
-        """Whether gradients of this shape are compressed; other gradients are unchanged."""
+        """Returns whether gradients of this shape are compressed; other gradients are unchanged."""
         return math.prod(shape) > 0
 
     def bytes_of(self, shape: Shape) -> int:
@@ -177,7 +177,8 @@ class PowerSGD(GradientCompression):
         return shape[0], math.prod(shape[1:])
 
     def compresses(self, shape: Shape) -> bool:
-        """Whether the gradient has at least two dimensions and the factors have fewer elements than the matrix."""
+        """Returns whether the gradient has at least two dimensions and the factors have fewer elements than the
+        matrix."""
         if len(shape) < 2:
             return False
         rows, columns = self.matrix(shape)

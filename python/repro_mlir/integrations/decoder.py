@@ -101,7 +101,8 @@ def _attend(
     is_causal: bool | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The attention that transformers calls, on [rows, heads, length, size] before grouped heads are repeated."""
+    """Implements the attention that transformers calls, on [rows, heads, length, size] before grouped heads are
+    repeated."""
     for name in ("softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
             raise ReproError(f"attention with {name} is not causal attention alone")

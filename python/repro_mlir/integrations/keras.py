@@ -122,12 +122,12 @@ class _Steps:
             self._trainer.__exit__(None if error is None else type(error))
 
     def _on_shared_memory(self, data: Any) -> Any:
-        """The step that the loop of Keras' PyTorch trainer calls."""
+        """Runs a step; called by the loop of Keras' PyTorch trainer."""
         variables = self._present()
         return self._run([variable.value for variable in variables], data[0])
 
     def _on_values(self, state: Sequence[Sequence[Any]], iterator: Iterator[Any]) -> Any:
-        """The step that the loop of Keras' JAX trainer calls; during the loop, the variables have no values."""
+        """Runs a step; called by the loop of Keras' JAX trainer. During the loop, the variables have no values."""
         batch = next(iterator)
         values = [*itertools.chain(*state)]
         try:

@@ -20,7 +20,7 @@ def _launcher() -> str | None:
 
 
 def is_launched() -> bool:
-    """Whether a launcher has started this process, alone or with others."""
+    """Returns whether a launcher has started this process, alone or with others."""
     return _launcher() is not None
 
 

@@ -239,7 +239,7 @@ def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator
 
 
 def _is_stored(name: str, stored: Iterable[str]) -> bool:
-    """Whether a buffer is in the files; either name may have additional leading levels."""
+    """Returns whether a buffer is in the files; either name may have additional leading levels."""
     return any(f".{key}".endswith(f".{name}") or f".{name}".endswith(f".{key}") for key in stored)
 
 

@@ -212,7 +212,7 @@ class Rule:
             raise ReproError("expected no product in a rule: it has no layer")
 
     def matches(self, layer: str, number: int, count: int) -> bool:
-        """Whether the rule applies to a layer, given its index `number` among `count` layers."""
+        """Returns whether the rule applies to a layer, given its index `number` among `count` layers."""
         if self.layers is not None:
             return fnmatch.fnmatchcase(layer, self.layers)
         if self.first is not None:
@@ -254,7 +254,7 @@ class Recipe:
         return any(self.is_stochastic_in(role) for role in OPERANDS)
 
     def is_stochastic_in(self, role: str) -> bool:
-        """Whether a format of the role rounds stochastically."""
+        """Returns whether a format of the role rounds stochastically."""
         return any(format.is_stochastic for format in self._formats(role))
 
     @property

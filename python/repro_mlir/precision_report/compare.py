@@ -233,8 +233,8 @@ class _Comparison:
         return () if step is None else self._contractions(step, recipe)
 
     def _is_like_the_first(self, recipe: Recipe, step: int, contractions: tuple[Contraction, ...]) -> bool:
-        """Whether a step has the same contractions as the first step. If not, adds a note, because the table of errors
-        by contraction has only the contractions of the first step."""
+        """Returns whether a step has the same contractions as the first step. If not, adds a note, because the table of
+        errors by contraction has only the contractions of the first step."""
         if self.is_divided:
             return False
         found = self.programs[step].hash == self.programs[1].hash

@@ -238,7 +238,7 @@ def reference_format(format: Format) -> BlockFormat:
 
 
 def _stored_bits(element: Element) -> int:
-    """The number of bits of an element in memory: tf32 is stored as f32."""
+    """Returns the number of bits of an element in memory: tf32 is stored as f32."""
     return 32 if element.name == "tf32" else element.width
 
 

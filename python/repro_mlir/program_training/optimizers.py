@@ -30,8 +30,8 @@ class Optimizer:
 
 
 def sgd(*, momentum: float = 0.0, weight_decay: float = 0.0) -> Optimizer:
-    """Stochastic gradient descent like torch.optim.SGD: gradient += weight_decay * parameter; buffer = momentum *
-    buffer + gradient; parameter -= lr * buffer."""
+    """Returns stochastic gradient descent like torch.optim.SGD: gradient += weight_decay * parameter; buffer = momentum
+    * buffer + gradient; parameter -= lr * buffer."""
     _check(momentum=momentum, weight_decay=weight_decay)
 
     def write(
@@ -49,7 +49,7 @@ def sgd(*, momentum: float = 0.0, weight_decay: float = 0.0) -> Optimizer:
 
 
 def adamw(*, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01) -> Optimizer:
-    """Adam with decoupled weight decay (Loshchilov and Hutter, arXiv:1711.05101), like torch.optim.AdamW.
+    """Returns Adam with decoupled weight decay (Loshchilov and Hutter, arXiv:1711.05101), like torch.optim.AdamW.
 
     Let t be the number of the step: m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g^2; the bias corrections
     c = 1 - beta^t are -expm1(t * log(beta)); p = p * (1 - lr * weight_decay) - (lr / c1) * m / (sqrt(v) / sqrt(c2) +

@@ -121,25 +121,25 @@ def _fma_exact(a: float, b: float, c: float) -> float:
 
 
 def maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(S2) IEEE 754-2019 maximum: NaN if an operand is NaN, and -0 < +0."""
+    """(S2) Returns the IEEE 754-2019 maximum: NaN if an operand is NaN, and -0 < +0."""
     first = (a > b) | ((a == b) & ~np.signbit(a))
     return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), np.where(first, a, b))
 
 
 def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(S2) IEEE 754-2019 minimum: NaN if an operand is NaN, and -0 < +0."""
+    """(S2) Returns the IEEE 754-2019 minimum: NaN if an operand is NaN, and -0 < +0."""
     first = (a < b) | ((a == b) & np.signbit(a))
     return np.where(np.isnan(a) | np.isnan(b), a.dtype.type(np.nan), np.where(first, a, b))
 
 
 def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(S4) The exact remainder of truncated division; the remainder has the sign of the dividend, even if it is
+    """(S4) Returns the exact remainder of truncated division; the remainder has the sign of the dividend, even if it is
     zero."""
     return np.copysign(np.fmod(a, b), a)
 
 
 def round_half_away(x: np.ndarray) -> np.ndarray:
-    """(S4) The nearest integer; halfway cases round away from zero."""
+    """(S4) Returns the nearest integer; halfway cases round away from zero."""
     whole = np.trunc(x)
     # The difference is exact: it is a multiple of the unit of the last place of x, and no larger than x.
     away = np.abs(x - whole) >= 0.5
@@ -147,7 +147,7 @@ def round_half_away(x: np.ndarray) -> np.ndarray:
 
 
 def copysign(magnitude: np.ndarray, sign: np.ndarray) -> np.ndarray:
-    """(S4) The magnitude with the sign of `sign`; (V4) the sign of a NaN counts as plus."""
+    """(S4) Returns the magnitude with the sign of `sign`; (V4) the sign of a NaN counts as plus."""
     return np.copysign(magnitude, np.where(np.isnan(sign), sign.dtype.type(1), sign))
 
 

@@ -124,7 +124,7 @@ def _scale_bits(scales: np.ndarray, kind: ValueType) -> np.ndarray:
 
 
 def _scale_format(kind: ValueType) -> BinaryFormat | None:
-    """(M2) The format of scales that are factors of the products; None for f8E8M0FNU."""
+    """(M2) Returns the format of scales that are factors of the products; None for f8E8M0FNU."""
     return F8E4M3FN if kind.element.name == F8E4M3FN.name else None
 
 

@@ -43,12 +43,13 @@ class LedgerEntry:
 
 
 def unsigned_unknown(entries: Iterable[LedgerEntry]) -> float:
-    """The sum of the absolute unexplained seconds of all launches, so that errors of opposite sign do not cancel."""
+    """Returns the sum of the absolute unexplained seconds of all launches, so that errors of opposite sign do not
+    cancel."""
     return sum(abs(each.unknown) for each in entries)
 
 
 def median_error(entries: Iterable[LedgerEntry]) -> float:
-    """The median of the prediction's relative error, with each launch weighted by its measured time."""
+    """Returns the median of the prediction's relative error, with each launch weighted by its measured time."""
     errors = sorted((abs(each.unknown) / each.seconds, each.seconds) for each in entries if each.seconds)
     half, passed = sum(seconds for _, seconds in errors) / 2, 0.0
     for error, seconds in errors:

@@ -13,7 +13,7 @@ _LINE = 64
 
 
 def memory_of(plan: Plan, threads: int) -> dict[str, int]:
-    """The bytes that a step allocates, by buffer space (docs/reference/plan.md).
+    """Returns the bytes that a step allocates, by buffer space (docs/reference/plan.md).
 
     On a CPU the result also has `scratch`, the total of all threads, as lib/Runtime/Executor.cpp allocates it.
     """

@@ -55,7 +55,7 @@ class Codes:
 
 
 def threads_of(machines: Iterable[CpuMachine | Accelerator], threads: int) -> list[int]:
-    """The number of threads of a step on each machine: `threads` on CPUs, 1 on accelerators.
+    """Returns the number of threads of a step on each machine: `threads` on CPUs, 1 on accelerators.
 
     Raises:
       ReproError: `threads` exceeds the cores of a CPU, or is more than 1 and no machine is a CPU.

@@ -76,7 +76,7 @@ class Reuse:
     ago: np.ndarray
 
     def beyond(self, size: float, lost: np.ndarray | float = 0.0) -> np.ndarray:
-        """The number of bytes of each launch that miss in an LRU cache of `size` bytes; all bytes for size 0.
+        """Returns the number of bytes of each launch that miss in an LRU cache of `size` bytes; all bytes for size 0.
 
         Args:
           lost: the fraction of each piece that other programs have evicted by then.
@@ -85,8 +85,8 @@ class Reuse:
         return np.rint(np.bincount(self.launch, passing, self.launches)).astype(np.int64)
 
     def farthest(self, near: float, size: float, lost: np.ndarray | float = 0.0) -> np.ndarray:
-        """For each launch, the largest fraction of any piece that misses both in a cache of `near` bytes and in a cache
-        of `size` bytes that has lost the fraction `lost` of each piece.
+        """Returns, for each launch, the largest fraction of any piece that misses both in a cache of `near` bytes and
+        in a cache of `size` bytes that has lost the fraction `lost` of each piece.
         """
         found = np.zeros(self.launches)
         beyond_near = np.where(self.distance > near, lost, 0.0)
@@ -94,7 +94,8 @@ class Reuse:
         return found
 
     def kept(self, seconds: np.ndarray, half_life: float) -> np.ndarray:
-        """The fraction of each piece that remains in a cache that keeps 2^-n² of untouched data after n half-lives.
+        """Returns the fraction of each piece that remains in a cache that keeps 2^-n² of untouched data after n
+        half-lives.
 
         Launches take `seconds`, and each launch touches its bytes evenly in that time.
         """

@@ -95,7 +95,7 @@ def _matches(graph: OperatorGraph, operators: Sequence[str | None], nodes: Mappi
 
 
 def _gives(operator: Operator, kind: TensorType) -> bool:
-    """Whether an operator has one result, a tensor of this type; extents of 1 are ignored."""
+    """Returns whether an operator has one result, a tensor of this type; extents of 1 are ignored."""
     outputs = operator.outputs
     if len(outputs) != 1 or outputs[0].scalar:
         return False

@@ -67,7 +67,7 @@ def path(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ...]:
 
 
 def proves(path: Sequence[bytes], leaf: bytes, index: int, count: int, root: bytes) -> bool:
-    """(C2) Whether `path` proves that `leaf` has index `index` among the `count` leaves under `root`."""
+    """(C2) Returns whether `path` proves that `leaf` has index `index` among the `count` leaves under `root`."""
     if not 0 <= index < count:
         return False
     here, width, rest = leaf, count, list(path)

@@ -187,7 +187,7 @@ def count_cores(system: Path = _SYSTEM) -> int:
 
 
 def _host() -> str:
-    """LLVM's name of this processor."""
+    """Returns LLVM's name of this processor."""
     try:
         done = subprocess.run([tool(), "--version"], capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
@@ -199,7 +199,7 @@ def _host() -> str:
 
 
 def _processor() -> str:
-    """The operating system's name of this processor."""
+    """Returns the operating system's name of this processor."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -209,7 +209,7 @@ def _processor() -> str:
 
 
 def _cache_sizes() -> tuple[int, int, int]:
-    """The sizes in bytes of the L1 data, L2 and L3 caches, according to Linux."""
+    """Returns the sizes in bytes of the L1 data, L2 and L3 caches, according to Linux."""
     sizes = {}
     for folder in (_SYSTEM / "cpu0/cache").glob("index*"):
         try:
@@ -274,12 +274,12 @@ def _ones(kind: TensorType) -> np.ndarray:
 
 
 def _seconds(machine: CpuMachine, text: str, threads: int, seconds: float = _SECONDS) -> list[float]:
-    """The minimum time of each launch of a stateless program, run repeatedly for `seconds`."""
+    """Runs a stateless program repeatedly for `seconds`; returns the minimum time of each launch."""
     return _least(_runner(machine, text, threads), seconds)
 
 
 def _least(run: Callable[[], list[float]], seconds: float) -> list[float]:
-    """The minimum time of each launch over repeated runs for `seconds`."""
+    """Calls `run` repeatedly for `seconds`; returns the minimum time of each launch."""
     end, best = time.perf_counter() + seconds, np.full(1, np.inf)
     while True:
         best = np.minimum(best, run())
@@ -300,7 +300,7 @@ def _clock(machine: CpuMachine) -> Callable[[], float]:
 
 
 def _launch(machine: CpuMachine) -> float:
-    """The overhead of a launch in seconds, measured on a chain of small matrix multiplications."""
+    """Measures the overhead of a launch in seconds, on a chain of small matrix multiplications."""
     shape = "tensor<4x4xf32>"
     maps = ", ".join(f"affine_map<(d0, d1, d2) -> ({each})>" for each in ("d0, d2", "d2, d1", "d0, d1"))
     order = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
@@ -361,7 +361,8 @@ func.func @main({inputs}) -> ({", ".join(kinds)}) attributes {{repro.num_state =
 
 
 def _cold_launch(machine: CpuMachine) -> float:
-    """The overhead in seconds of a launch whose code and data are in no cache, beyond that of any launch.
+    """Measures the overhead in seconds of a launch whose code and data are in no cache, in addition to that of any
+    launch.
 
     Measured on small sums that each follow a large one.
     """
@@ -385,12 +386,12 @@ def bandwidth(machine: CpuMachine, size: int, threads: int) -> float:
 
 
 def _in_l3(machine: CpuMachine) -> float:
-    """A size in bytes that fits the L3 cache but not the L2 cache."""
+    """Returns a size in bytes that fits the L3 cache but not the L2 cache."""
     return max(min(machine.l3_bytes / 4, 8 * machine.l2_bytes), 2 * machine.l2_bytes)
 
 
 def _in_memory(machine: CpuMachine) -> float:
-    """A size in bytes that exceeds every cache."""
+    """Returns a size in bytes that exceeds every cache."""
     return min(max(4 * machine.l3_bytes, 64e6), 512e6)
 
 
@@ -406,7 +407,7 @@ def _scattered_memory(machine: CpuMachine) -> float:
 
 
 def _half_life(machine: CpuMachine) -> float:
-    """Seconds after which the L3 cache has lost half of its untouched data to other programs.
+    """Measures the seconds after which the L3 cache has lost half of its untouched data to other programs.
 
     Compares the time of a program with cached buffers with and without a preceding idle pause.
     """
@@ -436,7 +437,7 @@ def _half_life(machine: CpuMachine) -> float:
 
 
 def _wake(machine: CpuMachine) -> float:
-    """Seconds that threads take to begin and end a launch, in addition to their share of its work."""
+    """Measures the seconds that threads take to begin and end a launch, in addition to their share of its work."""
     text = _elementwise((1 << 15,), "%y = arith.divf %a, %x : f32", "%y")
     (alone,), (shared,) = (_seconds(machine, text, threads) for threads in (1, machine.cores))
     return max(0.0, shared - machine.launch_seconds - (alone - machine.launch_seconds) / machine.cores)

@@ -29,7 +29,8 @@ def peak_block(machine: CpuMachine) -> Block:
 
 
 def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
-    """Bytes per second of all threads by memory level: L2 caches are private, L3 and memory bandwidth are shared."""
+    """Returns the bytes per second of all threads, by memory level: L2 caches are private, L3 and memory bandwidth are
+    shared."""
     return {
         "l2": machine.l2_bandwidth * threads,
         "l3": min(machine.l3_bandwidth * threads, machine.shared_l3_bandwidth),
@@ -38,7 +39,7 @@ def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
 
 
 def scattered_bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
-    """Like `bandwidths`, but for lines that no prefetcher fetches; scattered memory bandwidth is at most the regular
+    """Returns `bandwidths` for lines that no prefetcher fetches; scattered memory bandwidth is at most the regular
     one."""
     memory = min(machine.scattered_memory_bandwidth or machine.memory_bandwidth, machine.memory_bandwidth)
     return bandwidths(replace(machine, memory_bandwidth=memory), threads)

@@ -117,12 +117,12 @@ class Code:
         return np.minimum(own, self._reuse_of(1).farthest(near, machine.l3_bytes, lost)).tolist()
 
     def lost(self, machine: CpuMachine, seconds: np.ndarray) -> np.ndarray | float:
-        """The fraction of each piece that the L3 cache has lost, by `l3_half_life` and the `seconds` of the
+        """Returns the fraction of each piece that the L3 cache has lost, by `l3_half_life` and the `seconds` of the
         launches."""
         return 1 - self._reuse_of(1).kept(seconds, machine.l3_half_life) if machine.l3_half_life else 0.0
 
     def _reuse_of(self, threads: int) -> Reuse:
-        """The reuse of the bytes that one of `threads` threads touches, with the traffic of all of them."""
+        """Returns the reuse of the bytes that one of `threads` threads touches, with the traffic of all of them."""
         if threads not in self._reuse:
             parts = []
             for launch, touched in zip(self.plan.launches, touches(self.plan, self.operands), strict=True):
@@ -264,7 +264,7 @@ def check_threads(machine: CpuMachine, threads: int) -> None:
 
 
 def used_threads(kernel: Kernel, threads: int) -> int:
-    """The number of threads that work on a launch."""
+    """Returns the number of threads that work on a launch."""
     return max(1, min(threads, _grains(kernel)))
 
 
@@ -310,7 +310,7 @@ def _launch(
 def seconds_beyond(
     core: float, bytes_of: dict[str, int], scattered: float, machine: CpuMachine, threads: int
 ) -> dict[str, float]:
-    """The seconds that transfers from each memory level add to the time of the cores.
+    """Returns the seconds that transfers from each memory level add to the time of the cores.
 
     Prefetched transfers overlap with computation, so the longer of the two counts. Other transfers do not overlap, and
     memory supplies them at no more than `scattered_memory_bandwidth`, even if there is little to compute.

@@ -36,7 +36,7 @@ class Cost:
 
 
 def _chain(kind: str, others: float, **units: float) -> Cost:
-    """The cost of a chain of dependent instructions, of which `others` use no modelled unit."""
+    """Returns the cost of a chain of dependent instructions, of which `others` use no modelled unit."""
     latency = sum(LATENCIES[unit] * number for unit, number in units.items())
     return Cost(kind, others + sum(units.values()), units, latency)
 

@@ -118,7 +118,7 @@ def _number(value: object, what: str) -> float:
 
 
 def _is_same_code(row: dict[str, Any], what: str, prediction: GpuStepPrediction) -> bool:
-    """Whether the row records the digest of its code; rows of older results do not."""
+    """Returns whether the row records the digest of its code; rows of older results do not."""
     digest = row.get("digest")
     if digest not in (None, prediction.digest):
         raise ReproError(f"{what}: expected the code that is predicted, got other PTX, or another plan")

@@ -282,8 +282,8 @@ def _busiest(name: str, units: dict[str, float], machine: Accelerator) -> tuple[
 
 
 def _rates(architecture: Architecture, machine: Accelerator) -> dict[str, float]:
-    """The operations per second of each unit of a multiprocessor: warp instructions, wavefronts, or operations of
-    matrix units."""
+    """Returns the operations per second of each unit of a multiprocessor: warp instructions, wavefronts, or operations
+    of matrix units."""
     warps = machine.clock_hz / WARP
     rates = {
         # A multiply-add counts as two operations.

@@ -47,7 +47,7 @@ class MachineFile:
 
 
 def machine_names() -> list[str]:
-    """The names of the machines that the package includes."""
+    """Returns the names of the machines that the package includes."""
     return sorted(path.stem for path in _FOLDER.glob("*.json"))
 
 

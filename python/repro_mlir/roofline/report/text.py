@@ -61,7 +61,7 @@ def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[s
 
 
 def _work_lines(prediction: AnyStep) -> list[str]:
-    """One line for each arithmetic unit: its operations and the share of its peak."""
+    """Returns one line for each arithmetic unit: its operations and the share of its peak."""
     lines = []
     for unit, peak in prediction.ceilings.arithmetic.items():
         work = sum(each.operations.get(unit, 0) for each in prediction.launches)
@@ -72,7 +72,7 @@ def _work_lines(prediction: AnyStep) -> list[str]:
 
 
 def comparison_lines(cases: Sequence[Case]) -> list[str]:
-    """One line for each machine, and one for its unchanged version if parameters were changed."""
+    """Returns one line for each machine, and one for the unchanged machine if parameters were changed."""
     rows = []
     for case in cases:
         if case.given is not None:
@@ -88,12 +88,12 @@ def comparison_lines(cases: Sequence[Case]) -> list[str]:
 
 
 def _without_lines(calls: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """One line for each name whose time excludes called routines."""
+    """Returns one line for each name whose time excludes called routines."""
     return [f"{name}: without the time of {' and '.join(each)}" for name, each in dict(calls).items() if each]
 
 
 def _kernels(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, tuple[list[AnyLaunch], float]]:
-    """The launches of each kernel and their measured time."""
+    """Returns the launches of each kernel and their measured time."""
     launches: defaultdict[str, list[AnyLaunch]] = defaultdict(list)
     seconds: defaultdict[str, float] = defaultdict(float)
     predicted: Sequence[AnyLaunch] = prediction.launches
@@ -104,7 +104,7 @@ def _kernels(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, tuple[l
 
 
 def _shares(causes: Mapping[str, float]) -> str:
-    """The causes with more than 5 % of the time, largest first."""
+    """Returns the causes with more than 5 % of the time as text, largest first."""
     whole = sum(causes.values())
     main = sorted((cause for cause, part in causes.items() if part > whole / 20), key=lambda cause: -causes[cause])
     return ", ".join(f"{cause} {causes[cause] / whole:.0%}" for cause in main)
@@ -124,7 +124,7 @@ def time_text(seconds: float) -> str:
 
 
 def sweep_lines(points: Sequence[SweepPoint], losses: Mapping[str, Sequence[float | None]]) -> list[str]:
-    """One line for each point; with losses, also the training time and the last loss."""
+    """Returns one line for each point; with losses, the line also has the training time and the last loss."""
     names = list(dict.fromkeys(name for each in points for name in each.given))
     rows = [["machine", *(["recipe"] if any(each.program for each in points) else []), *names, "step"]]
     rows[0] += ["training", "loss"] if losses else []

@@ -103,7 +103,7 @@ class Attention(Sizes):
         return found
 
     def _blocked(self, name: str, products: list[Product], bytes: float, scores: list[Product]) -> Operation:
-        """Blocked attention as one kernel, which keeps the scores on the chip."""
+        """Returns blocked attention as one kernel, which keeps the scores on the chip."""
         elements = sum(each.batch * each.m * each.n for each in scores)
         return Operation(name, "attention", bytes, tuple(products), elements * SOFTMAX_FLOPS, elements)
 

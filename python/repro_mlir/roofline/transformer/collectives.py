@@ -54,7 +54,7 @@ class Group:
         return self.machine.network_seconds if self.nodes > 1 else self.machine.node_seconds
 
     def gather_seconds(self, bytes: float) -> float:
-        """The time of an all-gather or reduce-scatter of `bytes` in total.
+        """Returns the time of an all-gather or reduce-scatter of `bytes` in total.
 
         The time is (p-1)/p n/B plus the hops of a ring or of halving. A part crosses all links of a ring but one; the
         omitted link is within a node if there are such links.
@@ -67,11 +67,11 @@ class Group:
         return (self.size - 1) / self.size * bytes / self.bandwidth + min(ring, halving)
 
     def all_reduce_seconds(self, bytes: float) -> float:
-        """The time of a reduce-scatter and an all-gather: 2 (p-1)/p n/B."""
+        """Returns the time of a reduce-scatter and an all-gather: 2 (p-1)/p n/B."""
         return 2 * self.gather_seconds(bytes)
 
     def all_to_all_seconds(self, bytes: float) -> float:
-        """The time in which each device sends `bytes`, in equal parts, to all devices.
+        """Returns the time in which each device sends `bytes`, in equal parts, to all devices.
 
         All parts are in transit at the same time, so one latency counts, unlike the p-1 of a pairwise exchange:
         DeepEP's low-latency dispatch takes 163 us among 8 H800 and 194 us among 256 (its README, first release).
@@ -84,14 +84,15 @@ class Group:
         return max(within, beyond) + self.hop_seconds
 
     def send_seconds(self, bytes: float) -> float:
-        """The time of a message to the neighbouring device, over the network if the group spans several nodes."""
+        """Returns the time of a message to the neighbouring device, over the network if the group spans several
+        nodes."""
         if self.size == 1:
             return 0.0
         rate = self._rate("network_bandwidth" if self.nodes > 1 else "node_bandwidth")
         return bytes / rate + self.hop_seconds
 
     def _rate(self, name: str) -> float:
-        """The bytes per second that a device sends over one type of link.
+        """Returns the bytes per second that a device sends over one type of link.
 
         Raises:
           ReproError: the device has no such link.

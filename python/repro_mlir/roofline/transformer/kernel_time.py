@@ -38,7 +38,7 @@ def operation_seconds(operation: Operation, machine: Accelerator) -> float:
 
 
 def total_seconds(operations: Iterable[Operation], machine: Accelerator) -> float:
-    """The time of kernels in sequence."""
+    """Returns the time of kernels that run one after the other."""
     return sum(operation_seconds(each, machine) for each in operations)
 
 
@@ -75,5 +75,5 @@ def product_seconds(product: Product, machine: Accelerator) -> float:
 
 
 def _rate(product: Product, machine: Accelerator) -> float:
-    """The operations per second of the units that compute the product."""
+    """Returns the operations per second of the units that compute the product."""
     return NUMBER_FORMATS[product.format].peak(machine) * machine.matrix_efficiency

@@ -59,8 +59,8 @@ class Kernels(Sizes):
         self._attention = Attention(config, share)
 
     def gathered_elements(self) -> tuple[int, ...]:
-        """The numbers of elements that devices gather in a layer if they gather operands instead of adding partial
-        sums.
+        """Returns the numbers of elements that devices gather in a layer if they gather operands instead of adding
+        partial sums.
 
         The gathered tensors are the attention output, its projection, the inner activations and the perceptron's
         output.
@@ -172,7 +172,8 @@ class Kernels(Sizes):
         return tuple(found)
 
     def _before_attention(self, is_cached: bool) -> list[Operation]:
-        """The kernels from the layer's input to queries, keys and values, or to latents if these are cached instead."""
+        """Returns the kernels from the layer's input to queries, keys and values, or to latents if these are cached
+        instead."""
         before, _ = self._attention_projections
         found = self._forward(before)
         if self.config.kv_latent:
@@ -184,7 +185,7 @@ class Kernels(Sizes):
         return found
 
     def _latent_norms(self, passes: int) -> Operation:
-        """The norms of the latents: one pass for forward, two for backward."""
+        """Returns the norms of the latents: one pass for forward, two for backward."""
         elements, flops = self.tokens * (self.config.query_latent + self.config.kv_latent), passes * _NORM_FLOPS
         fused, launches = passes * 2 * self.stored, 2 if self.config.query_latent else 1
         found = self._chain("latent norms", elements, fused, passes * _RMS_CHAIN, flops)
@@ -195,7 +196,7 @@ class Kernels(Sizes):
         return vector("keys of heads", self.tokens * self.kv_heads * self.config.score_size, 2 * self.stored, 1)
 
     def _divided(self, name: str, rows: int, outputs: int, inputs: int, batch: int = 1) -> _Projection:
-        """A projection with the given inputs and all outputs, or with all inputs and the device's outputs."""
+        """Returns a projection with the given inputs and all outputs, or with all inputs and the device's outputs."""
         tensor = self.share.tensor
         if self.share.gathers_operands:
             return _Projection(name, rows, outputs // tensor, inputs * tensor, batch)
@@ -252,7 +253,7 @@ class Kernels(Sizes):
         return choice, self._combination("tokens apart")
 
     def _combination(self, name: str) -> Operation:
-        """A kernel that gathers rows of tokens into rows of experts, or the reverse."""
+        """Returns a kernel that gathers rows of tokens into rows of experts, or the reverse."""
         elements = (self._inner_rows + self.tokens) * self.config.hidden
         return vector(name, elements, self.stored, 1)
 
@@ -267,7 +268,7 @@ class Kernels(Sizes):
         return found
 
     def _backward(self, projections: Iterable[_Projection]) -> list[Operation]:
-        """The gradients of the input, summed over the projections, and of the weights."""
+        """Returns the gradients of the input, summed over the projections, and of the weights."""
         found = []
         for number, each in enumerate(projections):
             found += self._operand(each, each.rows * each.outputs)
@@ -290,13 +291,13 @@ class Kernels(Sizes):
         return Product(batch, m, n, k, self.share.precision if of.is_quantized else self.wide)
 
     def _operation(self, of: _Projection, name: str, products: list[Product], output: float) -> Operation:
-        """A kernel with `output` bytes for each element of its results."""
+        """Returns a kernel with `output` bytes for each element of its results."""
         return Operation(name, of.group, sum(moved(each, output) for each in products), tuple(products))
 
     def _chain(
         self, name: str, elements: float, fused: float, chain: float, flops: float, launches: int = _CHAIN_LAUNCHES
     ) -> Operation:
-        """A fused kernel, or PyTorch's chain of unfused kernels, from the bytes per element of each."""
+        """Returns a fused kernel, or PyTorch's chain of unfused kernels, from the bytes per element of each."""
         if self.share.is_fused:
             return vector(name, elements, fused, flops)
         return vector(name, elements, chain, flops, launches)
@@ -308,7 +309,7 @@ class Kernels(Sizes):
         return self._chain("norm", elements, 2 * self.stored, _RMS_CHAIN, _NORM_FLOPS)
 
     def _norm_gradient(self) -> Operation:
-        """The gradient of a norm, including the addition of the residual gradient."""
+        """Returns the gradient of a norm, including the addition of the residual gradient."""
         elements, fused, flops = self.own_tokens * self.config.hidden, 4 * self.stored, 2 * _NORM_FLOPS
         if not self.config.rotary:
             # Three kernels, for the input, the weight and the sum, read and write this number of elements.
@@ -316,7 +317,7 @@ class Kernels(Sizes):
         return self._chain("norm gradient", elements, fused, 2 * _RMS_CHAIN, flops)
 
     def _residual(self) -> Operation:
-        """The residual sum, preceded by dropout with its mask if the model has dropout."""
+        """Returns the residual sum, preceded by dropout with its mask if the model has dropout."""
         elements = self.own_tokens * self.config.hidden
         fused, flops = 3 * self.stored + self.config.dropout, 2
         if not self.config.dropout:

@@ -37,7 +37,7 @@ class TrainingMemory:
 
 
 def stage_layers(config: TransformerConfig, training: Training, stage: int = 0) -> int:
-    """The number of layers of a stage: equal for all stages but the last, which has the remainder."""
+    """Returns the number of layers of a stage: equal for all stages but the last, which has the remainder."""
     pipeline = training.parallelism.pipeline
     most = -(-config.layers // pipeline)
     if stage < pipeline - 1:
@@ -66,7 +66,8 @@ class DeviceParameters:
         return self.layers + self.experts + self.ends
 
     def sharded(self, training: Training) -> float:
-        """The parameters of a device after sharding; fewer devices share each expert than the other parameters."""
+        """Returns the parameters of a device after sharding; fewer devices share each expert than the other
+        parameters."""
         parallelism = training.parallelism
         return (self.layers + self.ends + self.experts * parallelism.expert) / parallelism.shards
 
@@ -121,7 +122,8 @@ def _stage_memory(config: TransformerConfig, training: Training, stage: int) -> 
 
 
 def _under_way(training: Training, stage: int) -> float:
-    """The maximum number of microbatches in flight in a stage (Narayanan et al., arXiv:2104.04473, section 2.2).
+    """Returns the maximum number of microbatches in flight in a stage (Narayanan et al., arXiv:2104.04473, section
+    2.2).
 
     The number is one more than that of the microbatches in the warm-up; an interleaved schedule counts each part of a
     stage separately.
@@ -133,7 +135,7 @@ def _under_way(training: Training, stage: int) -> float:
 
 
 def _layer_activations(config: TransformerConfig, training: Training, recomputation: str) -> float:
-    """The bytes that a layer keeps for a microbatch, as in Korthikanti et al. (arXiv:2205.05198, section 4)."""
+    """Returns the bytes that a layer keeps for a microbatch, as in Korthikanti et al. (arXiv:2205.05198, section 4)."""
     parallelism = training.parallelism
     format = NUMBER_FORMATS[training.precision]
     stored, hidden = format.stored_bytes, config.hidden

@@ -30,15 +30,15 @@ class NumberFormat:
     quantize_bytes: float = 0.0
 
     def peak(self, machine: Accelerator) -> float:
-        """Peak operations per second; a multiply-add counts as two."""
+        """Returns the peak operations per second; a multiply-add counts as two."""
         return float(getattr(machine, self._rate(machine)))
 
     def has_matrix_units(self, machine: Accelerator) -> bool:
-        """Whether matrix units, which compute whole tiles, perform the products, rather than vector units."""
+        """Returns whether matrix units, which compute whole tiles, perform the products, rather than vector units."""
         return self._rate(machine) != "f32_flops"
 
     def _rate(self, machine: Accelerator) -> str:
-        """The attribute of `Accelerator` that applies."""
+        """Returns the attribute of `Accelerator` that applies."""
         return next(name for name in self.rates if getattr(machine, name))
 
 

@@ -59,7 +59,7 @@ def vector(
 
 
 def moved(product: Product, output: float) -> float:
-    """The number of bytes of both operands and of the result, each counted once."""
+    """Returns the number of bytes of both operands and of the result, each counted once."""
     operand = NUMBER_FORMATS[product.format].operand_bytes
     read = (product.m + product.n) * product.k * operand
     return product.batch * (read + product.m * product.n * output)

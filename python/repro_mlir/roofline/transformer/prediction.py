@@ -202,13 +202,13 @@ class _Stage:
         self.ends["tensor"] = self._end_exchanges()
 
     def layers(self, count: int) -> dict[str, float]:
-        """Seconds by cause of the kernels and the communication of `count` layers, forward and backward."""
+        """Returns the seconds by cause of the kernels and the communication of `count` layers, forward and backward."""
         found = added_causes((self._forward, self._backward, {"recomputation": self._again}, self._exchanges))
         return {cause: seconds * count for cause, seconds in found.items()}
 
     def sends(self, count: int) -> float:
-        """The time that a stage waits for its neighbours' activations and gradients; virtual stages overlap the wait
-        with kernels."""
+        """Returns the time that a stage waits for its neighbours' activations and gradients; virtual stages overlap the
+        wait with kernels."""
         parallelism = self._training.parallelism
         elements = self._kernels.tokens * self._config.hidden / parallelism.tensor
         once = 2 * self._groups["pipeline"].send_seconds(elements * self._stored)
@@ -216,7 +216,7 @@ class _Stage:
         return once * (steady + parallelism.pipeline - 1)
 
     def exchange(self, layers: int, count: int) -> float:
-        """The time of exchanging gradients and weights among devices with the same weights, as far as no kernel
+        """Returns the time of exchanging gradients and weights among devices with the same weights, as far as no kernel
         overlaps with it."""
         training = self._training
         parallelism = training.parallelism
@@ -246,7 +246,7 @@ class _Stage:
         return max(last, scatter - backward * parts) + max(0.0, gather - forward * parts)
 
     def update(self) -> float:
-        """The time of the optimizer and of quantizing weights for the next step."""
+        """Returns the time of the optimizer and of quantizing weights for the next step."""
         training = self._training
         own = device_parameters(self._config, training)
         parameters = own.total if training.parallelism.sharding == "none" else own.sharded(training)
@@ -258,8 +258,8 @@ class _Stage:
         return operation_seconds(operation, self._machine) + quantization * stage_layers(self._config, training)
 
     def _gather(self, own: DeviceParameters, bytes: float) -> float:
-        """The time of an all-gather or reduce-scatter of a device's parameters, with `bytes` bytes per parameter, among
-        the devices that share them."""
+        """Returns the time of an all-gather or reduce-scatter of a device's parameters, with `bytes` bytes per
+        parameter, among the devices that share them."""
         dense = self._groups["data"].gather_seconds((own.layers + own.ends) * bytes)
         return dense + (self._groups["experts"].gather_seconds(own.experts * bytes) if own.experts else 0.0)
 
@@ -274,7 +274,7 @@ class _Stage:
         return found
 
     def _recomputed(self) -> float:
-        """The time of the operations that a layer recomputes."""
+        """Returns the time of the operations that a layer recomputes."""
         mode = self._training.recomputation
         if mode == "full":
             return _total(self._forward)
@@ -285,7 +285,8 @@ class _Stage:
         return 0.0
 
     def _end_exchanges(self) -> float:
-        """The time of tensor-parallel communication for the embedding and the head, which devices divide by rows.
+        """Returns the time of tensor-parallel communication for the embedding and the head, which devices divide by
+        rows.
 
         See Shoeybi et al., arXiv:1909.08053, section 3.
         """
@@ -296,7 +297,7 @@ class _Stage:
         return 2 * group.all_reduce_seconds(activations) + 3 * group.all_reduce_seconds(4 * tokens)
 
     def _layer_exchanges(self) -> dict[str, float]:
-        """The communication time of a layer by cause: forward, backward and recomputation."""
+        """Returns the communication time of a layer by cause: forward, backward and recomputation."""
         training, config, tokens = self._training, self._config, self._kernels.tokens
         passes = 3 if training.recomputation == "full" else 2
         activations = tokens * config.hidden * self._stored

@@ -17,7 +17,7 @@ _LIMIT = 1 << 16
 
 
 def _megatron(layers: int, hidden: int, heads: int) -> TransformerConfig:
-    """A configuration of Korthikanti et al., arXiv:2205.05198, Table 3."""
+    """Returns a configuration of Korthikanti et al., arXiv:2205.05198, Table 3."""
     return TransformerConfig(
         layers=layers, hidden=hidden, heads=heads, kv_heads=heads, head_size=hidden // heads, ffn=4 * hidden,
         vocabulary=51200, sequence=2048, gated=False, rotary=False, tied=True, dropout=True, attention_block=0,
@@ -25,7 +25,7 @@ def _megatron(layers: int, hidden: int, heads: int) -> TransformerConfig:
 
 
 def _llama3(layers: int, hidden: int, heads: int, ffn: int) -> TransformerConfig:
-    """A configuration of Llama Team, arXiv:2407.21783, Table 3."""
+    """Returns a configuration of Llama Team, arXiv:2407.21783, Table 3."""
     return TransformerConfig(
         layers=layers, hidden=hidden, heads=heads, kv_heads=8, head_size=128, ffn=ffn, vocabulary=128256, sequence=8192
     )

@@ -45,7 +45,7 @@ class _Repeated:
         return operator
 
     def recorded(self, program: Program, results: Arrays) -> bool:
-        """Whether the receipt's record has the hashes of these results of the step."""
+        """Returns whether the receipt's record has the hashes of these results of the step."""
         commitment = self.run.commitment(self.record)
         count = len(program.state)
         again = commit(program, commitment.cursor, results[:count], (), results[count:])

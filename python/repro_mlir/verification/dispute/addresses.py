@@ -22,7 +22,7 @@ _FORMS = "tcp:HOST:PORT, unix:PATH or files:FOLDER"
 
 
 def is_address(text: str) -> bool:
-    """Whether the text starts with a type of address and a colon."""
+    """Returns whether the text starts with a type of address and a colon."""
     return text.partition(":")[0] in _KINDS and ":" in text
 
 

@@ -171,7 +171,8 @@ class OperatorGraph:
         return uses
 
     def moves(self, operator: Operator) -> bool:
-        """Whether an operator only moves data: its results consist of constants and elements of its operands."""
+        """Returns whether an operator only moves data: its results consist of constants and elements of its
+        operands."""
         if operator.name == "linalg.generic":
             (body,) = self.operations[operator.index].regions
             return all(operation.name == "linalg.index" for operation in body.operations)

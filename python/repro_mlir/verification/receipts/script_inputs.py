@@ -45,7 +45,7 @@ class ScriptSource(Protocol):
         """Returns the inputs of the next batch, hyper-parameters first. Raises ReproError if there is no next batch."""
 
     def gives(self, names: Sequence[str]) -> bool:
-        """Whether a step can return outputs of these names, including metrics."""
+        """Returns whether a step can return outputs of these names, including metrics."""
 
     def giving(self, names: Sequence[str]) -> StepProgram:
         """Returns the program of the last batch taken (or the first batch if none was taken) with outputs of these

@@ -58,7 +58,7 @@ def read_public_key(path: str | Path) -> bytes:
 
 
 def holds(key: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether a signature of a message is valid under a public key; False for a weak key."""
+    """Returns whether a signature of a message is valid under a public key; False for a weak key."""
     exceptions, _, ed25519 = _cryptography()
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
@@ -68,7 +68,7 @@ def holds(key: bytes, signature: bytes, message: bytes) -> bool:
 
 
 def is_strong(key: bytes) -> bool:
-    """Whether 32 bytes are the canonical encoding of a point that is not of small order.
+    """Returns whether 32 bytes are the canonical encoding of a point that is not of small order.
 
     For a point of small order, some signatures are valid for many messages, and can be made without a private key.
     """

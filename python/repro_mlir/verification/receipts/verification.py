@@ -361,7 +361,7 @@ class Replay:
         yield from (self._receipt.program_at(program) for program in (first, *others))
 
     def _fails(self, program: StepProgram, inputs: Sequence[np.ndarray]) -> bool:
-        """Whether a program fails on inputs (E1), in the current state of the replay."""
+        """Returns whether a program fails on inputs (E1), in the current state of the replay."""
         kinds, due = ([(each.dtype, each.shape) for each in some] for some in (inputs, program.inputs))
         if kinds != due or program.state != self._receipt.header.state:
             return False
