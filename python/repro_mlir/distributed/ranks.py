@@ -84,7 +84,7 @@ class Ranks(ConstantAttributes):
         if self.shares != "measured":
             return
         self._measured += 1
-        # The first step is not measured, as its caches are cold.
+        # The first step is not measured, because its caches are cold.
         if self._measured < _MEASURED_STEP:
             return
         found = np.array([struct.unpack("<d", data)[0] for data in self.gather(struct.pack("<d", seconds))])

@@ -104,7 +104,7 @@ def readable(array: np.ndarray) -> np.ndarray:
 
 
 def require_apart(written: Sequence[tuple[str, np.ndarray]], read: Sequence[tuple[str, np.ndarray]] = ()) -> None:
-    """Raises ReproError if a written array shares memory with another array, as a step would overwrite it."""
+    """Raises ReproError if a written array shares memory with another array, because a step would overwrite it."""
     tensors = [*written, *read]
     overlap = find_overlap((start_of(each), each.nbytes, i < len(written)) for i, (_, each) in enumerate(tensors))
     if overlap is not None:

@@ -151,7 +151,7 @@ class Executable(ConstantAttributes):
         self.target = target
         self.threads = threads
         self._backend = backend
-        # Computed once, as isinstance with a protocol takes as long as a small step.
+        # Computed once, because isinstance with a protocol takes as long as a small step.
         self._resident = isinstance(backend, ResidentBackend)
         self._in_place = backend if isinstance(backend, InPlaceBackend) else None
         self.arguments = Arguments(program)
@@ -177,7 +177,7 @@ class Executable(ConstantAttributes):
 
         Args:
           state: an array for each name of `program.state`: NumPy, torch (CPU) or anything with DLPack; contiguous and
-            writable, as it is updated in place.
+            writable, because it is updated in place.
           inputs: an array for each entry of `program.inputs`, hyper-parameters first; contiguous arrays are not copied.
             A Python number may be passed for shape [].
         Returns:
@@ -193,8 +193,8 @@ class Executable(ConstantAttributes):
         states = self.arguments.states(state)
         self.arguments.make_canonical(states)
         given = self.arguments.inputs(inputs)
-        # An input that shares memory with the state is copied, as the step writes the state while it reads the input.
-        # For a scalar, a copy takes less time than the search through all states.
+        # An input that shares memory with the state is copied, because the step writes the state while it reads the
+        # input. For a scalar, a copy takes less time than the search through all states.
         read = [
             array.copy()
             if not array.shape or any(np.may_share_memory(array, other) for other in states)

@@ -18,7 +18,7 @@ from repro_mlir.program.microbatches import MicrobatchProgram
 class MicrobatchCalls:
     """Runs the microbatches of a step.
 
-    The arguments are checked once per step, as checks of a hundred arrays take as long as a small microbatch.
+    The arguments are checked once per step, because checks of a hundred arrays take as long as a small microbatch.
 
     Args:
       program: the step.

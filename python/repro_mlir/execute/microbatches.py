@@ -315,7 +315,7 @@ class KeptMicrobatches:
         return found
 
     def _agree(self, ranks: Ranks, report: Report, failure: BaseException | None) -> list[Report]:
-        """Sends this rank's report, or its failure, as the other ranks wait for it; see `require_agreement`."""
+        """Sends this rank's report, or its failure, because the other ranks wait for it; see `require_agreement`."""
         try:
             return require_agreement(ranks, replace(report, failure=describe(failure)))
         except Agreed as error:

@@ -128,7 +128,8 @@ class ShardedState(AgreedState):
         return array[rows.start : rows.stop]
 
     def _is_alone(self, i: int) -> bool:
-        """Returns whether only one rank has a tensor, or each part of it."""
+        """Returns whether only one rank has any given element of a tensor: one rank has the whole tensor, or each rank
+        has its own part."""
         return self._update.plan.owners[i] is not None or i in self._update.divided
 
     @property

@@ -24,7 +24,7 @@ _TRIED = 8
 """The number of tokens in the trial run of a model."""
 
 _DEVIATION = 1e-4
-"""The tolerance relative to the greatest logit, as PyTorch's attention variants round differently."""
+"""The tolerance relative to the greatest logit, because PyTorch's attention variants round differently."""
 
 
 class Decoder(torch.nn.Module):

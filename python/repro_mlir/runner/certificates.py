@@ -3,7 +3,8 @@
 
 """Certificates that a device's matrix instructions have the results of a class (M3), one file each.
 
-Matrix instructions on floats run only on certified devices (docs/guides/gpu.md), as no manual specifies how they add.
+Matrix instructions on floats run only on certified devices (docs/guides/gpu.md), because no manual specifies how they
+add.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str
     known = {each.opcode: each.images for each in certificate.instructions if each.results >= LEAST_RESULTS}
     if missing := sorted(opcodes - known.keys()):
         raise ReproError(f"{path_of(device)}: expected {LEAST_RESULTS:,} results of {missing[0]}")
-    # Checked separately, as the addition of f16 products does not determine that of f8 products.
+    # Checked separately, because the addition of f16 products does not determine that of f8 products.
     if certificate.unit.float8 != unit.float8 and any(map(_FLOAT8.search, opcodes)):
         raise ReproError(
             f"{device.name} adds f8 in the class {certificate.unit.float8}, the code for {architecture} in "

@@ -40,8 +40,8 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3 of the interface. It names no stream, as a session's calls return after their work has finished.
-        ReproError if the session is closed."""
+        """Version 3 of the interface. It names no stream, because a session's calls return after their work has
+        finished. ReproError if the session is closed."""
         return {
             "shape": self.kind.shape,
             "typestr": self.kind.dtype.str,

@@ -164,7 +164,7 @@ class Driver:
             build = ctypes.create_string_buffer(64)
             self.reproDriverGetBuild(build, len(build))
             return build.value.decode()
-        # The library has priority, as it may be newer than the kernel module.
+        # The library has priority, because it may be newer than the kernel module.
         if named := _VERSIONED.fullmatch(os.path.basename(_file_of(self._functions["cuInit"]))):
             return named[1]
         try:

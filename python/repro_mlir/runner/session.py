@@ -152,7 +152,7 @@ class Session(ConstantAttributes):
         They can be passed to torch.as_tensor(..., device="cuda"), cupy.asarray and similar functions until the session
         is closed; the next step changes them.
         """
-        # The types are from the bundle, as the plan does not record which integers are unsigned.
+        # The types are from the bundle, because the plan does not record which integers are unsigned.
         kinds = {"state": self.bundle.state, "input": self.bundle.inputs, "output": self.bundle.outputs}
         if space not in kinds:
             raise ReproError(f"expected {' or '.join(kinds)}, got {space!r}")
@@ -181,7 +181,7 @@ class Session(ConstantAttributes):
         if self._bound:
             # Another library may fill a bound array on another stream.
             self.device.synchronize_all()
-        # The arrays are kept alive until the end of the step, as copies to the device are asynchronous.
+        # The arrays are kept alive until the end of the step, because copies to the device are asynchronous.
         kept = [self._send(i, value) for i, value in zip(free, inputs, strict=True)]
         self._execution.start()
         self._execution.finish()
@@ -250,7 +250,8 @@ def _bind(
 
 
 def _check_disjoint(bound: Mapping[tuple[str, int], int], kinds: Mapping[str, Sequence[TensorType]]) -> None:
-    """Raises ReproError if arrays share memory and a step writes to one of them, as kernels cache what they read."""
+    """Raises ReproError if arrays share memory and a step writes to one of them, because kernels cache what they
+    read."""
     keys = list(bound)
     overlap = find_overlap((bound[space, i], kinds[space][i].nbytes, space != "input") for space, i in keys)
     if overlap is not None:

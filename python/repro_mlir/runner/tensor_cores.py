@@ -71,7 +71,7 @@ def compare_tensor_cores(
     for case in cases:
         vectors = case.vectors
         images, differences, rejected = [], [], ""
-        # Both images are compared, as the driver may assemble other machine code from the PTX than the cubin has.
+        # Both images are compared, because the driver may assemble other machine code from the PTX than the cubin has.
         for image in IMAGES:
             try:
                 got, ran = _run(device, case.code, vectors, image == "cubin")

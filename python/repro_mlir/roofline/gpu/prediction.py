@@ -85,7 +85,8 @@ class GpuCode:
       plan: the plan with its launches.
       work: the work of each launch; equal launches share one object.
       registers: registers per thread of each kernel.
-      is_assembled: whether `registers` are those of ptxas; otherwise they are the maximum of live values in the PTX.
+      is_assembled: whether ptxas has assigned `registers`; otherwise they are the maximum number of live values in the
+        PTX.
       digest: the digest of the code (`TargetCode.digest`).
     """
 
