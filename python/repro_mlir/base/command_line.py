@@ -92,7 +92,7 @@ def run_command(
             raise
         return _fail(program, f"error: the command was ended by SystemExit({error.code!r})")
     except BaseException as error:
-        # A panic in a Rust package is a BaseException but not an Exception.
+        # BaseException, because a panic in a Rust package is not an Exception.
         reason, place = foreign(str(error), 300), _place(error.__traceback__)
         return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place})")
 

@@ -71,7 +71,7 @@ def instructions_of(architecture: str) -> list[Form]:
         for y in (_FLOAT8 if x in _FLOAT8 else (x,))
         if (by := _rule(architecture, x, y, result))
         for depth in depths
-        # Instructions with 16 elements of K were introduced together with bf16.
+        # Instructions with 16 elements of K exist only on architectures that also have bf16.
         if depth != 16 or _rule(architecture, "bf16", "bf16", "f32")
     ]
 

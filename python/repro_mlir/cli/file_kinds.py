@@ -80,7 +80,7 @@ def file_kind_of(path: str | Path) -> FileKind | None:
     if path.suffix == ".onnx":
         return ONNX
     if data.lstrip().startswith(b"{"):
-        # The reader of answers checks the rest of the file.
+        # Only the beginning is checked here; the reader of answers checks the rest of the file.
         return ANSWER
     return MODULE if is_module(path) else None
 

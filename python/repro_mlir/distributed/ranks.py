@@ -90,7 +90,7 @@ class Ranks(ConstantAttributes):
         found = np.array([struct.unpack("<d", data)[0] for data in self.gather(struct.pack("<d", seconds))])
         rates = 1 / np.maximum(np.where(np.isnan(found), np.nanmax(found), found), 1e-9)
         shares = tuple(max(1, round(each)) for each in rates / rates.max() * _WHOLE_SHARE)
-        # `ConstantAttributes` forbids assignments; only the measurement changes the shares.
+        # `ConstantAttributes` forbids a plain assignment; only the measurement may change the shares.
         object.__setattr__(self, "shares", shares)
 
     def gather(self, own: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:

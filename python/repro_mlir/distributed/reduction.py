@@ -124,7 +124,7 @@ class _Reduction:
         return sums.flat[part.element][part.span(self.layout.slices[part.element][rank])]
 
     def _shared(self, part: Bucket, rank: int) -> np.ndarray:
-        """Returns the elements of a bucket of the result that all ranks need, in the slice of a rank."""
+        """Returns the elements of a bucket of the result, in the slice of a rank, as far as all ranks need them."""
         return self.result.flat[part.element][part.shared(self.layout.slices[part.element][rank])]
 
     def collect(self, part: Bucket) -> Callable[[], dict[range, np.ndarray]]:

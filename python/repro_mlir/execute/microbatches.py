@@ -166,7 +166,7 @@ class KeptMicrobatches:
         # (B5) The new values of the state tensors of which each microbatch has its own part: one array per tensor, for
         # all microbatches.
         self._own = [np.empty(kinds[i].shape, kinds[i].dtype) for i in executable.program.own]
-        # Sums that are no longer in use, for reuse of their memory.
+        # Sums that are no longer in use; later sums reuse their memory.
         self._free: list[Sums] = []
         # The inputs of `decode` by microbatch, if ranks send those.
         self._payloads: dict[int, Sums] = {}

@@ -106,7 +106,7 @@ class PartitionedExecutable(ConstantAttributes):
         arrays = self.arguments.states(state)
         self.arguments.make_canonical(arrays)
         digests = [tensor_digest(array, kind.element) for array, kind in zip(arrays, kinds, strict=True)]
-        # (V4) The array of a state that stays unchanged is not written; its canonical NaNs are in a copy.
+        # (V4) The array of a state that stays unchanged must not be written, so its NaNs become canonical in a copy.
         given = [
             canonical_of(array, kind.element) if self.plan.results[i] == i else array
             for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True))

@@ -54,6 +54,6 @@ def unpack(data: np.ndarray, kinds: Sequence[TensorType]) -> list[np.ndarray]:
         if width < 8:
             bits = np.unpackbits(raw, count=math.prod(kind.shape) * width, bitorder="little")
             raw = np.packbits(bits.reshape(-1, width), axis=1, bitorder="little").reshape(-1)
-        # The copy is aligned to its elements, which the slice may not be.
+        # The slice may be misaligned for its elements; its copy is aligned.
         found.append(raw.copy().view(kind.dtype).reshape(kind.shape))
     return found

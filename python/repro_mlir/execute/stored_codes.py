@@ -153,7 +153,7 @@ def _making(found: _Codes) -> bytes:
         made = {name: _packed(value) for name, value in found.values.items()}
     set_results(found.main, [named(value, name) for name, value in made.items()])
     for op in list(found.block.operations)[:-1]:
-        # Checks (E1) belong to the program that has the inputs.
+        # Removes the checks (E1), which belong to the program that has the inputs.
         if not list(op.operation.results):
             op.operation.erase()
     _erase_unread(found.block)

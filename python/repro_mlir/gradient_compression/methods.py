@@ -102,7 +102,7 @@ class TopK(GradientCompression):
         return math.ceil(Fraction(repr(self.fraction)) * size)
 
     def _bytes(self, shape: Shape) -> int:
-        # An f32 value and a u32 index.
+        # Each kept element is sent as an f32 value and a u32 index.
         return 8 * self.count(math.prod(shape))
 
 

@@ -108,7 +108,7 @@ def _attend(
             raise ReproError(f"attention with {name} is not causal attention alone")
     if not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
         raise ReproError("expected causal attention")
-    # Attention windows are in the mask, which `Generator` checks.
+    # Attention windows need no argument here: they are in the mask, which `Generator` checks.
     result = scaled_dot_product_attention(
         query,
         key,

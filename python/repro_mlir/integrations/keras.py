@@ -186,7 +186,7 @@ class _Steps:
         self._require_few(settings)
         imported = self._capture(values, arguments)
         if (after := self._settings()) != settings:
-            # Some layers store values on their first call that later calls read.
+            # The step is captured again, because some layers store values on their first call that later calls read.
             imported, settings = self._capture(values, arguments), after
             if (again := self._settings()) != settings:
                 raise ReproError(

@@ -79,7 +79,7 @@ class ModelFolder:
         self.path = Path(path)
         if not (self.path / "config.json").is_file():
             raise ReproError(f"{path}: expected a directory with config.json, safetensors and a tokenizer")
-        # transformers silently ignores files that it cannot open, such as a chat template.
+        # transformers would silently ignore an entry that it cannot open, such as a chat template.
         for each in sorted(self.path.iterdir()):
             if not each.is_file() and not each.is_dir():
                 raise ReproError(f"{path}: expected {foreign(each.name)} to be a file")
@@ -119,7 +119,8 @@ class ModelFolder:
                     output_loading_info=True,
                 )
         except ReproError:
-            # The error of transformers does not name the tensors with other shapes; the log does.
+            # The error of transformers does not name the tensors whose shapes differ, so `_check_shapes` raises one
+            # that does.
             self._check_shapes(stored)
             raise
         # transformers would initialize missing tensors randomly and ignore unexpected ones, such as layers.
@@ -133,7 +134,7 @@ class ModelFolder:
                     "another way"
                 )
         for tensor in (*model.parameters(), *model.buffers()):
-            # f32 tensors map the file, to which other processes may write.
+            # f32 tensors map the file, which other processes may change, so the tensors are copied.
             tensor.data = tensor.data.clone()
         return Decoder(model).eval()
 
@@ -190,7 +191,7 @@ class ModelFolder:
                     stored |= {key: tuple(file.get_slice(key).get_shape()) for key in kinds}
             except Exception as error:
                 raise ReproError(f"{self.path}: cannot read a model: {foreign(f'{name}: {error}')}") from None
-            # Masks and positions that old models store are integers.
+            # Integers are accepted, because old models store masks and positions.
             for key, kind in kinds.items():
                 if kind not in _EXACT and (kind.startswith("F") or key.endswith(".weight")):
                     raise ReproError(
@@ -225,7 +226,8 @@ class ModelFolder:
 
 def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yields the buffers that are in no file and the tensors in attributes of modules, which become constants."""
-    # A file may contain an old table for a non-persistent buffer, which transformers does not load.
+    # Only a persistent buffer is loaded: for any other one, a file may contain an old table, which transformers
+    # ignores.
     persistent = model.state_dict().keys()
     for name, buffer in model.named_buffers():
         if not (name in persistent and _is_stored(name, stored)):
@@ -246,7 +248,7 @@ def _is_stored(name: str, stored: Iterable[str]) -> bool:
 @contextlib.contextmanager
 def _bounded_modules(stored: int) -> Iterator[None]:
     """Raises ReproError, via `_refusal`, if the model has far more modules and parameters than `stored` implies."""
-    # Tied weights and buffers are also modules; a stored tensor may be split into several parameters.
+    # The limit leaves room for tied weights and buffers, and for stored tensors that are split into several parameters.
     left = 8 * stored + 256
 
     def count(module: torch.nn.Module, name: str, value: Any) -> None:

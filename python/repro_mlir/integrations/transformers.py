@@ -173,7 +173,7 @@ class ReproTrainer(transformers.Trainer):
         if (own := path.with_name(_OWN)).exists():
             state |= load_own_entries(own)
         trainer = self.compiled
-        # transformers has already loaded the model and the optimizer.
+        # transformers has already loaded the model and the optimizer, so their states are taken from these objects.
         trainer.load_state_dict({**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
 
     def add_callback(self, callback: Any) -> None:

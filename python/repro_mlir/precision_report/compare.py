@@ -225,7 +225,8 @@ class _Comparison:
     def _begin(self, trainer: Trainer, recipe: Recipe | None) -> tuple[Contraction, ...]:
         """Returns the contractions of the first step. The f32 run also checks that every recipe can be applied."""
         if recipe is None:
-            # `apply_precision` requires one of the two program types; the union does not satisfy its type variable.
+            # `Any`, because `apply_precision` requires one of the two program types, and their union does not satisfy
+            # its type variable.
             program: Any = trainer.program
             for each in self.recipes:
                 apply_precision(program, each)

@@ -69,7 +69,7 @@ class ProbedContraction:
 
     Attributes:
       number: the index of the contraction in the program.
-      result: the name of the output with its result.
+      result: the name of the probe's output that contains the result of the contraction.
       operands: the operands that do not stay in f32. An operand after a Hadamard transform without blocks is missing,
         because its values cannot be traced back.
     """

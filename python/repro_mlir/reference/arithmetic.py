@@ -89,7 +89,7 @@ def _fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     def within(x: np.ndarray, bound: float) -> np.ndarray:
         return (np.abs(x) <= bound) & (np.abs(x) >= 1 / bound)
 
-    # Within these bounds nothing below overflows or falls below the last bit of a subnormal, so the error-free
+    # Within these bounds, no intermediate result overflows or has bits below the least subnormal, so the error-free
     # transformations are exact.
     fast = work & within(a, 2.0**400) & within(b, 2.0**400) & ((c == 0) | within(c, 2.0**800))
     if fast.any():

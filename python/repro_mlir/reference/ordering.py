@@ -24,7 +24,7 @@ def arg_extreme(x: np.ndarray, largest: bool) -> np.ndarray:
     """
     nan = _nan_mask(x)
     key = _comparable(np.where(nan, x.dtype.type(0), x))
-    # NumPy returns the first of equals, and -0 == +0.
+    # NumPy returns the first of equal elements, and treats -0 and +0 as equal.
     index = np.argmax(key, axis=-1) if largest else np.argmin(key, axis=-1)
     return np.where(nan.any(axis=-1), np.argmax(nan, axis=-1), index).astype(np.int64)
 

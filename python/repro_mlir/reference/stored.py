@@ -531,7 +531,7 @@ class _BodyReader:
         """Reads the body of `within`; returns it and the types of the values it yields."""
         types = self.type_list()
         arguments = self.define(types)
-        # Each operation has at least a name and counts of results, operands and regions.
+        # An operation occupies at least 32 bytes: its name and its numbers of results, operands and regions.
         count = self.bytes.count("operations", 32)
         operations = []
         for i in range(count):

@@ -221,6 +221,6 @@ def _load(device: Device, code: TargetCode, use_cubin: bool) -> tuple[Code, str]
         try:
             return device.load(code.cubin, f"the cubin for {code.architecture}"), "cubin"
         except ImageRejected:
-            # The driver is older than the assembler of the cubin, so it assembles the PTX itself.
+            # The driver is older than the assembler that made the cubin, so the driver assembles the PTX itself.
             pass
     return device.load(code.ptx, f"the PTX for {code.architecture}"), "PTX"

@@ -259,6 +259,7 @@ def _ending(status: int, told: bytes, memory: int) -> str:
 
 _SERVER = _Server()
 if hasattr(os, "register_at_fork"):
-    # Another thread of the parent may hold the lock at the fork, and the server belongs to the parent.
+    # A forked child must not use the server: it belongs to the parent, and another thread of the parent may hold the
+    # lock.
     os.register_at_fork(after_in_child=_SERVER.forget)
 atexit.register(_SERVER.stop)

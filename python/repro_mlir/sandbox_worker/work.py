@@ -47,7 +47,7 @@ def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
             sizes = [_bytes_of(result.type) for result in operation.results]
             largest = max(largest, *sizes, 0)
             if operation.name == "arith.constant":
-                # A splat constant stores one element, but counts with its full size.
+                # A splat constant stores only one element, but counts with its full size.
                 total += sum(sizes)
             return ir.WalkResult.ADVANCE
 

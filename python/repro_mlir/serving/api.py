@@ -57,7 +57,7 @@ class Api:
 
         Args:
           name: the name of the model, for clients.
-          environment: where answers are computed, for their receipts.
+          environment: facts about the machine and software that compute answers, for the receipts.
         """
         self._engine = engine
         self._tokenizer = tokenizer
@@ -211,7 +211,7 @@ class Api:
             async with asyncio.timeout(seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._encoder, encode, given)
         except TimeoutError:
-            # A queued call is cancelled; a running call, such as a template that never ends, cannot be stopped.
+            # A queued call is cancelled. A running call, such as a template that never ends, cannot be stopped.
             raise Refused(503, f"{where}: no tokens after {seconds:g} s", where, "tokenizer_timeout") from None
         except ReproError as error:
             raise Refused(400, f"{where}: {error}", where, "invalid_value") from None

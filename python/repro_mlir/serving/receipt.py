@@ -101,7 +101,7 @@ def make_receipt(
     """Returns the receipt of a complete answer, as JSON.
 
     Args:
-      environment: where the answer was computed, for information.
+      environment: facts about the machine and software that computed the answer, for information.
     """
     content = {
         "format": FORMAT,

@@ -63,7 +63,7 @@ def serve(
       generator: a generator with `slots` slots.
       identity: the identity of the generator's model.
       name: the name of the model, for clients.
-      environment: where answers are computed, for the receipts.
+      environment: facts about the machine and software that compute answers, for the receipts.
     Returns:
       Whether the threads of the engine and of the tokenizer have ended too. If not, one of them is still in a step or a
         call whose result is no longer needed.

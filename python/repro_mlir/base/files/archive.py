@@ -43,7 +43,7 @@ def archive_of(members: dict[str, bytes], stored: Collection[str] = ()) -> bytes
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in members.items():
-            # A ZipInfo constructed without a date has a fixed default date.
+            # A ZipInfo constructed without a date has a fixed default date, so equal members result in equal bytes.
             method = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
             archive.writestr(zipfile.ZipInfo(name), data, method)
     return buffer.getvalue()

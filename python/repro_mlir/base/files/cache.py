@@ -161,7 +161,7 @@ class _Store:
         """Yields the regular files that belong to this user."""
         with os.scandir(self._folder) as found:
             for each in found:
-                # Another process may have removed the file.
+                # Another process may have removed the file in the meantime.
                 with contextlib.suppress(FileNotFoundError):
                     status = each.stat(follow_symlinks=False)
                     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():

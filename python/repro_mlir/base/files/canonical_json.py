@@ -52,7 +52,7 @@ def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
     except (ValueError, TypeError):
         raise ReproError(f"{where}: expected canonical JSON") from None
     if canonical != data:
-        # The comparison also catches a duplicate key.
+        # The comparison with the canonical text also detects a duplicate key.
         raise ReproError(f"{where}: expected canonical JSON, got JSON in another form")
     return value
 

@@ -14,11 +14,11 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.base.numerics.tensors import TensorType, user_array
 
-# The runner copies this file to machines with an older PyTorch that lacks the f8 types.
+# The f8 types may be missing, because the runner copies this file to machines with an older PyTorch.
 _DTYPES = {
     name: getattr(torch, element.library) for name, element in ELEMENTS.items() if hasattr(torch, element.library)
 }
-# Integers are signless in a program (V1).
+# Integers are signless in a program (V1), so an unsigned type has the same element type as the signed one.
 _UNSIGNED = {getattr(torch, f"uint{width}"): f"i{width}" for width in (8, 16, 32, 64) if hasattr(torch, f"uint{width}")}
 _ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()} | _UNSIGNED
 

@@ -148,7 +148,7 @@ class _Terms:
 def _significands(value: Unpacked, of: BinaryFormat) -> _Terms:
     """(M1) Returns Sig and Exp of finite values; a subnormal has the exponent of the smallest normal."""
     exponent = np.maximum(value.exponent + bit_length(value.magnitude) - 1, of.min_exponent)
-    # Sig has the same number of fraction bits for every value.
+    # Shifts Sig, so that it has the same number of fraction bits for every value.
     return _Terms(
         value.negative,
         shift_left(value.magnitude, value.exponent - exponent + of.fraction_bits),
@@ -252,7 +252,7 @@ def _block(
         for scale, scale_format in zip(scales, scale_formats, strict=True):
             each = _take(scale, slice(None, None, group))
             if scale_format is None:
-                # f8E8M0FNU has Sig = 1.
+                # A scale of f8E8M0FNU is a power of two, so Sig = 1.
                 factor = _Terms(each.negative, np.ones_like(each.magnitude), each.exponent, 0)
             else:
                 factor = _significands(each, scale_format)
@@ -370,7 +370,7 @@ def _filled(x: np.ndarray, shape: tuple[int, ...], more: int, mode: Literal["con
 
 def _check_values(x: np.ndarray, of: BinaryFormat) -> None:
     value = unpack(f32_bits(x), F32)
-    # A number that is truncated, or beyond the largest value, is not a value of the format.
+    # Encoding toward zero with saturation changes exactly the numbers that the format does not represent.
     codes = encode(value.negative, value.magnitude, value.exponent, of, Direction.TOWARD_ZERO, saturate=True)
     wrong = (value.finite & (f32_bits(decode(codes, of)) != f32_bits(x))).ravel()
     if wrong.any():
@@ -381,7 +381,8 @@ def check_groups(by: Fdpa, of: tuple[BinaryFormat, BinaryFormat]) -> None:
     """Raises ValueError if sums of groups of products of two formats have more than 62 bits."""
     if by.group == 1:
         return
-    # The greatest sum of a group in units of its last bit, then of all groups, times two significands below 2.
+    # `largest` bounds the sum of a group, in units of its last bit. `kept` bounds the bits of the sum of all groups,
+    # whose products have two significands below 2.
     largest = of[0].largest_integer * of[1].largest_integer * by.group
     kept = (of[0].max_exponent + of[1].max_exponent + 2) + (by.fraction or 0)
     if largest.bit_length() + 8 > 62 or kept + (4 * by.terms).bit_length() > 62:

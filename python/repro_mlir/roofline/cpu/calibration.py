@@ -76,7 +76,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     host = _host()
     caches = _cache_sizes()
     cores = count_cores()
-    # Placeholders for the unmeasured parameters, which the prediction of cycles requires.
+    # The prediction of cycles requires all parameters, so those that are not measured yet have placeholders.
     machine = CpuMachine(
         name=name,
         level=level,
@@ -402,7 +402,7 @@ def _scattered_memory(machine: CpuMachine) -> float:
     text = _elementwise((groups, planes, elements), "%y = arith.addf %x, %a : f32", "%y", order=(1, 0, 2))
     read = 4 * planes * groups * elements
     seconds = sum(_seconds(machine, text, 1)) - machine.launch_seconds - 2 * read / machine.memory_bandwidth
-    # The difference can be below noise, or the planes no slower than contiguous data.
+    # Noise can make the difference of times negative, or the result greater than the bandwidth of contiguous data.
     return min(read / seconds, machine.memory_bandwidth) if seconds > 0 else machine.memory_bandwidth
 
 

@@ -29,7 +29,7 @@ EVENTS = tuple(_EVENTS)
 
 _SYSTEM_CALL = {"x86_64": 298, "aarch64": 241}
 _CLOSE_ON_EXEC = 8
-# The first published version of perf_event_attr.
+# The structure perf_event_attr in its first published version.
 _ATTRIBUTE = struct.Struct("<IIQQQQQIIQ")
 # Flags: pinned (the event never shares its counter), exclude_kernel and exclude_hv.
 _FLAGS = 1 << 2 | 1 << 5 | 1 << 6

@@ -161,8 +161,8 @@ def _count(
     touched = []
     for index in map(str, range(len(launch.arguments))):
         begin, end, reads, writes = ranges.get(index, (0, 0, False, False))
-        # Accesses with gaps cover less than their range, and blocks with overlapping accesses less than the sum of
-        # their sizes.
+        # Both numbers are upper bounds of the accessed bytes: the range includes gaps, and the sum over blocks counts
+        # overlapping accesses several times.
         touched.append((begin, min(end - begin, int(sizes[index])), reads, writes))
     shared = kernel.shared + module.kernels[kernel.name].shared_bytes
     return _work(blocks, lines, kernel, total, counted, tuple(touched), shared)
@@ -176,12 +176,12 @@ def _memory(plan: Plan, launch: Launch, constants: bytes, fill: int) -> tuple[em
     for index, (space, number, offset) in enumerate(launch.arguments):
         size = sizes[space, number] - offset
         try:
-            # Pages that no code writes occupy no memory.
+            # Pages that are never written occupy no memory.
             pages = mmap.mmap(-1, size + _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
         except (OSError, OverflowError, ValueError):
             raise ReproError(f"a buffer of {size} bytes is more than can be counted on this machine") from None
         array = np.frombuffer(pages, np.uint8)
-        # The buffer has the same offset from a multiple of ALIGNMENT as on a device.
+        # Gives the buffer the same offset from a multiple of ALIGNMENT as on a device.
         array = array[offset % ALIGNMENT : offset % ALIGNMENT + size]
         if fill:
             array[:_FILLED] = fill

@@ -122,7 +122,7 @@ def _arithmetic(name: str, parts: list[str], types: set[str]) -> Cost:
     number: float = 1
     if not is_float:
         number = _LONG.get(key, 1 if key.endswith("wide") else 2) if is_wide else _SHORT.get(key, 1)
-    # The instructions on the halves of a number depend on each other only in part.
+    # The instructions on the halves of a number depend on each other only in part, so at most three latencies add up.
     return Cost("integer", number, {"integer": number}, LATENCIES["integer"] * min(number, 3))
 
 

@@ -193,7 +193,8 @@ def gpu_code_of(code: TargetCode, architecture: str) -> GpuCode:
     work = []
     plan = code.plan
     for launch in plan.launches:
-        # The values of constants can be indices that affect the count; all other data is zero.
+        # Launches that read different constants are counted separately, because constants can be indices that affect
+        # the count. All other data is zero.
         places = tuple(
             (space, offset if space == "constant" else offset % ALIGNMENT) for space, _, offset in launch.arguments
         )

@@ -21,7 +21,7 @@ from repro_mlir.base.files.storage import write_file
 
 _FOLDER = Path(__file__).parent / "data"
 _LIMIT = 1 << 16
-# The limits exceed the values of any machine and keep predicted times and page coordinates finite.
+# The limits lie beyond the values of any machine, and keep predicted times and page coordinates finite.
 _LEAST, _MOST = 1e-12, 1e18
 
 

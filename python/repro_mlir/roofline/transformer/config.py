@@ -13,7 +13,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import check_flag, check_whole
 from repro_mlir.roofline.machines.files import check_keys
 
-# Each block of attention adds entries to the list of products.
+# The limit on blocks of attention, each of which adds entries to the list of products.
 _MOST_BLOCKS = 4096
 
 

@@ -91,7 +91,7 @@ def terms_of_script(source: ScriptSource, seconds: float = quotas.TOTAL_SECONDS)
     def due(number: int, claim: Commitment) -> Due | None:
         deadline, cursor = time.monotonic() + seconds, claim.cursor
         if claim.steps is not None and claim.program is None:
-            # A script's batches do not determine the state changes by the user.
+            # A script's batches do not determine which state changes a user makes.
             return None
         # Batches come in order; the earlier ones are kept because a later call may request them.
         while len(found) < cursor:

@@ -459,6 +459,6 @@ def _located(receipt: Receipt, wrong: DigestsWrong, target: str, threads: int | 
     except ReceiptWrong as found:
         return found
     except ReproError:
-        # The receipt is too damaged to run the step.
+        # The receipt is too damaged to run the step, so the error stays as it is.
         pass
     return wrong
