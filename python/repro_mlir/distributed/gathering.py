@@ -27,7 +27,7 @@ def exchange_parts(
 
     Args:
       parts: for each tensor the contiguous parts of all ranks, None for a rank without one. This rank's own parts are
-        read, and may have any values if it has failed; the others are written.
+        read, and may have any values if this rank has failed; the parts of other ranks are written.
       failure: why this rank has no parts; the message is sent to the others, and then no rank has a result.
       meanwhile: a function that is called during the exchange.
     Raises:

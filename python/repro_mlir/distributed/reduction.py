@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Combines the sums of all ranks: each rank finishes the tree (B2) for its slice, and sends the result to others."""
+"""Combines the sums of all ranks: each rank finishes the tree (B2) for its slice, and sends the result to the other
+ranks."""
 
 from __future__ import annotations
 

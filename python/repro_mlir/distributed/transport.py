@@ -28,8 +28,8 @@ class Transport(Protocol):
     size: int
 
     def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
-        """Starts to send and to receive. The returned function waits for the end; callers call it once, after the
-        functions of earlier calls.
+        """Starts to send and to receive. The returned function waits until all these messages are complete; callers
+        call it once, after the functions that earlier calls of `start` returned.
 
         Args:
           sends: messages to other ranks; their arrays must not change before the end.

@@ -21,8 +21,8 @@ from repro_mlir.base.numerics.tensors import TensorType
 class DividedTensor:
     """A tensor of which each process has consecutive rows, in the order of the processes.
 
-    For the hash, a process sends a message about its rows: 32 bytes per largest node of BLAKE3's tree within them, and
-    fewer than 1024 bytes at each end.
+    For the hash, a process sends a message about its rows: 32 bytes for each largest node of BLAKE3's tree within these
+    rows, and fewer than 1024 bytes at each end.
 
     Attributes:
       kind: the type of the whole tensor.

@@ -55,7 +55,8 @@ def _job(plan: Plan, shares: int, steps: int) -> bytes:
 
 
 class QemuBackend:
-    """A backend with the interface of `CpuBackend` for an aarch64 artifact; slow, meant to compare bits."""
+    """A backend with the interface of `CpuBackend` for an aarch64 artifact. The backend is slow; its purpose is the
+    comparison of bits."""
 
     def __init__(self, artifact: bytes, threads: int = 1, *, timeout: float = 600):
         """Links the program.

@@ -182,8 +182,8 @@ class ShardedState(AgreedState):
         return tuple(self._digests)
 
     def _look(self) -> list[str]:
-        """Updates digests and copies from the arrays; returns the names of the tensors of which only this rank has the
-        values and to which the user has written."""
+        """Updates digests and copies from the arrays. Returns the names of the tensors that the user has written
+        although only this rank has their values."""
         kinds = self._update.plan.program.state
         if self._is_whole:
             self._update.arguments.kept_states(self._state)

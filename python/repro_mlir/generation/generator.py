@@ -80,7 +80,7 @@ class Generator(ConstantAttributes):
     an exception in a step, such as an interrupt while the model runs, the next step continues from the chosen tokens.
 
     On a GPU, and on its emulator, the programs for prompts and for tokens each have their own state, including weights:
-    switching between them copies all of it to the host and back to the device.
+    switching between the programs copies the whole state to the host and back to the device.
 
     Attributes:
       vocabulary: the number of tokens in the vocabulary.

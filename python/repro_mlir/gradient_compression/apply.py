@@ -213,8 +213,8 @@ def _sites(module: Any) -> list[int]:
 
 
 def _function(name: str, method: GradientCompression, kind: TensorType, states: Sequence[_State], site: int) -> str:
-    """Returns a function of a gradient, the states and, if the method draws random numbers, seed and step. It returns
-    the compressed gradient and the new states."""
+    """Returns a function of a gradient, the states and, if the method draws random numbers, seed and step. That
+    function returns the compressed gradient and the new states."""
     writer = GradientWriter()
     gradient = Tensor("%g", TensorType("", "f32", kind.shape))
     kept = [Tensor(f"%s{i}", each.kind) for i, each in enumerate(states)]

@@ -85,8 +85,8 @@ class TopK(GradientCompression):
     """(L2) Keeps the elements of largest magnitude, with error feedback.
 
     Attributes:
-      fraction: the fraction of the n elements of a tensor, above 0, at most 1: ceil(fraction * n), evaluated with the
-        decimal number that Python prints for it.
+      fraction: the fraction of the elements to keep, above 0, at most 1. ceil(fraction * n) of n elements are kept,
+        evaluated with the decimal number that Python prints for the fraction.
     """
 
     fraction: float = 0.01

@@ -21,8 +21,8 @@ def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bo
     The default process group is used if it exists; otherwise it is created with gloo.
 
     Args:
-      shares: the relative amount of work per rank, the same list on every rank. None: equal shares. "measured":
-        from the times of the microbatches in the second step.
+      shares: the relative amount of work per rank, the same list on every rank. None: equal shares. "measured": the
+        amounts follow from the times of the microbatches in the second step.
       check_share: the fraction, from 0 to 1, of a rank's work that another rank repeats: a step with different
         gradients has no result, and the faulty rank is named (docs/guides/distributed.md).
       shard_optimizer: whether each rank stores and updates its own shard of the optimizer's state, as in ZeRO-1.

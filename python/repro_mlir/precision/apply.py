@@ -231,8 +231,8 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
     """Returns the precision that the recipe requests for each contraction; None for unchanged contractions.
 
     Raises:
-      ReproError: an accumulator that does not support the operands, or for a sum whose order the program has chosen;
-        or stochastic rounding of a recomputed forward pass.
+      ReproError: an accumulator does not support the operands, or is requested for a sum whose order the program has
+        chosen; or stochastic rounding is requested for a recomputed forward pass.
     """
     layers = len({each.layer for each in described if each.role == "fprop"})
     found = [

@@ -133,7 +133,7 @@ _IN_UNITS: dict[str, tuple[str, str | BlockAccumulator]] = {
     "blackwell_nvfp4": ("nvfp4", "blackwell_nvfp4"),
     "deepseek_v3_promoted": ("deepseek_v3", BlockAccumulator("fused", "hopper")),
 }
-"""(M5) Recipes that use the accumulators of matrix units: the base recipe and the accumulator."""
+"""(M5) The recipes that use accumulators of matrix units, by name, each with its base recipe and its accumulator."""
 
 NAMED_RECIPES = (
     *_NAMED,

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Minimizes the bytes that ranks exchange per microbatch (T2): splits its program where the fewest bytes determine the
-sums (B1), such as the codes and scales of compressed gradients."""
+"""Minimizes the bytes that ranks exchange per microbatch (T2): splits the microbatch's program at the values that
+determine the sums (B1) with the fewest bytes, such as the codes and scales of compressed gradients."""
 
 from __future__ import annotations
 

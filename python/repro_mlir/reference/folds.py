@@ -182,7 +182,7 @@ def scan(elements: np.ndarray, combine: Combine) -> np.ndarray:
 def grouped_fold(
     groups: np.ndarray, elements: np.ndarray, start: np.ndarray, combine: Combine
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Folds the elements with equal group number, in order, from the start value.
+    """Folds the elements with equal group numbers, in order, from the start value.
 
     `groups` is int64 of shape [n], `elements` has shape [n, ...]. Returns the distinct group numbers in ascending order
     and the result of each group.

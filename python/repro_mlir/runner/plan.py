@@ -40,8 +40,8 @@ class Kernel:
     """An entry point of the code.
 
     Attributes:
-      items, grain, scratch: on a CPU, the number of independent work items, the number of items in the smallest
-        sensible share, and the bytes of scratch memory per thread.
+      items, grain, scratch: on a CPU, the number of independent work items, the smallest number of items that is worth
+        a separate share, and the bytes of scratch memory per thread.
       block, shared: on a GPU, the threads of a block in x, y and z, and the bytes of dynamic shared memory.
     """
 
@@ -74,8 +74,8 @@ class Launch:
 class Plan:
     """All launches of a step, in order.
 
-    If a check in a kernel fails (E1), it stores the number of its message plus 1 in the error word, which is zero
-    before the step.
+    If a check in a kernel fails (E1), the kernel stores the number of the check's message plus 1 in the error word,
+    which is zero before the step.
     """
 
     processor: str

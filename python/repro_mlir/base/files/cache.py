@@ -204,7 +204,8 @@ class _Store:
         return key
 
     def _put(self, name: str, content: bytes, move: Callable[..., None]) -> None:
-        """Writes a temporary file and moves it to `name`; `os.replace` overwrites, `os.link` raises FileExistsError."""
+        """Writes a temporary file and moves it to `name` by `move`: `os.replace` overwrites an existing file, `os.link`
+        raises FileExistsError."""
         beside = f"{name}.{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(beside, flags, 0o600, dir_fd=self._folder)

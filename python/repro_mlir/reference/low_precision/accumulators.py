@@ -469,8 +469,8 @@ ACCUMULATORS: dict[str, dict[tuple[str, str], Accumulator]] = {
 """(M3) The named classes, each with the accumulator by format of the operands and of the result.
 
 Terms, fractions and roundings: published models (MMA-Sim, arXiv 2511.10909, table 4); those of `*_mma` come from
-recorded outputs. Floors of f32 and f16: published measurements (arXiv 2512.07004, 2603.20421); Volta's follow their
-pattern.
+recorded outputs. Floors of f32 and f16: published measurements (arXiv 2512.07004, 2603.20421); the floors of Volta
+follow the pattern of the measured ones.
 """
 
 UNVERIFIED = ("blackwell_mx", "blackwell_mxf4", "blackwell_nvfp4", "cdna1", "cdna2", "cdna3")

@@ -93,7 +93,8 @@ def block_contraction(
 ) -> np.ndarray:
     """(Q4) Returns x y^T of codes [m, k] and [n, k], with the products of scales [m, n, blocks]: float32 [m, n].
 
-    The sum is one chain over the blocks in ascending K from +0. (M5) Dot products are exact, or come from `by`.
+    The sum is one chain over the blocks in ascending K from +0. The dot products of blocks are exact, or (M5) computed
+    by the accumulator `by`.
     """
     dots = block_dots(x, y, of, block) if by is None else chain_dots(x, y, of, block, by)
     total = np.zeros(dots.shape[:-1], np.float32)
