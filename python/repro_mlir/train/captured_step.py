@@ -51,7 +51,7 @@ class Known:
         return self.program.state[len(self.captured.state) :]
 
     def takes(self, batch: FlatBatch, returns: Sequence[str]) -> bool:
-        """Returns whether this step is for such a batch and has the requested results."""
+        """Returns whether this step accepts the batch and has exactly the results `returns`."""
         return self.batch == batch.kind and self.returns == returns and self.captured.takes(batch)
 
 
@@ -78,7 +78,7 @@ class KnownForms:
         return next(reversed(self._known.items()), None)
 
     def find(self, subject: Subject, batch: FlatBatch) -> Iterator[tuple[Form, Known]]:
-        """Yields the captured steps for the present form of the user's objects and such a batch, with their forms."""
+        """Yields the captured steps that match the batch and the user's objects as they are now, with their forms."""
         for form, known in [*reversed(self._known.items())]:
             captured = known.captured
             if known.takes(batch, subject.options.returns):
@@ -88,12 +88,12 @@ class KnownForms:
                     yield form, known
 
     def capture(self, subject: Subject, run: Captures, batch: FlatBatch) -> tuple[Form, Known]:
-        """Captures and compiles the step of the present form.
+        """Captures and compiles the step for the user's objects as they are now.
 
         Args:
           run: captures the step once.
         Raises:
-          ReproError: see `run`; or the user's functions change in each call what they read.
+          ReproError: see `run`; or each call of the user's functions changes values that the functions read.
         """
         check_runs(self._options.target)
         program, imported = _captured(subject, run)
@@ -109,7 +109,7 @@ class KnownForms:
         return form, Known(program, imported, executable, constants, batch.kind, subject.options.returns)
 
     def step(self, form: Form, known: Known) -> Step | None:
-        """Returns the bound step of a captured one, if the user's objects still have the tensors that it is bound to.
+        """Returns the step that binds `known` to the user's tensors; None if there is none or tensors were replaced.
 
         Raises:
           Stale: see `Binding`.
@@ -133,7 +133,7 @@ class KnownForms:
         """Marks a step as the most recently used one.
 
         Returns:
-          a warning, if the least recently used form was dropped for it; else None.
+          a warning, if the least recently used form was dropped for this one; else None.
         """
         last, form = self.last, step.form
         is_too_many = form not in self._known and len(self._known) == _FORMS
@@ -143,7 +143,7 @@ class KnownForms:
             self._steps.pop(oldest, None)
         self._known.pop(form, None)
         self._known[form] = step.known
-        # On a device each bound step would have its own copy of the state.
+        # A bound step with its state on a device is not kept: each one would have its own copy of the state there.
         if not step.executable.resident:
             self._steps[form] = step
         if not is_too_many or last is None:
@@ -158,7 +158,7 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
     before = frontend.form_of(subject, None)
     result, after = run(), frontend.form_of(subject, None)
     if after != before:
-        # Some modules create at their first call what they need at later calls.
+        # Some modules create tensors or attributes in their first call. The second capture is of the later calls.
         recording = result[1].bindings.recording
         after = frontend.form_of(subject, recording=recording)
         first = result[0]
@@ -181,7 +181,7 @@ class Step:
     """A captured step bound to the present tensors of the user's objects.
 
     Attributes:
-      recorded: the digests in the receipt of the state that `kept` has; None if they are not known.
+      recorded: the receipt's digests of the state in `kept`; None if they are not known.
     """
 
     form: Form
@@ -236,7 +236,7 @@ class Step:
         return float(to_tensor(array, self.program.outputs[0]))
 
     def results(self) -> dict[str, Any]:
-        """Returns the other results of the last step, in the types that the user gets."""
+        """Returns the results of the last step in addition to the loss, in the types that the user gets."""
         return frontend.read_results(self.captured.results, self.program.outputs, [*self.kept.outputs.values()])
 
     def refuse_touched(self) -> None:
@@ -260,12 +260,12 @@ class Step:
             self.kept.fetch()
             self.push()
         elif self.binding.residents:
-            # An exception interrupted an earlier update.
+            # An exception interrupted an earlier update, which is repeated here.
             self.push()
 
     @property
     def is_divided(self) -> bool:
-        """Whether ranks have parts of the state, see `KeptMicrobatches`."""
+        """Whether the state is divided among ranks, see `KeptMicrobatches`."""
         return isinstance(self.kept, KeptMicrobatches) and self.kept.is_divided
 
     @property

@@ -28,14 +28,14 @@ class Changes:
         return frozenset(name for name, count in self._counts.items() if count > 1)
 
     def note(self, subject: Subject, batch: FlatBatch, last: tuple[Form, Known] | None) -> None:
-        """Counts the changed values before a capture, whose form differs from that of the previous step."""
+        """Called before a capture: counts the values that changed since the previous step and thereby caused it."""
         if last is None:
             return
         form, known = last
         captured = known.captured
         changing = captured.changing
         now = frontend.form_of(subject, captured.structure, batch, changing, captured.recording)
-        # If the forms are equal, a number whose value the step requests has changed.
+        # Equal forms leave only one cause: a number that is an input changed, although the step needs its value.
         self._counts.update(frontend.changed_values(form, now) if form != now else [*changing.asked()])
 
     def warning(self, captured: TorchBindings) -> str | None:

@@ -33,7 +33,7 @@ class _OptimizerStep:
         gradients = self._model.gradients()
         if gradients:
             self._trainer.step(gradients)
-            # Other compiled code may read the parameters next, which does not update them (see `Trainer.sync`).
+            # Compiled code that reads the parameters next would not trigger their update (see `Trainer.sync`).
             self._trainer.sync()
 
 
@@ -50,9 +50,9 @@ def compile_optimizer(
         loss_of(x, y).backward()
         step()
 
-    Such a loop has the bits of `Trainer(model, loss_fn, optimizer)` with any optimizer. `torch.compile` of
-    `optimizer.step` itself also produces a program, but from Dynamo's trace, which for Adam and other optimizers rounds
-    at other positions than the optimizer does in eager mode.
+    Such a loop computes the bits of `Trainer(model, loss_fn, optimizer)` with any optimizer. `torch.compile` of
+    `optimizer.step` itself also produces a program, but from Dynamo's trace. For Adam and other optimizers this trace
+    rounds at other points of the computation than the optimizer does in eager mode.
 
     A call reads the gradients of the parameters; parameters without a gradient do not change. Other changes of the
     optimizer between two calls (learning rates, parameter groups, its state) take effect as with `Trainer`.

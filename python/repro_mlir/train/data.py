@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The order of data by defined arithmetic, so that batches are equal on every machine."""
+"""Computes the order of training data with arithmetic that gives the same batches on every machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Computes the loss of a model in evaluation mode by a program that does not change the state."""
+"""Computes the loss of a model in evaluation mode, with a program that does not change the state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Evaluation:
-    """Evaluations of a model, which are captured and compiled like training steps, on the memory of its tensors."""
+    """Evaluations of a model: captured and compiled like training steps, they read the model's tensors in place."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Evaluation:
         """
         self._model = model
         self._loss_fn = loss_fn
-        # Ranks do not share evaluations.
+        # Each rank evaluates the whole batch by itself.
         self._options = replace(options, returns=(), ranks=None)
         self._forms = KnownForms(self._options)
         self._step: Step | None = None
@@ -72,13 +72,13 @@ class Evaluation:
             if scales and kind.name not in scales:
                 raise ReproError(f"(Q6) the steps so far have no {kind.name}: expected a forward pass as in training")
             step.binding.arrays[kind.name][...] = scales.get(kind.name, 1)
-        # Tensors may have been written without a new version number, and a device has those of the last evaluation.
+        # A device still has the values of the last evaluation, and version counters miss writes through `.data`.
         step.kept.load()
         step.kept.step(*step.captured.batch_tensors(flat))
         return step.loss(), step.results() if options.returns else {}
 
     def _find(self, batch: FlatBatch, subject: Subject) -> Step:
-        """Selects the evaluation for the present form; captures it if it is not known."""
+        """Selects the evaluation for the model as it is now; captures it if it is not known."""
         with frontend.evaluation_mode(self._model):
             # The form is computed in evaluation mode, so that the modes of the user's modules have no effect.
             form, known = next(self._forms.find(subject, batch), None) or self._capture(batch, subject)

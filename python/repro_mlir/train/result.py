@@ -22,7 +22,7 @@ class StepResult:
     Attributes:
       loss: the loss.
       outputs: the outputs of the model in their structure (tuples, lists, mappings, dataclasses), as tensors without
-        gradients; values that are not tensors are those of the capture of the program.
+        gradients; values that are not tensors are those that the model returned when the program was captured.
       gradient_norm: the 2-norm of all gradients together, before clipping, as `torch.nn.utils.clip_grad_norm_` returns
         it.
       gradients: the gradients that the optimizer gets, after clipping, by name of the parameter; each has the shape and

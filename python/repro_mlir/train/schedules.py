@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Learning-rate schedules by defined arithmetic, without any platform's libm."""
+"""Learning-rate schedules in decimal arithmetic, which gives the same bits on every platform, unlike libm."""
 
 from __future__ import annotations
 

@@ -63,10 +63,10 @@ class Trainer(ConstantAttributes):
     `optimizer.step()` does, and the user's changes between two steps take effect. So do changes of everything else that
     the capture has read: hyper-parameters, `train()` and `eval()`, `requires_grad`, attributes of modules, parameter
     groups, hooks, and the values that the functions of model and loss read by name. A change that needs another program
-    causes a capture, once for each form; a change that no program can express is an error. A Python number that changes
-    for the second time becomes an input of the program (an attribute of a module, a global or variable of its
-    functions, a number of the batch), and a string of the batch that the step does not use is ignored. If the step
-    needs the value itself, as a power or a shape does, a warning names the value. A GPU keeps the state: see `sync`.
+    causes a capture; a change that no program can express is an error. A Python number that changes for the second time
+    becomes an input of the program (an attribute of a module, a global or variable of its functions, a number of the
+    batch), and a string of the batch that the step does not use is ignored. If the step needs the value itself, as for
+    a power or a shape, a warning names the value. A GPU keeps the state in its own memory: see `sync`.
 
     A step is atomic: if an exception ends the step, including a Ctrl-C at any moment, either all of state, `steps`,
     `cursor` and receipt have changed, or none of them; `steps` shows which.
@@ -93,8 +93,8 @@ class Trainer(ConstantAttributes):
           loss_fn: loss_fn(output, target) returns the scalar loss; None if the model returns the loss.
           optimizer: an optimizer over the model's parameters that is written in Python: those of torch.optim except
             LBFGS and SparseAdam, and the user's own. Its numbers are inputs of each step. If its step branches on them,
-            on its flags or on the presence of state, each outcome has a program. A step that no program can express,
-            such as a branch on a tensor's elements, is an error that names the line.
+            on its flags or on the presence of state, each outcome has its own program. A step that no program can
+            express, such as a branch on a tensor's elements, is an error that names the line.
           target: see `compile`.
           threads: see `compile`.
           clip_norm: clips all gradients together to this 2-norm.
@@ -120,9 +120,10 @@ class Trainer(ConstantAttributes):
           nonfinite_loss: the reaction to a loss that is NaN or infinite: "warn" (by warnings.warn, once), "stop" (this
             step and every later one raise NonFiniteLoss) or "ignore". A receipt records the choice.
           microbatches: the number of consecutive microbatches that a batch is cut into (B1). Forward, loss and backward
-            pass run on each, and the update on the mean of their gradients and losses. None to use the whole batch.
-          accumulate: the number of microbatches whose gradients are added one after the other; the results are added by
-            a tree (B2). It divides `microbatches`.
+            pass run on each microbatch. Then gradients and losses are averaged, and the optimizer runs once. None to
+            use the whole batch.
+          accumulate: the number of consecutive microbatches whose gradients are added one after the other; these sums
+            are added as a tree (B2). It must divide `microbatches`.
           microbatch_inputs: the names of the batch's tensors that are cut, such as "batch[0]"; every microbatch gets
             the others whole. None to cut all tensors with dimensions, whose first extents must be equal.
           gradient_compression: the lossy compression of the gradients of each microbatch before they are added: a
@@ -132,7 +133,7 @@ class Trainer(ConstantAttributes):
             rank makes the same steps with the same batches, on its own target; the results do not depend on the number
             of ranks.
           receipt: a new directory for the receipt, or its options. `close`, or the end of a `with`, finishes the
-            receipt. With ranks, all of them pass it: only rank 0 writes it, and reads one that is resumed.
+            receipt. Every rank passes this option, but only rank 0 writes the receipt, and reads it to resume.
         Raises:
           ReproError: a class instead of a model, loss function or optimizer; an unknown target, or choice of `returns`
             or `nonfinite_loss`; an average or a scaler that no step can follow.
@@ -185,8 +186,8 @@ class Trainer(ConstantAttributes):
 
     @property
     def steps(self) -> int:
-        """The number of steps that the state has seen, including those before `load_state_dict`; a resumed receipt
-        begins with the steps of its last checkpoint."""
+        """The number of steps that produced the present state, including those before `load_state_dict`. With a resumed
+        receipt it starts at the number of steps of the receipt's last checkpoint."""
         return self._position.steps
 
     @property
@@ -220,7 +221,7 @@ class Trainer(ConstantAttributes):
 
     def read_inputs(self, *batch: Any) -> list[np.ndarray]:
         """Returns the inputs of a step on this batch with the present hyper-parameters, which come first; arrays may
-        share memory with the batch. ReproError as `prepare`."""
+        share memory with the batch. Raises ReproError like `prepare`."""
         arguments = _as_given(batch)
         with self._lock:
             program = self._prepare(arguments)
@@ -239,20 +240,20 @@ class Trainer(ConstantAttributes):
 
     @property
     def executable(self) -> Executable | MicrobatchExecutable:
-        """The compiled step of the last batch. ReproError before the first step."""
+        """The compiled step of the last batch. Raises ReproError before the first step."""
         if self._step is None:
             raise ReproError("the step is captured at the first batch: call step, fit or prepare first")
         return self._step.executable
 
     @property
     def program(self) -> StepProgram:
-        """The captured program of the last batch. ReproError before the first step."""
+        """The captured program of the last batch. Raises ReproError before the first step."""
         return self.executable.program
 
     @property
     def state(self) -> dict[str, np.ndarray]:
         """The present state tensors by name, as read-only arrays, which share the memory of the model and the optimizer
-        if possible. ReproError before the first step."""
+        if possible. Raises ReproError before the first step."""
         self.sync()
         assert self._step is not None
         return {name: _read_only(array) for name, array in self._step.binding.arrays.items()}
@@ -268,12 +269,12 @@ class Trainer(ConstantAttributes):
 
         Args:
           batch: `(*inputs, target)` for a loss function; if the model returns the loss, its arguments, or one mapping
-            of arguments by name. Tensors and NumPy arrays may change their shapes: each shape has a program. Any other
-            value in a batch is a constant of the program, and each value has a program; but numbers and strings of the
+            of arguments by name. Tensors and NumPy arrays may change their shapes: each shape has its own program. Any
+            other value in a batch is a constant, so each value has its own program; but numbers and strings of the
             batch that have changed twice are treated like those of the user's objects, see `Trainer`.
           returns: the results in addition to the loss, of "outputs", "gradient_norm", "gradients" and "metrics", see
-            `StepResult`. They do not affect the state. Each choice has a program, which computes only the requested
-            results. "gradients" also sets `grad` of the parameters.
+            `StepResult`. They do not affect the state. Each choice has its own program, which computes only the
+            requested results. "gradients" also sets `grad` of the parameters.
         Returns:
           the loss; with `returns` a `StepResult`.
         Raises:
@@ -374,7 +375,7 @@ class Trainer(ConstantAttributes):
             if isinstance(step.kept, KeptMicrobatches):
                 step.kept.commits = recorder.commits_microbatches
             if step.executable.resident and step.recorded is not recorder.last:
-                # The user has changed the state.
+                # The user has changed the state since it was recorded.
                 step.kept.load()
         position = _Position(self._done.steps + 1, self._done.cursor + 1)
         begun = self._begun = _Begun(step, arrays, position, step.kept.completed)
@@ -403,7 +404,7 @@ class Trainer(ConstantAttributes):
             raise ReproError(self._broken)
         late = begun is None
         if late and self._running:
-            # A signal handler reads a tensor during a step, which finishes itself later.
+            # A signal handler reads a tensor while a step runs. That step finishes itself later.
             return
         begun = self._begun if begun is None else begun
         if begun is None or begun is not self._begun:
@@ -411,7 +412,7 @@ class Trainer(ConstantAttributes):
         if begun.completed:
             step, recorder = begun.step, self._recorder
             if late and recorder is not None and self._is_due(begun) and not recorder.can_finish:
-                # The user may have written to the state since then.
+                # The user may have written to the state since the step ended.
                 raise ReproError(
                     f"step {begun.position.steps} was cut short before it was recorded: "
                     "resume the receipt in a new trainer"
@@ -459,7 +460,7 @@ class Trainer(ConstantAttributes):
         if step is None or not step.takes(batch, subject.options.returns):
             step = self._find(batch, subject)
             if not step.is_present:
-                # The form has changed, as a resumed receipt has restored the optimizer's state of its last step.
+                # `_find` has resumed a receipt. Its optimizer state, restored from the last step, changed the form.
                 step = self._find(batch, subject)
         try:
             step.binding.pull()
@@ -469,7 +470,7 @@ class Trainer(ConstantAttributes):
             self._recorder.state = step.binding.arrays
             if isinstance(step.kept, KeptMicrobatches):
                 self._recorder.known_digests = step.kept.digests
-        # With a receipt this is not needed, as the recorder hashes the tensors before each step.
+        # Checks for writes to the tensors. A receipt's recorder finds them by itself: it hashes the tensors.
         if step.executable.resident and self._recorder is None:
             if not step.kept.ahead:
                 # The tensors may have been written without a change of their version counters, as through `.data`.
@@ -530,8 +531,8 @@ class Trainer(ConstantAttributes):
         return step
 
     def _take_own(self, known: Known) -> None:
-        """Adds arrays for the state of a program that is in none of the user's objects. ReproError if the array of an
-        earlier program has another shape, or (Q6) if the products differ, whose scales have only numbers as names."""
+        """Adds arrays for a program's state that is in none of the user's objects. Raises ReproError if an earlier
+        program's array has another shape or (Q6) if the products differ, whose scales are named only by numbers."""
         names = {*known.captured.own, *(kind.name for kind in known.added)}
         former, now = ({name for name in each if name.startswith(f"{SCALE}product.")} for each in (self._own, names))
         if former and former != now:
@@ -594,7 +595,7 @@ class Trainer(ConstantAttributes):
 
         Args:
           batches: an iterable of batches for `step`: tuples `(*inputs, target)`, or mappings. A DataLoader, a list, or
-            another object that can be iterated again restarts at its end; an iterator must have at least `steps`.
+            another object that can be iterated again restarts at its end; an iterator must yield `steps` batches.
           steps: the number of steps. With a resumed receipt: the total number of steps from the beginning of the run;
             the batches begin there too, and the used ones are skipped.
           callbacks: functions that are called as callback(trainer, loss) after each step, in order. If one returns a
@@ -678,7 +679,7 @@ class Trainer(ConstantAttributes):
         On CPUs and with the reference interpreter the tensors are the state, and `sync` does nothing, except for ranks,
         see below. On a GPU, or its emulator, the state stays on the device from step to step. Calls of modules, and
         operators and methods of torch with one of the tensors as an argument, update all of them automatically. Call
-        `sync` before these uses, which do not:
+        `sync` before the following uses, which do not update them:
 
         - an object that shares a tensor's memory since before the step: a view, a result of `detach()` or
           `state_dict()`, a NumPy array;
@@ -785,19 +786,19 @@ class Trainer(ConstantAttributes):
     def save_checkpoint(self, path: str | Path) -> None:
         """Writes `state_dict` as a safetensors file: the tensors `model.NAME`, `average.NAME`, `precision.NAME`,
         `gradient_compression.NAME` and `optimizer.NUMBER.NAME`, and the rest as JSON in the metadata `trainer`. Equal
-        states have equal bytes. An existing file is replaced only after the new one is complete. ReproError if the file
-        cannot be written."""
+        states have equal bytes. An existing file is replaced only after the new one is complete. Raises ReproError if
+        the file cannot be written."""
         frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:
-        """Loads a file of `save_checkpoint` by `load_state_dict`. ReproError for any other file, and as
+        """Loads a file of `save_checkpoint` with `load_state_dict`. Raises ReproError for any other file, and like
         `load_state_dict`."""
         self.load_state_dict(frontend.load_checkpoint(path))
 
 
 @dataclass(frozen=True)
 class _Position:
-    """The number of steps that the state has seen, and of batches used for them."""
+    """The number of steps that produced the state, and the number of batches used, including those of failed steps."""
 
     steps: int
     cursor: int
@@ -840,5 +841,5 @@ def _refuse_foreign() -> None:
 
 
 def _as_given(batch: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any]:
-    """Returns the arguments of `step` as those of model and loss function; a single mapping has them by name."""
+    """Returns the batch as the arguments of model and loss function, by name if the batch is a single mapping."""
     return as_arguments(batch[0] if len(batch) == 1 and isinstance(batch[0], Mapping) else batch)
