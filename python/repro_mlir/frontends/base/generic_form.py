@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operations of any dialect, written in generic form by whichever MLIR a frontend comes with."""
+"""Creates operations of any dialect in generic form, with the MLIR Python bindings of a frontend's framework."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 class OperationWriter:
-    """Writes operations in the place of another one, which has their location."""
+    """Creates operations directly before another operation, with its source location."""
 
     def __init__(self, ir: Any, operation: Any) -> None:
-        """`ir` is the module of MLIR's bindings that `operation` is of."""
+        """`ir` is the Python module of the MLIR bindings to which `operation` belongs."""
         self._ir = ir
         self._location = operation.location
         self._point = ir.InsertionPoint(operation)
@@ -25,11 +25,11 @@ class OperationWriter:
         results: Sequence[Any],
         attributes: dict[str, Any] | None = None,
     ) -> list[Any]:
-        """Creates an operation; gives its results.
+        """Creates an operation and returns its results.
 
         Args:
           name: `dialect.operation`.
-          operands: the values of each operand; of more than one, their numbers are written as segments.
+          operands: one list of values per operand group; several groups also set `operandSegmentSizes`.
           results: the types of the results.
           attributes: inherent attributes by name.
         """
@@ -56,13 +56,13 @@ class OperationWriter:
         iterators: Sequence[str],
         compute: Callable[[list[Any]], Sequence[Any]],
     ) -> list[Any]:
-        """A linalg.generic; gives its results.
+        """Creates a linalg.generic and returns its results.
 
         Args:
           inputs, outputs: tensors; the results have the types of the outputs.
-          maps: one for each of them.
+          maps: one indexing map per input and output.
           iterators: "parallel" or "reduction" for each dimension.
-          compute: makes the elements of the results of those of the operands, at the insertion point of the body.
+          compute: returns the elements of the results for those of the operands; creates operations in the body.
         """
         ir = self._ir
         kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Text of the newer MLIR that frameworks bring with them, in a form that LLVM 22 parses."""
+"""Rewrites text of the newer MLIR versions that frameworks bundle, so that LLVM 22 parses it."""
 
 import re
 
@@ -9,12 +9,12 @@ _HEX_BOOLEANS = re.compile(r'dense<"0x([0-9A-Fa-f]+)"> : tensor<((?:[0-9]+x)+)i1
 
 
 def for_llvm_22(text: str) -> str:
-    """Rewrites what newer MLIR prints in another way than LLVM 22 reads it."""
+    """Rewrites the constants that newer MLIR prints in another format than LLVM 22 reads."""
     return _HEX_BOOLEANS.sub(_pack_booleans, text)
 
 
 def _pack_booleans(match: re.Match[str]) -> str:
-    """Newer MLIR writes one byte per i1 element, LLVM 22 reads one bit."""
+    """Packs i1 elements: newer MLIR prints one byte per element, LLVM 22 reads one bit."""
     data = bytes.fromhex(match[1])
     packed = bytearray((len(data) + 7) // 8)
     for index, byte in enumerate(data):

@@ -39,7 +39,7 @@ def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
 
 @dataclass(frozen=True)
 class JaxBindings:
-    """The bindings of a captured program (`frontends.interface.Bindings`).
+    """The bindings of a captured program (`program.imported.Bindings`).
 
     JAX's arrays are immutable, so `state_of` creates new pytrees from the state of a step.
 

@@ -32,7 +32,7 @@ def import_function(
     """Captures a function; see `Backend.import_function`."""
 
     def traced(variables: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        # Copies: this backend's optimizers write to the tensors of variables, and losses to sample weights.
+        # Copied, because on PyTorch Keras' optimizers write to the tensors of variables, and losses to sample weights.
         new, outputs = function(_copies(variables), _copies(batch))
         variables.update({name: value.detach() for name, value in new.items()})
         return outputs

@@ -63,7 +63,7 @@ def _add(found: dict[str, Any], name: str, value: Any, is_private: bool, within:
             for inner, each in vars(value).items():
                 _add(found, f"{name}.{inner}", each, inner.startswith("_"), {*within, id(value)})
     elif isinstance(value, (list, dict)) and not is_private:
-        # Losses of several outputs.
+        # A model with several outputs has a list or dict of losses.
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, each in pairs:
             if isinstance(each, _Helper):
@@ -79,7 +79,7 @@ def _is_setting(value: Any) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    """Distinguishes 1, 1.0 and True as well as 0.0 and -0.0, which compare equal; returns a function unchanged."""
+    """Returns a value that differs for 1, 1.0 and True, and for 0.0 and -0.0, which Python considers equal."""
     if isinstance(value, tuple):
         return tuple(map(_comparable, value))
     return value if isinstance(value, FunctionType) else repr(value)

@@ -43,7 +43,7 @@ def _lengths(call: Call, rank: int) -> None:
 
 
 def _convolution(weight: int, bias: int | None, *, transposed: bool = False) -> Callable[[Call], None]:
-    """Returns the check of a convolution whose image is input 0; `weight` and `bias` are input numbers."""
+    """Returns the check of a convolution whose image is input 0; `weight` and `bias` are indices of inputs."""
 
     def check(call: Call) -> None:
         x, w, group = call.tensor(0), call.tensor(weight), call.attribute("group", 1)

@@ -271,7 +271,7 @@ def _is_exact(call: Call) -> bool:
 
 
 def _is_conversion(given: Any, result: Any) -> bool:
-    """Whether converted integers match (S3): beyond their range, PyTorch's result depends on the machine."""
+    """Whether a conversion to integers follows (S3): out of range, PyTorch's result depends on the machine."""
     if not isinstance(given, torch.Tensor) or not given.is_floating_point() or result.is_floating_point():
         return True
     return result.dtype is torch.bool or bool((result.double() == given.double().trunc()).all())
@@ -291,7 +291,7 @@ def _function_of(
     attributes: Mapping[str, onnx.AttributeProto],
     inputs: Sequence[Value],
 ) -> onnx.FunctionProto | None:
-    """Returns the function of other operators by which the standard defines an operator, if any."""
+    """Returns the function that defines an operator in terms of other operators, if the ONNX standard has one."""
     try:
         # Any, because onnx's type stubs are incomplete.
         schema: Any = onnx.defs.get_schema(proto.op_type, version, domain)

@@ -110,7 +110,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_weight(value: torch.Tensor) -> bool:
-    """Whether a tensor may be state; other integer tensors are numbers of the graph."""
+    """Whether a tensor may be state; integer tensors of other types are constants."""
     return value.is_floating_point() or value.dtype in (torch.int8, torch.uint8)
 
 

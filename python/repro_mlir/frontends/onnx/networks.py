@@ -57,7 +57,7 @@ def _group_norm(call: Call) -> torch.Tensor:
     x, scale, bias = call.tensor(0), call.tensor(1), call.tensor(2)
     groups = call.attribute("num_groups")
     if call.version < 21:
-        # There is one number per group, not per channel.
+        # Before version 21, scale and bias have one number per group, not per channel.
         scale, bias = (each.repeat_interleave(x.shape[1] // groups) for each in (scale, bias))
     return F.group_norm(x, groups, scale, bias, call.attribute("epsilon", 1e-5))
 
@@ -115,7 +115,7 @@ _Cell = Callable[..., list[torch.Tensor]]
 
 
 def _recurrent(cell: _Cell, default: list[str], gates: int) -> Operator:
-    """Returns an operator on X, W, R, B, the lengths and the initial states of a cell."""
+    """Returns an operator that runs `cell` over sequences; inputs are X, W, R, B, lengths and initial states."""
 
     def run(call: Call) -> Any:
         x, w, r = call.tensor(0), call.tensor(1), call.tensor(2)

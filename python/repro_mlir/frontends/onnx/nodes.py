@@ -85,7 +85,7 @@ class Call:
         run_graph: Callable[[onnx.GraphProto, Sequence[Value]], list[Value]],
         spend: Callable[[int], None],
     ) -> None:
-        """Wraps a node; `spend` counts operations whose number a shape determines; raises OnnxError for too many."""
+        """Wraps a node. `spend(n)` counts n operations, where n depends on shapes; it raises OnnxError if too many."""
         self.node = node
         self.inputs = inputs
         self.run_graph = run_graph
@@ -144,7 +144,7 @@ class Call:
         return self.node.attributes.get(name, default)
 
     def known(self, index: int) -> torch.Tensor:
-        """Returns a real tensor. Raises OnnxError if its values are only known when the program runs."""
+        """Returns an input as a real tensor. Raises OnnxError if its values are only known when the program runs."""
         value = self.tensor(index)
         if not is_known(value):
             name = self.node.inputs[index]

@@ -3,8 +3,8 @@
 
 """The ONNX operators that have an implementation here, and those that may be computed before the program runs.
 
-Operators that the standard defines by other operators need no implementation; one here has better bits or a shorter
-program.
+An operator that the standard defines as a function of other operators needs no implementation. Where it has one, the
+results are more accurate or the program is shorter.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _F8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def _spread(value: torch.Tensor, x: torch.Tensor, axis: int, block: int) -> torch.Tensor:
-    """Broadcasts a scale or zero point to `x`: one for the tensor, one per index of an axis, or one per block of it."""
+    """Broadcasts a scale or zero point to `x`: one per tensor, one per index along the axis, or one per block of it."""
     if value.numel() == 1:
         return value.reshape(())
     axis = axis_of(axis, x.dim())
@@ -95,7 +95,7 @@ def _matmul_integer(call: Call) -> torch.Tensor:
 
 
 def _convolve_integers(call: Call, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """Computes an i32 convolution as a sum of products, because sums of integers do not depend on the order."""
+    """Computes an i32 convolution as elementwise sums of products: integer sums do not depend on the order."""
     window = Window(call, w.shape[2:], x.shape[2:])
     call.spend(math.prod(window.kernel))
     x = window.padded(x)

@@ -101,7 +101,7 @@ def _cubic(distance: float, a: float) -> float:
 def _taps(
     axis: _Axis, x: float, weigh: Callable[[float], float], reach: int, antialias: bool, exclude: bool
 ) -> list[tuple[int, float]]:
-    """Returns the input elements and weights that form an output element at `x`."""
+    """Returns the index and weight of each input element that contributes to the output element at position `x`."""
     scale = min(axis.scale, 1.0) if antialias else 1.0
     left = math.ceil(x) - 1
     first = math.floor(-reach / scale) + 1

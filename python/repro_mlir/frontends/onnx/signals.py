@@ -15,13 +15,13 @@ from repro_mlir.frontends.onnx.nodes import Call, Operator, constant, sized
 
 
 def _circle(n: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns cosine and sine of i/n of a turn, for i below n; exact where they are 0 or 1."""
+    """Returns cos(2 pi i / n) and sin(2 pi i / n) for i below n; values 0, 1 and -1 are exact."""
     quarters = [(8 * i + n) // (2 * n) for i in range(n)]
     # After subtracting whole quarters, the remainder is at most an eighth of a turn.
     rest = constant([i / n - quarter / 4 if 4 * i != quarter * n else 0.0 for i, quarter in enumerate(quarters)], dtype)
     cosine, sine = torch.cos(rest * (2 * math.pi)), torch.sin(rest * (2 * math.pi))
     found = torch.cat([cosine, sine, -cosine, -sine])
-    # A quarter turn further, the cosine is minus the sine, and the sine is the cosine.
+    # Adding a quarter turn replaces (cos, sin) by (-sin, cos).
     of_cosine = constant([(0, 3, 2, 1)[quarter % 4] * n + i for i, quarter in enumerate(quarters)])
     of_sine = constant([(1, 0, 3, 2)[quarter % 4] * n + i for i, quarter in enumerate(quarters)])
     return found.index_select(0, of_cosine), found.index_select(0, of_sine)

@@ -72,7 +72,7 @@ def apply_elementwise(region: ir.Region, values: Sequence[ir.Value]) -> list[ir.
 
 
 def _whole(known: dict[ir.Value, ir.Value], value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    # A value defined outside the body is a scalar.
+    # A value defined outside the body is a scalar, so it is broadcast.
     return known[value] if value in known else emit.broadcast(value, shape, [])
 
 

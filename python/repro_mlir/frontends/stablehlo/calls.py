@@ -22,7 +22,7 @@ Writer = Callable[["Builder", list[ir.Value]], Sequence[ir.Value]]
 
 
 def signless(kind: ir.Type) -> ir.Type:
-    """Returns the type with signless integers: after the StableHLO lowering, operations are signed, not types."""
+    """Returns the type with signless integers: after the StableHLO lowering, only operations have a signedness."""
     if isinstance(kind, ir.RankedTensorType):
         return ir.RankedTensorType.get(kind.shape, signless(kind.element_type))
     if isinstance(kind, ir.IntegerType) and not kind.is_signless:

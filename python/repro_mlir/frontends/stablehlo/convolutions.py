@@ -74,7 +74,7 @@ def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.dot_general")
 def dot_general(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """Converts operands of two element types to the result's type first; rejects an algorithm other than (K1)."""
+    """Converts operands of different element types to the result's type; rejects an algorithm other than (K1)."""
     factors = list(operation.operands)
     elements = [emit.element_of(factor) for factor in factors]
     result = ir.RankedTensorType(operation.results[0].type)

@@ -32,7 +32,7 @@ from repro_mlir.frontends.stablehlo.control import inline
 from repro_mlir.frontends.stablehlo.errors import NODE, CaptureError, error_at, node_of, place_of
 from repro_mlir.frontends.stablehlo.rules import apply
 
-# No canonicalization: its folders would evaluate functions that the import has not replaced (S5) with the host's libm.
+# No canonicalization: its folders would use the host's libm for functions that the import has not yet replaced (S5).
 _EXPAND = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 _LOWER = "builtin.module(stablehlo-legalize-to-linalg)"
 _IMPORTED = {"arith", "builtin", "func", "linalg", "math", "repro", "tensor"}

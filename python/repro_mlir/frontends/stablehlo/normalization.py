@@ -16,7 +16,7 @@ from repro_mlir.frontends.stablehlo.rules import rule
 
 
 class _Features:
-    """The operands of a batch normalization: the feature dimension and the number of elements per feature."""
+    """The operands of a batch normalization, its feature dimension and the number of elements per feature."""
 
     def __init__(self, operation: ir.Operation) -> None:
         value = operation.operands[0]

@@ -63,7 +63,7 @@ def _first(values: list[ir.Value], operation: ir.Operation) -> list[ir.Value]:
 
 
 def _sorted(values: list[ir.Value], direction: str, dimension: int, calls: Calls) -> list[ir.Value]:
-    """Sorts the tensors in the stable order of the first one."""
+    """Sorts all tensors by the elements of the first one, with a stable sort."""
     elements = [emit.element_of(value) for value in values]
     key = emit.in_signed_order(values[0])
 
@@ -124,7 +124,7 @@ def _direction(operation: ir.Operation) -> str:
 
 
 def _pair(operation: ir.Operation, arguments: list[ir.Value]) -> int | None:
-    """Returns the operand whose two elements the operation compares, also after zeros and NaNs are made equal."""
+    """Returns the number of the operand whose two elements the operation compares, ignoring the selects of `_plain`."""
     left, right = (_plain(value) for value in operation.operands)
     if left in arguments and right in arguments:
         first, second = arguments.index(left), arguments.index(right)
@@ -134,7 +134,7 @@ def _pair(operation: ir.Operation, arguments: list[ir.Value]) -> int | None:
 
 
 def _plain(value: ir.Value) -> ir.Value:
-    """Skips selects that replace -0 by 0 and every NaN by one NaN, which (D2) does itself."""
+    """Skips selects that replace -0 by 0 or every NaN by one NaN: they do not change the order of (D2)."""
     operation = _owner(value)
     while operation is not None and operation.name == "stablehlo.select":
         condition = _owner(operation.operands[0])

@@ -58,7 +58,8 @@ def _threefry(words: list[ir.Value], shape: list[int], width: int) -> tuple[ir.V
     if rest:
         raise Unsupported("is not supported with a state of three words for THREE_FRY")
     given = shape or [1]
-    # Each count yields two 32-bit words, which alternate along the first even dimension, else along the longest one.
+    # Each counter value yields two 32-bit words, which alternate along the first dimension of even extent, if there is
+    # one, or else along the longest dimension.
     even = [i for i, extent in enumerate(given) if extent % 2 == 0]
     split = even[0] if even else given.index(max(given))
     counted = list(given)

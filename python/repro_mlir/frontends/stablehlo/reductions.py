@@ -89,8 +89,8 @@ def _steps(block: ir.Block) -> list[tuple[str, ...]]:
 
 
 def _arg_steps(direction: str) -> list[tuple[str, ...]]:
-    """The body on elements 0 and 2 at positions 1 and 3: chooses the first if it is NaN, beyond the second, or equal
-    and at an earlier position."""
+    """Returns the body of JAX's arg-max or arg-min in the format of `_steps`. Operands 0 and 2 are elements, 1 and 3
+    their positions. The first is selected if it is NaN, wins by `direction`, or is equal at an earlier position."""
     return [
         (direction, "0", "2"),
         ("NE", "0", "0"),

@@ -21,7 +21,7 @@ class Unsupported(Exception):
 class Rule(Protocol):
     """Writes a replacement at the insertion point and location of an operation; returns a value for each result.
 
-    Returns None if the operation stays; raises Unsupported if the operation cannot stay either.
+    Returns None to leave the operation to StableHLO's own lowering; raises Unsupported if that cannot lower it either.
     """
 
     def __call__(self, operation: ir.Operation, calls: Calls, /) -> Sequence[ir.Value] | None: ...

@@ -59,7 +59,7 @@ class _Windows:
       sizes: the extents of a window, one per dimension of the operand.
       starts: per dimension, the position in the index vector of the window's start, if any.
       batching: per dimension, the batch dimension that selects each window's slice of the operand, if any.
-      window_dims: per dimension, the dimension of the updates; None where a window has extent 1 there.
+      window_dims: per dimension, the dimension of the updates; None if windows have extent 1 in this dimension.
       batch_dims: the other dimensions of the updates.
       index_vector_dim: the dimension of the indices that contains the index vector.
       indexed, filled: the dimensions in which windows are smaller than the operand, and the others.

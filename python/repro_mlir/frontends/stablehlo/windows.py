@@ -26,7 +26,7 @@ _STEPS = {
     "maximum": ("arith.maximumf", "arith.maxsi"),
     "minimum": ("arith.minimumf", "arith.minsi"),
 }
-"""The operation on floats and the operation on integers."""
+"""For each combination, the operation on floats and the operation on integers."""
 
 
 class _Window:

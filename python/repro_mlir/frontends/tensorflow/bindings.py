@@ -40,7 +40,7 @@ def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TensorFlowBindings:
-    """The bindings of a captured program (`frontends.interface.Bindings`).
+    """The bindings of a captured program (`program.imported.Bindings`).
 
     Attributes:
       state: the tensors of the state.

@@ -39,7 +39,7 @@ class Nodes:
             self._places.setdefault(operation.name, set()).add(place)
 
     def place(self, name: str) -> Place | None:
-        """Returns the user's source line; None if it is unknown or if nodes of several functions have the name.
+        """Returns a node's source line in the user's code; None if unknown or if several functions have such a node.
 
         Raises:
           KeyError: no node has the name.
