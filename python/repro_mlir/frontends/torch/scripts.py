@@ -139,7 +139,7 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
 
     Args:
       path: the script.
-      numerics: replace the script's options of these names unless None.
+      numerics: options that replace the script's options of the same names, unless they are None.
     Raises:
       ReproError: the file or the function `training` does not exist, the function returns an unexpected result, or the
         script raises an error; the message contains the script's line.

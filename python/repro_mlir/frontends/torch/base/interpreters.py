@@ -27,7 +27,7 @@ class NodeInterpreter(torch.fx.Interpreter):
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
-        # Messages of CaptureError are one line.
+        # Otherwise PyTorch would append its traceback to messages, but those of CaptureError are one line.
         self.extra_traceback = False
 
     def run_node(self, node: torch.fx.Node) -> Any:
@@ -53,7 +53,7 @@ def form_of(value: Any) -> Form | None:
 def require_declared(operator: Any, result: Any, expected: Any, form: Callable[[Any], Form | None] = form_of) -> None:
     """Checks that the replacement of an operator returns PyTorch's element types and shapes.
 
-    Memory is allocated for the types and shapes that PyTorch traced.
+    A difference is an error because memory is allocated for the types and shapes that PyTorch traced.
 
     Args:
       result: a tree of tensors, or of other values that `form` accepts.

@@ -50,7 +50,7 @@ GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 """Random number generators. A step that draws from one changes its state and is therefore refused."""
 
 _CHANGING = (np.flatiter, np.nditer, np.random.BitGenerator, torch.Generator)
-"""Classes of the packages in `_KNOWN_PACKAGES` with state that a step reads."""
+"""Classes of the packages in `_KNOWN_PACKAGES` with state that a step can read."""
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 # The C objects of these packages have no state that a step reads, or other code checks their state.
@@ -77,7 +77,7 @@ def is_annotation(value: Any) -> bool:
 
 
 def is_value(value: Any) -> bool:
-    """Whether a value is an instance of an atom class or of a subclass, whose class and attributes can change."""
+    """Whether a value is an instance of an atom class or of a subclass of one; instances of subclasses can change."""
     return issubclass(type(value), _ATOMS)
 
 

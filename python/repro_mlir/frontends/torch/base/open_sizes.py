@@ -43,9 +43,9 @@ _CALLERS_OF_ALGORITHMS = {
     ("nn/functional.py", "multi_head_attention_forward"),
     ("nn/modules/linear.py", "forward"),
 }
-"""Functions of PyTorch whose only callee that reads a size is such a function, written in C++.
+"""Python functions of PyTorch that call C++ functions, which read sizes only to choose an algorithm.
 
-A size that their own Python code reads is a condition of the program."""
+A size that the Python code itself reads is a condition of the program."""
 
 _CHOOSING_FUNCTIONS = {
     torch.flatten,
@@ -65,15 +65,15 @@ _CHOOSING_OPERATORS = {
     torch.ops.aten.matmul.default,
     torch.ops.aten.reshape.default,
 }
-"""The functions above and these operators also choose an algorithm by a size; they have no Python frame."""
+"""More functions and operators that read a size only to choose an algorithm; they are in C++ and have no frame."""
 
 
 _UNLIKELY_SIZES = (29, 31, 37, 41, 43, 47, 53, 59, 61, 23, 19, 17, 13, 11, 7, 5, 3)
-"""The example sizes of traces: primes, so that none is a multiple of another or of a common divisor in models."""
+"""The example sizes of traces: primes, so that a model's divisor, such as a number of heads, divides none of them."""
 
 
 class _ShapeEnv(ShapeEnv):
-    """Records a guard for each decision of a trace that depends on a size, except for the choice of an algorithm."""
+    """Records a guard for each branch of a trace on a size, except for branches that only choose an algorithm."""
 
     def evaluate_sym_node(self, *args: Any, **kwargs: Any) -> Any:
         if not _is_choice_of_an_algorithm():
@@ -236,7 +236,7 @@ class Sizes:
         raise CaptureError(f"no dimension of an input has the extent {self.describe(variable)}, only one made of it")
 
     def _check(self) -> None:
-        """Raises CaptureError if a symbol is not the extent of an input, or an example does not have its extents."""
+        """Raises CaptureError if a symbol is not the extent of an input, or an example differs from the extents."""
         examples = self._examples()
         for symbol, variable in zip(self.symbols, self.variables, strict=True):
             if not symbol.least <= examples[variable] <= symbol.most:

@@ -83,7 +83,7 @@ _PHASE = contextvars.ContextVar("phase", default="step")
 def phase(name: str) -> Iterator[None]:
     """Names the origin of operators in the block that have neither a line of the user nor a module."""
     token = _PHASE.set(name)
-    # For nodes that are copied without calling an operator.
+    # Gives this origin also to nodes that are copied, for which no operator is called.
     torch.fx.traceback.set_stack_trace([name])
     try:
         yield

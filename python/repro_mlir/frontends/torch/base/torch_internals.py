@@ -151,7 +151,7 @@ def replaced(owner: Any, **makers: Callable[[Any], Any]) -> Iterator[None]:
 
 
 def replace_proxy_call(make: Callable[[Any], Any], most_known: int) -> contextlib.AbstractContextManager[None]:
-    """Replaces the function that records an operator; the trace knows the elements of constants up to this number."""
+    """Replaces the function that records an operator; a trace knows constants of up to `most_known` elements."""
     module = torch.fx.experimental.proxy_tensor
     return replaced(module, CONSTANT_NUMEL_LIMIT=lambda _: most_known, proxy_call=make)
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Python's requests for the values of a traced tensor, which has none: the error suggests what to write instead."""
+"""Errors for Python code that requests the values of a traced tensor, which has none: they suggest a replacement."""
 
 import sys
 import types
@@ -99,7 +99,7 @@ def no_tensor(what: str, value: Any) -> str:
 
 
 def _caller() -> str:
-    """Returns the file that calls the function which a torch-function mode of the trace handles."""
+    """Returns the file of the code that called the function that a torch-function mode of the trace is handling."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name == "__torch_function__":
         frame = frame.f_back

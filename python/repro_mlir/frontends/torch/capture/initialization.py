@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Initializes parameters by defined arithmetic.
+"""Initializes parameters with arithmetic that gives the same bits on every machine.
 
 torch.nn.init uses generators and functions (log, cos) whose bits depend on the version and the platform. A run with
 such parameters can be repeated only from its stored initial state.

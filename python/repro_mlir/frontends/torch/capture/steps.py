@@ -57,7 +57,7 @@ class StepTensors:
       parameters, buffers: the model's tensors by name.
       state: the tensors of the optimizer and of `Step.extra` by name.
       hyper_parameters: the hyper-parameters of the optimizer.
-      changing: the changing numbers.
+      changing: the Python numbers that are inputs because they change from step to step.
       batch: the batch, with its tensors in the trace.
     """
 
@@ -109,7 +109,7 @@ class Step:
         ]
 
     def numbers(self) -> list[torch.Tensor]:
-        """Returns the present hyper-parameters and changing numbers."""
+        """Returns the present values of the hyper-parameters and the changing numbers."""
         hyper_parameters = self.optimizer.read_hyper_parameters() if self.optimizer else []
         return [*hyper_parameters, *self.changing.tensors([leaf for _, leaf in self.leaves])]
 

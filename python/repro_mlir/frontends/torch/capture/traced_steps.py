@@ -30,9 +30,9 @@ class TracedStep:
     """The graph of a step and the state tensors that are its first arguments.
 
     Attributes:
-      first: the graph of the first stage, with seed and step after the state of the model and the optimizer.
+      first: the graph of the first stage; its arguments `seed` and `step` follow the model's and optimizer's state.
       own: the state of the model and the optimizer.
-      random: seed and step.
+      random: the state tensors `seed` and `step` of the random numbers.
       keeps_random: whether the program keeps seed and step even if the step draws no random numbers, because a chosen
         precision or gradient compression rounds stochastically.
     """
@@ -62,7 +62,7 @@ class TracedStep:
         return [node.meta["val"] for node in output.args[0][len(self.own) + len(self.random) :]]
 
     def entries(self, draws: bool) -> list[StateTensor]:
-        """Returns the state of the program: with seed and step if it draws random numbers.
+        """Returns the state of the program, which includes `seed` and `step` if the program draws random numbers.
 
         Raises:
           CaptureError: a state tensor of the model has the name of one of these.

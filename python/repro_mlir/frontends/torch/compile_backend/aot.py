@@ -119,7 +119,7 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     except CaptureError:
         if environment.unbacked_symint_counter == known:
             raise
-        # Without selections, Dynamo breaks the graph at the operator that selects.
+        # Without data-dependent shapes, Dynamo breaks the graph at the operator whose output shape depends on values.
         return compile_it(contextlib.nullcontext())
 
 
@@ -153,7 +153,8 @@ class _Graph:
     def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: GraphOptions) -> None:
         self._module = module
         self._options = options
-        # The positions of sizes among the arguments, known from the first call: the example of a None can be a tensor.
+        # The positions of sizes among the arguments. They are known only from the first call, because the example of an
+        # argument that is None can be a tensor.
         self._sizes: list[int] | None = None
         self._programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = {}
         if all(isinstance(value, torch.Tensor) for value in examples):

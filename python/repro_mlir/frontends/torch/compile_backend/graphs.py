@@ -125,8 +125,8 @@ class _Output:
       position: the index of the output. Its elements are in the memory order of the result if the result is dense; it
         also has the result's strides if `is_whole` (`CapturedGraph.layouts`).
       dtype, shape, strides: the element type, shape and strides of the result.
-      offset: the first element of the result in its memory. The caller creates views of a base from shape, strides and
-        offset.
+      offset: the position of the result's first element in its memory. The caller creates views of a base from shape,
+        strides and offset.
       is_dense: whether the output contains the elements of the result in memory order.
       is_whole: whether the result can use the memory of the output.
     """
@@ -160,7 +160,7 @@ class _Output:
 
 @dataclass(frozen=True)
 class CapturedGraph:
-    """The bindings of a program to the graph from which it was captured (`frontends.interface.Bindings`).
+    """The bindings of a program to the graph from which it was captured (`program.imported.Bindings`).
 
     Attributes:
       draws: whether the graph draws random numbers: seed and step, i64 of shape [], are the last two inputs.
@@ -309,7 +309,7 @@ def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imp
     Raises:
       CaptureError: the graph cannot be captured for the reason in the message.
     """
-    # The caller's modes and sizes belong to the trace that created the graph.
+    # The active modes and sizes belong to the trace that created the graph, not to this one.
     with internals.tracing_context(None), internals.disable_current_modes():
         return _capture(module, [concrete(value) for value in arguments])
 

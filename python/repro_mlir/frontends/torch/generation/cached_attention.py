@@ -68,8 +68,8 @@ def capture_one_request(
     The program is the second one of `capture_generation` for one slot, with the same arguments and errors.
 
     Returns:
-      the program; by name of a state tensor that is not a cache, the name of the model's tensor and whether it is
-      transposed.
+      the program; and, for each state tensor that is not a cache, by name, the name of the model's tensor and whether
+      the state tensor is its transpose.
     """
     cached = CachedModel(model, 1, capacity, cache)
     token = torch.zeros((1, 1), dtype=torch.int64)
@@ -188,7 +188,7 @@ class CachedModel(nn.Module):
         def select(found: torch.Tensor) -> torch.Tensor:
             if last is None:
                 return found
-            # Indexing would add a bounds check (E1), and the caches could not be written in place before it.
+            # Not by indexing, which would add a bounds check (E1): before it, caches could not be written in place.
             chosen = torch.arange(length) == last[:, None]
             return torch.where(chosen[:, :, None], found, -math.inf).amax(1, keepdim=True)
 
@@ -371,7 +371,7 @@ class _Linears:
         self._last = (module, result, result._version) if len(arguments) == 1 else None
 
     def giving(self, logits: Any) -> nn.Module | None:
-        """Returns the layer whose only result was `logits`, unchanged; None if there is no such layer."""
+        """Returns the layer that was called once and returned `logits`, not modified since; None if there is none."""
         if self._last is None:
             return None
         module, result, version = self._last

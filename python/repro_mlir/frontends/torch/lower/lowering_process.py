@@ -54,7 +54,7 @@ def run_torch_mlir(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -
         try:
             output, errors = process.communicate(bytecode)
         except BaseException:
-            # Popen.__exit__ waits for the process.
+            # Popen.__exit__ would wait for the process, so end the process first.
             process.kill()
             raise
     if process.returncode >= 0:

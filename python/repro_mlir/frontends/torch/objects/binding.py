@@ -3,8 +3,8 @@
 
 """The tensors of the user's model and optimizer as the memory of a program's state.
 
-A step works on the memory of the tensors themselves. A tensor whose memory cannot be used directly, as it is not
-contiguous or is shared by several tensors, has a separate array, which `pull` and `push` synchronize with the tensor.
+A step works on the memory of the tensors themselves. If a tensor's memory cannot be used directly, because it is not
+contiguous or several tensors share it, `pull` and `push` synchronize the tensor with a separate array.
 After `push` the user's tensors have the present values; between `leave` and `push` any use of a tensor calls `push`.
 """
 
@@ -41,8 +41,8 @@ class Binding:
     Attributes:
       arrays: the state tensors by name, in the order of the program: contiguous, writable and disjoint.
       tensors: the user's tensors that contain state.
-      residents: `tensors` and the optimizer's counters while the values are on a device; some of `tensors` while other
-        ranks have their values.
+      residents: the tensors whose newest values are elsewhere: if on a device, all `tensors` and the optimizer's
+        counters; if on other ranks, some of `tensors`.
     """
 
     def __init__(
@@ -63,7 +63,8 @@ class Binding:
           added: the state that the program has after the captured state.
         Raises:
           CaptureError: a tensor that a step writes shares memory with another one, or among its own elements.
-          Stale: counters differ that are one tensor in the program, or the optimizer does not have the program's state.
+          Stale: counters that are one tensor of the program have different values, or the optimizer lacks state of the
+            program.
         """
         self.arrays: dict[str, np.ndarray] = {}
         self.tensors: list[torch.Tensor] = []
@@ -165,7 +166,7 @@ class Binding:
             counter.pull()
 
     def see(self) -> None:
-        """Records the present versions of the tensors as those of the arrays."""
+        """Records the version counters of the tensors, whose values the arrays now have."""
         self._seen = list(map(_versions, self.tensors))
 
     @property
@@ -175,7 +176,7 @@ class Binding:
             return list(map(_versions, self.tensors)) != self._seen
 
     def adopt(self) -> bool:
-        """Puts the tensors of its state into the optimizer, as its own first step does.
+        """Puts missing state tensors into the optimizer, as the optimizer's own first step does.
 
         Returns:
           whether any of them were missing.
@@ -193,7 +194,7 @@ class Binding:
         return new
 
     def note_step(self) -> bool:
-        """Marks the optimizer as having run a step, as its own step does: learning rate schedulers check this.
+        """Marks the optimizer as having run a step, as `optimizer.step` does: learning rate schedulers check the mark.
 
         Returns:
           whether it was the optimizer's first step.
@@ -237,7 +238,8 @@ class Binding:
         for counter in self._counters:
             if not counter.is_new:
                 counter.push()
-        # Accesses the tensors directly; after an exception they remain on the device, and all of this is repeated.
+        # In this block, accesses to tensors do not call `push` again. After an exception the tensors still count as
+        # being on the device, so that their next use repeats all of this.
         with as_they_are():
             for tensor, kind, written in self._copies:
                 if written and kind.name not in foreign:
@@ -381,7 +383,7 @@ def _item(value: Any) -> float:
 
 
 def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozenset[str]) -> list[bool]:
-    """Whether each tensor shares no memory with another one or within itself.
+    """Returns for each tensor whether it shares no memory with another one, nor among its own elements.
 
     Raises:
       CaptureError: a step writes a tensor that shares memory.

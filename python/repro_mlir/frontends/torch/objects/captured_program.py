@@ -32,7 +32,7 @@ Role = Literal["parameter", "buffer", "optimizer", "average", "loss_scale", "see
 
 @dataclass
 class TorchBindings:
-    """The bindings of a captured program (`frontends.interface.Bindings`), and the graph from which it was lowered.
+    """The bindings of a captured program (`program.imported.Bindings`), and the graph from which it was lowered.
 
     The names of state tensors are those of parameters and buffers in the model, `optimizer.<parameter>.<key>` or
     `optimizer.group<i>.<key>`, `average.<name>` with the average's own names, `loss_scale.scale` and
@@ -66,7 +66,7 @@ class TorchBindings:
       batch: the tensors of the batch, which are the inputs after the hyper-parameters.
       written: the names of the state tensors that a step changes.
       constants: tensors that the step read in addition to its state and the batch; the program contains their values.
-      results: the positions of the outputs in the user's results, see `results.Results`.
+      results: the positions of the outputs in the user's results, see `step_results.Results`.
       changing: values that may differ at later steps; numbers among them are inputs after the hyper-parameters.
       recording: the code that ran in the trace; None if no caller checks whether the program still applies.
     """

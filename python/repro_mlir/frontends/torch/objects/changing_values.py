@@ -4,8 +4,8 @@
 """Python values that differ from step to step: numbers that are inputs of the program, strings that it does not use.
 
 During the trace a number is a `TracedNumber`: the program computes with an input what PyTorch's operators compute with
-the number, and each decision of Python that depends on the number is a guard of the program. A string is replaced by an
-object that records whether the string is used.
+the number, and each Python branch on the number becomes a guard of the program. A string is replaced by an object that
+records whether the string is used.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class ChangingValues:
 
     @contextlib.contextmanager
     def marked(self) -> Iterator[list[Mark]]:
-        """A block in which placeholders, which are the same for each call, replace the values in the user's objects."""
+        """Replaces the values in the user's objects by placeholders, the same ones for each call, within the block."""
         former = {name: place.get() for name, place in self._places.items()}
         try:
             for name, place in self._places.items():
@@ -202,7 +202,7 @@ class ChangingValues:
 
     @contextlib.contextmanager
     def tracing(self, tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-        """A block in which traced numbers replace the numbers in the user's objects; `tensors` are f64 of shape []."""
+        """Replaces the numbers in the user's objects by traced ones within the block; `tensors` are f64 of shape []."""
         if not self.inputs:
             yield
             return
@@ -243,7 +243,7 @@ class ChangingValues:
         return [torch.tensor(float(value), dtype=torch.float64) for value in self.values(leaves).values()]
 
     def outcomes(self, leaves: Sequence[Any]) -> Hashable:
-        """Returns the step's decisions for the present numbers, which are equal as long as the program applies."""
+        """Returns the outcomes of the step's branches on the present numbers; equal outcomes have the same program."""
         if any(type(leaves[index]) is not str for name, index in self._leaves.items() if name not in self._nodes):
             return "another type"
         values = self.values(leaves)
@@ -257,7 +257,7 @@ class ChangingValues:
             return str(error)
 
     def asked(self) -> Mapping[str, str]:
-        """Returns the numbers whose value the step has read, with the line that did so or ""."""
+        """Returns the numbers whose value the step has read, each with the user's source line that reads it, or ""."""
         return {
             leaf.operands[0]: guard.line
             for node, guard in self._tape.guards.items()
@@ -282,7 +282,7 @@ class _ValueCalls(NumberCalls):
             return function(*args, **kwargs)
         name = getattr(function, "__name__", "")
         if "pow" in name:
-            # PyTorch has special implementations for some exponents.
+            # PyTorch has special implementations for some exponents, so the program needs the exact exponent.
             args, kwargs = pytree.tree_map(_exact, (args, kwargs))
             return function(*args, **kwargs)
         args, kwargs = pytree.tree_map_only(slice, _exact, (args, kwargs))

@@ -104,7 +104,7 @@ def _check_scaler(found: Any, own: Mapping[str, Any]) -> None:
 
 
 def _check_form(state: Any) -> None:
-    # Another format may have other numbers, so the format is checked first.
+    # The format is checked first, because another format may have other entries.
     found = state.get("format") if isinstance(state, Mapping) else None
     if type(found) is int and found != CHECKPOINT_FORMAT:
         raise ReproError(f"expected format {CHECKPOINT_FORMAT} of a trainer's state, got {found}")
@@ -157,7 +157,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}
     if "loss_scale" in state:
         rest["loss_scale"] = state["loss_scale"]
-    # An entry without tensors is listed as well.
+    # An entry without tensors would otherwise be missing from the file.
     rest |= {owner: {} for owner in OWN_ENTRIES if owner in state}
     rest["param_groups"] = [
         {key: _as_json(f"parameter group {i}: {key}", value) for key, value in group.items()}

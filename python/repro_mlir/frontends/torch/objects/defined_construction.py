@@ -43,7 +43,7 @@ _WHOLE_WRITES = frozenset({"copy", "fill", "zero"})
 
 
 class DefinedConstruction(TorchDispatchMode):
-    """Computes elementary functions of f32 and f64 by (S5) and tracks which tensors depend on defined operations alone.
+    """Computes elementary functions of f32 and f64 by (S5) and tracks which tensors depend only on defined operations.
 
     Tensors on the device `meta` have no elements and are not tracked.
     """
@@ -64,8 +64,7 @@ class DefinedConstruction(TorchDispatchMode):
         self._environment.__exit__(*exception)
 
     def knows(self, tensor: torch.Tensor) -> bool:
-        """Whether the elements of a tensor result from defined operations alone."""
-        """Whether the elements of a tensor follow from defined operations alone."""
+        """Whether the elements of a tensor result only from defined operations."""
         return tensor.untyped_storage()._cdata in self._defined
 
     def __torch_dispatch__(
@@ -77,7 +76,7 @@ class DefinedConstruction(TorchDispatchMode):
         name = name if name.startswith("__") else name.rstrip("_")
         operands = given[1:] if name in _WHOLE_WRITES and _is_whole(given[0]) else given
         is_known = _is_lifted(name, given) or all(map(self.knows, operands))
-        # An in-place operator overwrites its operands.
+        # Copied before the call, because an in-place operator overwrites its operands.
         values = _operands(args) if name in _FUNCTIONS and not kwargs and is_known else None
         result = func(*args, **kwargs)
         results = [each for each in pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
@@ -97,9 +96,9 @@ class DefinedConstruction(TorchDispatchMode):
 
 
 def _is_lifted(name: str, given: list[torch.Tensor]) -> bool:
-    """Whether a lifted tensor contains Python numbers, or whole numbers of any origin.
+    """Whether the elements of a lifted tensor are defined: they are Python numbers, or integers of any origin.
 
-    NumPy's functions depend on the vector level; a tensor in NumPy's memory cannot be resized.
+    Memory that cannot be resized is NumPy's, and NumPy's functions of floats depend on the vector level.
     """
     return name.startswith("lift") and (given[0].untyped_storage().resizable() or is_whole(given[0]))
 

@@ -36,7 +36,7 @@ _METADATA: frozenset[Any] = frozenset(
         torch.Tensor.stride,
     }
 )
-"""Functions that read no elements: a loop that calls them between two steps causes no copy."""
+"""Functions that read no elements: a loop that calls them between two steps causes no copy from the device."""
 
 
 class Resident:
@@ -54,7 +54,7 @@ class Resident:
     bring_back: ClassVar[Callable[[], None]]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-        # A tensor's methods may construct its class, for example a deep copy of a parameter.
+        # Methods of the tensor, such as the deep copy of a parameter, may create an object of its class.
         return cls.own(*arguments, **keywords)
 
     @classmethod
@@ -113,16 +113,16 @@ class Residents:
 
 
 _AWAY: set[weakref.ref[Residents]] = set()
-"""The sets that are on a device. Copying it is atomic with respect to other threads."""
+"""The sets of tensors that are on a device. Copying this set is atomic with respect to other threads."""
 
 
 def as_they_are() -> AbstractContextManager[None]:
-    """A context that accesses tensors as they are, even if newer values are on a device."""
+    """Returns a context in which accesses to tensors do not fetch newer values from a device."""
     return DisableTorchFunctionSubclass() if _AWAY else nullcontext()
 
 
 def bring_others_back(model: torch.nn.Module, own: Residents | None) -> None:
-    """Brings the tensors of a model up to date whose newer values belong to other residents than `own`."""
+    """Updates the tensors of a model whose newer values belong to other residents than `own`."""
     if all(group() is own for group in tuple(_AWAY)):
         return
     for tensor in (*model.parameters(), *model.buffers()):

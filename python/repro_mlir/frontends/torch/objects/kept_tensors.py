@@ -109,11 +109,11 @@ class KeptTensors:
         return value
 
     def restore(self) -> None:
-        """Restores the entries from before the traces, whose tensors are invalid outside of them."""
+        """Restores the entries from before the traces: tensors of a trace are invalid outside of it."""
         self._put_back(self._is_traced)
 
     def _put_back(self, is_chosen: Callable[[Any], bool]) -> None:
-        # Inner containers were noted after the containers that contain them.
+        # In reverse order, because inner containers were noted after their outer containers.
         for _, container, kept in reversed([*self._former.values()]):
             if isinstance(container, list):
                 if any(map(is_chosen, container)):

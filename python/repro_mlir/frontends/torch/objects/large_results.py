@@ -33,7 +33,7 @@ def empty(layout: Layout, size: int) -> torch.Tensor:
     try:
         memory = _free[size].pop()
     except IndexError:
-        # Blocks of other sizes may be for shapes that do not occur again.
+        # Free all blocks: those of other sizes may be for shapes that do not occur again.
         _free.clear()
         whole = np.empty(size + _ALIGNMENT, np.uint8)
         begin = -whole.__array_interface__["data"][0] % _ALIGNMENT
@@ -42,7 +42,7 @@ def empty(layout: Layout, size: int) -> torch.Tensor:
     held = memory[:]
     weakref.finalize(held, _give_back, size, memory).atexit = False
     storage = torch.frombuffer(held, dtype=torch.uint8).untyped_storage()
-    # Not a view of another tensor, which autograd would notice.
+    # The result is not a view of another tensor: autograd would notice a view.
     return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape, strides)
 
 

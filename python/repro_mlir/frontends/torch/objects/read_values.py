@@ -5,8 +5,8 @@
 
 A program depends on the values that `forward`, the loss function and the optimizer's step read while they were traced:
 globals, variables of enclosing functions, attributes, elements of containers, tensors that are not state. `find_reads`
-follows references from the modules, the functions and the optimizer; a `Recording` tells which functions ran and which
-names they used. `_Search._visit` handles each type of object that can be watched; any other object, such as an
+follows references from the modules, the functions and the optimizer; a `Recording` lists the functions that ran and the
+names that they used. `_Search._visit` handles each type of object that can be watched; any other object, such as an
 iterator, is refused.
 """
 
@@ -121,7 +121,7 @@ class Reads:
         """Yields live views of all values whose identity counts; views of many small objects are joined for speed."""
         views = [view for _, view in self._noted]
         names = [view for view in views if isinstance(view, _Names)]
-        # Functions often use the same globals.
+        # Functions often use the same globals, so each global is yielded once.
         calls = {(id(view._names), key): (view._names.get, key) for view in names for key in view._keys}
         yield _Joined([*calls.values()])
         yield _Keys([view._names for view in names if isinstance(view, _Attributes)])
@@ -153,7 +153,7 @@ class Reads:
 
 
 class _View:
-    """The part of an object that counts: its iterator yields the values whose identity counts."""
+    """The part of an object on which a program depends; its iterator yields the values whose identity is compared."""
 
     def __iter__(self) -> Iterator[object]:
         raise NotImplementedError
@@ -164,7 +164,7 @@ class _View:
 
 
 class _Names(_View):
-    """Some names of a namespace, each of which may be missing."""
+    """The values of some names of a namespace; each name may be missing."""
 
     def __init__(self, names: Mapping[str, Any], keys: Iterable[str]) -> None:
         self._names = names
@@ -207,7 +207,7 @@ class _Elements(_View):
 
 
 class _Values(_View):
-    """All values of a library class; an added one comes last."""
+    """All values in the namespace of a library class; names that are added later come last."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
@@ -220,10 +220,10 @@ class _Values(_View):
 
 
 class _Got(_View):
-    """A value that a function returns: that of a variable, a slot, a reference."""
+    """A value that is read with a function: the value of a variable, a slot or a reference."""
 
     def __init__(self, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
-        """`gone`: the exception that `get` raises before there is a value."""
+        """`gone`: the exception that `get` raises while there is no value."""
         self._get = get
         self._gone = gone
 
@@ -262,12 +262,12 @@ _OF_LOGGERS = ("isEnabledFor", "getEffectiveLevel", "hasHandlers")
 
 
 def _logger_settings(logger: logging.Logger) -> tuple[object, ...]:
-    """Returns what the methods `_OF_LOGGERS` of a logger depend on, which its parents determine too."""
+    """Returns the settings of a logger, partly inherited from its parents, that affect its methods `_OF_LOGGERS`."""
     return logger.disabled, logger.manager.disable, logger.getEffectiveLevel(), logger.hasHandlers()
 
 
 def _decimal_settings() -> tuple[object, ...]:
-    """Returns what rounds Python's decimal numbers; the flags of the context, which operations set, do not."""
+    """Returns the settings that affect Python's decimal arithmetic; the context's flags are results of operations."""
     context = decimal.getcontext()
     traps = tuple(signal for signal, is_on in context.traps.items() if is_on)
     return context.prec, context.rounding, context.Emin, context.Emax, context.clamp, context.capitals, traps
@@ -384,10 +384,10 @@ def find_reads(
     optimizer: torch.optim.Optimizer | None,
     recording: Recording | None = None,
 ) -> Reads:
-    """Returns what the functions of model and optimizer, and the named `functions`, read.
+    """Returns the objects that the functions of model and optimizer, and the named `functions`, read.
 
     Args:
-      recording: the code that ran in a trace; None: all functions that are found count.
+      recording: the code that ran in a trace; None: every function that is found is treated as if it ran.
     """
     attributes = _CALLED.copy()
     while True:
@@ -443,7 +443,8 @@ class _Search:
             self._open.append((f"optimizer.{key}", own[key]))
         home = sys.modules[type(optimizer).__module__]
         if not is_made_by_user(home):
-            # With a rule, none of its functions ran. torch.compile adds names with two leading underscores.
+            # If a rule replaces the step, none of the module's functions ran, so all of its names count, except those
+            # with two leading underscores, which torch.compile adds.
             self._note(home.__name__, _Attributes(vars(home), lambda key: not key.startswith("__")))
         self.follow("optimizer.step", type(optimizer).step)
 
@@ -652,7 +653,7 @@ class _Search:
         code, called = function.__code__, function.__qualname__
         self._functions.functions.append(function)
         is_idle = self._recording is not None and not self._recording.ran(code)
-        # Wrappers of packages have state such as generators that counts only if they ran.
+        # State of wrappers in packages, such as generators, counts only if the wrappers ran.
         cells = () if is_idle and not _is_users(code) else function.__closure__ or ()
         for variable, cell in zip(code.co_freevars, cells, strict=False):
             self._got(f"{variable} of {called}", functools.partial(attrgetter("cell_contents"), cell), ValueError)
@@ -790,7 +791,7 @@ def _is_of_library(cls: type) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _attributes_of_class(cls: type, recording: Recording | None) -> frozenset[str]:
-    """Returns the attributes named by the library methods of a class that ran."""
+    """Returns the attributes that the library methods of a class name, for those methods that ran."""
     found = set[str]()
     for base in cls.__mro__:
         if base is torch.nn.Module:

@@ -100,7 +100,7 @@ class Watch:
         self._tensors = self._look()
 
     def _positions(self, changing: ChangingValues) -> list[int]:
-        """Returns the positions of these values among the objects."""
+        """Returns the positions of the changing values among the watched objects."""
         with changing.marked() as marks:
             return [
                 i for i, each in enumerate(chain.from_iterable(self._views)) if type(each) is Mark and each in marks
@@ -182,7 +182,7 @@ _CHANGES = "any number or string"
 
 
 def changed_values(one: Form, other: Form) -> list[str]:
-    """Returns the names of the values in which two forms differ; none if a difference is not a value of `hashable`."""
+    """Returns the names of the Python values in which two forms differ; an empty list if anything else differs too."""
     before, after = dict(one), dict(other)
     if before.keys() != after.keys():
         return []
