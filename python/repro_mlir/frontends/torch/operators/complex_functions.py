@@ -276,7 +276,7 @@ def _number(x: torch.Tensor, value: float) -> torch.Tensor:
 
 def _exp(x: Pair) -> Pair:
     found = _polar(torch.exp(x.re), x.im)
-    # C99 Annex G: an infinite real part with an infinite or NaN angle, and a real result for a real number.
+    # C99 Annex G defines the results for an infinite real part with an infinite or NaN angle, and for real numbers.
     magnitude = torch.where(x.re < 0, _number(x.re, 0.0), _number(x.re, math.inf))
     unknown = torch.isinf(x.re) & _is_endless(x.im)
     im = torch.where(x.im == 0, x.im, found.im)
@@ -329,7 +329,8 @@ def _sqrt(x: Pair) -> Pair:
 def _sinh(x: Pair) -> Pair:
     endless = _is_endless(x.im)
     re, im = torch.sinh(x.re) * torch.cos(x.im), torch.cosh(x.re) * torch.sin(x.im)
-    # C99 Annex G: an infinite real part with an infinite or NaN angle; a zero part stays zero whatever the other is.
+    # C99 Annex G defines the result for an infinite real part with an infinite or NaN angle. A zero part stays zero,
+    # whatever the other part is.
     re = torch.where(endless & torch.isinf(x.re), _number(re, math.inf), re)
     return Pair(torch.where(endless & (x.re == 0), x.re, re), torch.where(x.im == 0, x.im, im))
 
@@ -362,7 +363,7 @@ def _tanh(x: Pair) -> Pair:
     u = inverse * inverse
     scale = t * t + u * cosine * cosine
     re, im = t / scale, u * sine * cosine / scale
-    # C99 Annex G: the limit where the angle is infinite or NaN; a zero part stays zero whatever the other is.
+    # C99 Annex G defines the limit for an infinite or NaN angle. A zero part stays zero, whatever the other part is.
     endless = _is_endless(x.im)
     limit = endless & torch.isinf(x.re)
     re = torch.where(limit, t, torch.where(endless & (x.re == 0), x.re, re))

@@ -167,7 +167,7 @@ def _vector_norm(
         x = x.to(dtype)
     dims = _dimensions(x, dim)
     if ord == 2 and all(x.shape[d] == 1 for d in dims):
-        # PyTorch returns the magnitude of a single element, because its square may overflow.
+        # As in PyTorch, the norm of a single element is its magnitude, because the square may overflow.
         return torch.amax(x.abs(), dims, keepdim)
     if ord == 2:
         return torch.sqrt(torch.sum(x * x, dims, keepdim))
@@ -231,7 +231,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 def _power(x: torch.Tensor, exponent: float) -> Any:
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         return torch.pow(x.to(torch.result_type(x, exponent)), exponent)
-    # ATen computes the following exponents by these operations.
+    # For the following exponents, ATen uses the same operations.
     if not x.dtype.is_floating_point:
         return NotImplemented
     if exponent == 0.5:
@@ -737,7 +737,7 @@ def _concatenate(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype)
     if filled[1:]:
         return aten.cat.default([each.to(dtype) for each in filled], dim)
-    # Copy to contiguous strides: the views of the result were traced for them.
+    # Copy to contiguous strides, for which the views of the result were traced.
     return filled[0].to(dtype).clone(memory_format=torch.contiguous_format)
 
 
@@ -786,7 +786,7 @@ def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate:
 
 @_decomposes(aten.index.Tensor)
 def _index(x: torch.Tensor, indices: Sequence[Any]) -> Any:
-    # torch-mlir's lowering compares an index with an extent, which is an i64.
+    # torch-mlir's lowering compares an index with an extent, which is an i64, so i32 indices are converted.
     if not any(index is not None and index.dtype is torch.int32 for index in indices):
         return NotImplemented
     wide = [index if index is None or index.dtype is not torch.int32 else index.to(torch.int64) for index in indices]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Integer operators in integer arithmetic: torch-mlir's compute in floats, crash on i8, or are not supported.
+"""Integer operators in integer arithmetic: torch-mlir's own lowerings compute in floats, crash on i8, or do not exist.
 
 Where PyTorch raises an error or a processor traps, (I1) applies: x // 0 is -1, x % 0 is x, and overflow wraps.
 """
@@ -146,7 +146,7 @@ def _power_of_number(x: torch.Tensor, exponent: int) -> Any:
 
 
 _FEWEST_BITS_PER_STEP = math.log2((1 + math.sqrt(5)) / 2)
-"""The bits by which a step of Euclid's algorithm reduces its operands in the worst case, Fibonacci numbers."""
+"""The number of bits by which a step of Euclid's algorithm reduces Fibonacci numbers, which are the worst case."""
 
 
 def _greatest_divisor(x: torch.Tensor, y: torch.Tensor) -> Any:

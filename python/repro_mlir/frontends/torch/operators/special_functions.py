@@ -92,7 +92,7 @@ def _lgamma(x: torch.Tensor) -> torch.Tensor:
     # Near zero x sin(pi x) leaves f32's range, but lgamma(-a) equals lgamma(a) to 2^-40.
     result = torch.where((x < 0) & (a > 2.0**-40), reflected, positive).to(torch.float32)
     infinite = (a == math.inf) | ((x <= 0) & (x == torch.floor(x)))
-    # The zeros at 1 and 2, with the derivatives there.
+    # At the zeros 1 and 2, the result is an expression that is 0 and has the right derivative.
     result = torch.where(x == 1, (1 - x) * _EULER, torch.where(x == 2, (x - 2) * (1 - _EULER), result))
     return torch.where(infinite, torch.full_like(x, math.inf), result)
 
@@ -202,7 +202,7 @@ def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
         if x.dtype != torch.float32:
             return NotImplemented
         a = x.abs()
-        # I1 needs a derivative at 0: that of |x| is 0 there, that of `_magnitude` is 1. Adding `a` turns -0 into +0.
+        # I1 needs a nonzero derivative at 0: that of |x| is 0, that of `_magnitude` is 1. Adding `a` turns -0 into +0.
         wide = torch.where(x == 0, _magnitude(x) + a, a).to(_F64) if order else a.to(_F64)
         # DLMF 10.25.2, for |x| < 8.
         near = torch.where(a < 8, wide, torch.zeros_like(wide))
@@ -266,7 +266,7 @@ def _log_ndtr(x: torch.Tensor) -> torch.Tensor:
 def _erfc(x: torch.Tensor) -> torch.Tensor:
     wide = torch.minimum(x.abs(), torch.full_like(x, 12.0)).to(_F64)
     square = wide * wide
-    # Compute e^(-x^2) as a square, because f32 has fewer digits where the result is least.
+    # Compute e^(-x^2) as the square of e^(-x^2 / 2), which is not subnormal in f32 where e^(-x^2) is.
     high = square.to(torch.float32)
     half = torch.exp(high * -0.5).to(_F64)
     tail = half * half * (1 - (square - high.to(_F64))) * _scaled_erfc(wide)

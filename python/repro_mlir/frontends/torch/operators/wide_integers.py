@@ -29,7 +29,7 @@ def of_float(x: torch.Tensor) -> torch.Tensor:
 def to_float(bits: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Converts the unsigned integers with the given bits to floats, rounded once."""
     one = torch.ones([], dtype=torch.int64)
-    # For numbers of at least 2^63: half of the number, with the lost bit merged into the last one, rounds alike.
+    # A number of at least 2^63 is halved; the lost bit is merged into the last bit, so that the rounding is the same.
     half = (_shift_right(bits, one) | (bits & 1)).to(dtype)
     return torch.where(bits < 0, half * 2, bits.to(dtype))
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A model whose gradients are inputs, so that its training step consists of the optimizer update alone."""
+"""A model whose gradients are inputs, so that its training step consists only of the optimizer's update."""
 
 from typing import Any
 

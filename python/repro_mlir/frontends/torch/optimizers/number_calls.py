@@ -25,7 +25,7 @@ from repro_mlir.frontends.torch.trace.opmath import LOW_PRECISION
 
 @dataclass(frozen=True)
 class _Known:
-    """A tensor, at a version, all of whose elements equal a number of the tape."""
+    """A tensor whose elements all equal a number of the tape, as long as the tensor has this version."""
 
     tensor: torch.Tensor
     version: int
@@ -186,7 +186,7 @@ class NumberCalls(TorchFunctionMode):
             results.append(self.__torch_function__(method, (), tuple(positional), own))
         return None if base.endswith("_") else results
 
-    # --- Tensors that hold numbers ---
+    # --- Tensors that contain numbers ---
 
     def _uniform(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node | None:
         """Returns the number that every element of a call's result equals, before rounding to its element type."""

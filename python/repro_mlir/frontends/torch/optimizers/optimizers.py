@@ -156,7 +156,7 @@ class OptimizerProgram:
         self._update.update(replace(tensors, gradients=gradients, numbers=tensors.numbers[:count]))
 
     def write_state(self, values: Sequence[torch.Tensor]) -> None:
-        """Stores the slots' `values` in the optimizer, as its own `step` would leave them."""
+        """Stores the slots' `values` in the optimizer, as the optimizer's own `step` would leave them."""
         without_step = {
             parameter
             for slot, value in zip(self.slots, values, strict=True)

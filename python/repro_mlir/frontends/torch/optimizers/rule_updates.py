@@ -43,7 +43,7 @@ class RuleUpdate:
         self._updates: list[tuple[str, int, Rule, Mapping[str, str]]] = []
         self._counters: list[str] = []
         self._rules = self._present_rules()
-        # A reference to the parameters, as the structure distinguishes them by their `id`.
+        # Keeps the parameters alive, because the structure distinguishes them by their `id`.
         self._parameters = [list(group["params"]) for group in optimizer.param_groups]
         self.structure = self.present_structure()
         self.numbers: list[TensorType] = []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The state of an optimizer as tensors of a program, where the optimizer stores each, and the tensors of an update."""
+"""Describes where an optimizer stores each state tensor of a program, and the tensors of a traced update."""
 
 from __future__ import annotations
 

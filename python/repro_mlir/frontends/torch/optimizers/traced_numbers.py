@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Python numbers of a traced optimizer: the program computes their arithmetic in f64, and decisions specialize it.
+"""Python numbers of a traced optimizer: the program computes with them in f64; a branch on one specializes the program.
 
 The program computes in f64 as Python does: +, -, *, / and square roots yield the same bits. Powers, exponentials and
 logarithms differ from those of libm, which depend on the machine; see `_power`.
@@ -56,7 +56,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Guard:
-    """A decision of the step that depends on a number.
+    """A use of a number that specializes the program: a comparison, or a read of the number's value.
 
     Attributes:
       exact: whether the step reads the number itself, not only the outcome of a comparison.
@@ -68,10 +68,10 @@ class Guard:
 
 
 class Tape:
-    """The numbers of a traced step, and the decisions that depend on them.
+    """The numbers of a traced step, and the guards that depend on them.
 
     Attributes:
-      guards: the decisions by node; another program is needed if one of them has another outcome.
+      guards: the guards by node; another program is needed if one of them has another outcome.
       read: the leaves from which tensors have been computed since `begin`.
     """
 
@@ -241,7 +241,7 @@ def _integer_power(x: float, exponent: int) -> float:
 
 
 def _power(x: Scalar, y: Scalar) -> Scalar:
-    """Returns x ** y independent of libm: by squaring for the integer part of y, by an f32 power for the rest."""
+    """Returns x ** y without libm: by repeated squaring for the integer part of y, by an f32 power for the rest."""
     if isinstance(x, int) and isinstance(y, int):
         return x**y if y >= 0 else _integer_power(x, y)
     if y == 0.5:
@@ -473,7 +473,7 @@ def node_of(tape: Tape, value: Any) -> Node | None:
     return tape.constant(value) if type(value) in (int, float) else None
 
 
-# --- Functions of Python on them ---
+# --- Python's functions on traced numbers ---
 
 Known = Callable[[torch.Tensor], Node | None]
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The update of any optimizer written in Python: traces its class's own `step` on a shadow of the optimizer.
+"""The update of any optimizer written in Python: traces the `step` of its class on a shadow of the optimizer.
 
 The shadow has the optimizer's attributes, and its own groups, state and parameters, which consist of tensors of a trace
 and of traced numbers (`traced_numbers`). Runs on fake tensors first determine which state exists and its initial
@@ -62,8 +62,7 @@ class TracedUpdate:
     """An `optimizers.Update` that traces `step`.
 
     Its structure consists of the identities of the parameters, the flags of the groups, the optimizer's attributes,
-    whether there is state that the first gradient initializes, and the decisions of the step that depend on its
-    numbers.
+    whether there is state that the first gradient initializes, and the outcomes of the step's branches on numbers.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class TracedUpdate:
         check_class(optimizer)
         _check_groups(optimizer)
         self._optimizer = optimizer
-        # A reference to the parameters, as the structure distinguishes them by their `id`.
+        # Keeps the parameters alive, because the structure distinguishes them by their `id`.
         self._members = [list(group["params"]) for group in optimizer.param_groups]
         self._names: dict[torch.Tensor, str] = {each: names[each] for members in self._members for each in members}
         self._updated = set(updated)
@@ -766,7 +765,7 @@ def _rebuilt(value: Any, function: Callable[[Any, Any], Any]) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Returns a copy of nested containers whose other items are not copied."""
+    """Copies nested containers, but not the other items in them."""
     if type(value) in (tuple, list, dict):
         return _rebuilt(value, lambda _, item: _copied(item))
     return copy.copy(value) if isinstance(value, list | dict | set | deque) else value

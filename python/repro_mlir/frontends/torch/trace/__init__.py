@@ -5,5 +5,5 @@
 
 `tracing` runs the function in two stages. The other modules replace what a graph cannot contain: random numbers by
 numbered sites, control flow by both branches, complex and unsigned numbers by real and signed ones, `x[mask]` by all
-rows and a mask. `recording` notes which Python code the trace ran.
+rows and a mask. `recording` records which Python code ran during the trace.
 """

@@ -52,7 +52,7 @@ class ReplacedAttention(TorchFunctionMode):
 
 
 class BlockedAttention(ReplacedAttention):
-    """Replaces `scaled_dot_product_attention` by attention by blocks while it is active."""
+    """Replaces `scaled_dot_product_attention` by blocked attention while it is active."""
 
     def __init__(self, block: int) -> None:
         """`block`: the number of queries, or keys, of a block; at least 1."""
@@ -111,7 +111,8 @@ class BlockedAttention(ReplacedAttention):
 def _items(x: torch.Tensor, batch: Sequence[int], heads: int | None) -> torch.Tensor:
     """Reshapes `x` [.., rows, columns] to [items, rows, columns]; the heads of a group share one item."""
     if heads is not None and (*x.shape[:-3], heads) != tuple(batch):
-        # Gradients have to be summed over the broadcast dimensions first, then over the heads of a group.
+        # Heads are repeated before the broadcast, so that gradients are summed over the broadcast dimensions first and
+        # then over the heads of a group.
         x = x.repeat_interleave(heads // x.shape[-3], -3)
         heads = None
     if heads is None:

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs a branch of a choice that depends on tensor values: the branch is computed whether or not it is taken.
+"""Traces one side of a branch on tensor values: this side is computed whether or not it is taken.
 
-If the branch is not taken, only its time is noticeable: the caller drops its results, its gradients are replaced by
+A side that is not taken costs time and has no other effect: the caller drops its results, its gradients are replaced by
 zeros, its indices are 0, and its assertions hold. Its random numbers have their own sites in either case.
 """
 
@@ -34,7 +34,7 @@ def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: tor
     """Returns the results of a branch.
 
     Args:
-      taken: bool, shape []: whether the branch counts.
+      taken: bool, shape []: whether the branch is taken.
     Raises:
       CaptureError: the branch writes to a tensor that it has not made, or a gradient bypasses the selected operands.
     """
@@ -49,7 +49,7 @@ def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: tor
 
 
 def _in_bounds(tensor: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
-    """Returns the tensor; an integer tensor becomes zeros if the branch is not taken."""
+    """Returns the tensor; if the branch is not taken, zeros instead of integers, which may be indices out of bounds."""
     if tensor.dtype not in (torch.int64, torch.int32):
         return tensor
     return torch.where(taken, tensor, torch.zeros([], dtype=tensor.dtype))
@@ -57,8 +57,8 @@ def _in_bounds(tensor: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _saved_in_bounds(taken: torch.Tensor) -> Iterator[None]:
-    """Lets autograd save indices of a branch for its gradients with the values that the branch uses."""
-    # AOTAutograd would defer the hooks until its graph runs.
+    """Makes autograd save the tensors of a branch as `_in_bounds` returns them, for the gradients that read them."""
+    # Tracing of the hooks is off, because AOTAutograd would defer them until its graph runs.
     former = internals.set_saved_tensors_hooks_tracing(False)
     try:
         with torch.autograd.graph.saved_tensors_hooks(lambda saved: _in_bounds(saved, taken), lambda kept: kept):
@@ -121,7 +121,7 @@ class _SelectedGradients(TorchFunctionMode):
         return results
 
     def select(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Returns a tensor as the branch reads it."""
+        """Returns the tensor that the branch reads instead of an outside tensor."""
         if id(tensor) in self._inside or not tensor.requires_grad or not torch.is_grad_enabled():
             return tensor
         if id(tensor) not in self._selected:
@@ -161,7 +161,7 @@ class _Checks(internals.TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        # Function modes also see operators, which are called below autograd here.
+        # Disabled because function modes would also intercept these operators, which are already below autograd.
         with internals.DisableTorchFunction():
             return self._call(function, args, kwargs or {})
 

@@ -163,7 +163,7 @@ def _grid_sampler(
 
 
 class _Image:
-    """An image for PyTorch's decomposition, which samples positions outside of it as the first element times 0."""
+    """An image for PyTorch's decomposition, which reads the first element, with weight 0, at positions outside."""
 
     def __init__(self, x: torch.Tensor) -> None:
         self._x = x
@@ -574,7 +574,7 @@ def _softshrink(input: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
 
 
 def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
-    """Extends a loss of pairs of elements to empty tensors: its own gradient divides by the number of pairs.
+    """Extends a loss of pairs of elements to empty tensors: PyTorch's gradient divides by the number of pairs.
 
     Args:
       place: the position of the `reduction` argument after input and target.
@@ -593,7 +593,7 @@ def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
 
 
 def _of_classes(function: Any) -> Callable[..., torch.Tensor]:
-    """Extends a loss of classes to uint8 targets: the loss's gradient does not support such indices."""
+    """Extends a loss of classes to uint8 targets, which PyTorch's gradient of the loss does not support."""
 
     def call(input: torch.Tensor, target: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
         found: torch.Tensor = function(input, target.long() if target.dtype is torch.uint8 else target, *rest, **named)

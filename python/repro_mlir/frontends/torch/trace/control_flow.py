@@ -3,7 +3,7 @@
 
 """Traces into the functions that PyTorch's control-flow operators call: a program has no branches and no loops.
 
-For a choice by a tensor value, both branches are computed and elements are selected. Loops are unrolled.
+For a branch on a tensor value, both sides are computed and the elements of one are selected. Loops are unrolled.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _FILLED: tuple[Any, ...] = (torch.zeros, torch.ones, torch.full)
 
 
 def make_counters_known(module: torch.fx.GraphModule) -> None:
-    """Replaces the one-element tensors with which loops of a torch.compile graph start by constants.
+    """Makes constants of the one-element tensors with which loops of a torch.compile graph start.
 
     AOTAutograd traces a graph in several modes, and only constants have known values in all of them.
     """

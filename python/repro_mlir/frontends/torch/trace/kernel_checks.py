@@ -30,7 +30,7 @@ _KEPT_DIMENSIONS = {
     "uniform": 0,
     "uniform_": 0,
 }
-"""The operators, each with the number of trailing dimensions to keep; other dimensions only keep whether they are 0."""
+"""The operators, each with the number of trailing dimensions to keep; the others become 1 unless their extent is 0."""
 
 _NUMBERS = {
     "constant_pad_nd": "value",
@@ -102,7 +102,7 @@ def _refuse_overflow(node: torch.fx.Node, name: str) -> None:
 
 
 class _Unknown(Exception):
-    """Raised if an argument is not known yet."""
+    """Raised if the trace does not know the value of an argument."""
 
 
 def _value_of(node: torch.fx.Node) -> Any:
@@ -128,7 +128,7 @@ def _zeros(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
 
 def _small(x: torch.Tensor, kept: int) -> torch.Tensor:
     shape = [*map(_extent, x.shape)]
-    # The first dimension is never kept: it is the only one of class weights.
+    # The first dimension always becomes 0 or 1, even for tensors with a single dimension, such as class weights.
     split = max(len(shape) - kept, 1)
     return _zeros([min(extent, 1) for extent in shape[:split]] + shape[split:], x.dtype)
 

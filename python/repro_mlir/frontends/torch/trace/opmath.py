@@ -84,7 +84,7 @@ def _saturate(x: torch.Tensor) -> torch.Tensor:
 
 
 def _in_place_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """Computes `x.op_(...)` as `x.copy_(op(x, ...))`; None if the operator moves elements or has no such twin."""
+    """Computes `x.op_(...)` as `x.copy_(op(x, ...))`; None if `op_` only moves elements or `op` does not exist."""
     packet = getattr(function, "overloadpacket", None)
     if getattr(function, "namespace", None) != "aten" or packet in _EXACT or not function._schema.is_mutable:
         return None

@@ -42,7 +42,7 @@ class BatchSizes:
         return self.mask.shape[1]
 
     def size(self, dim: int) -> int:
-        """Returns the number of times, as a tensor of batch sizes would."""
+        """Returns the number of time steps, as a tensor of batch sizes would."""
         return self.mask.shape[0]
 
     def __getattr__(self, name: str) -> NoReturn:

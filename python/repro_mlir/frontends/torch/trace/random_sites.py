@@ -192,7 +192,7 @@ class RandomSites(TorchDispatchMode):
 
 
 def current_sites() -> RandomSites:
-    """Returns the active sites. CaptureError if no `RandomSites` is active."""
+    """Returns the active sites. Raises CaptureError if no `RandomSites` is active."""
     for mode in reversed(current_dispatch_modes()):
         if isinstance(mode, RandomSites):
             return mode

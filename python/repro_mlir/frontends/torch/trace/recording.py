@@ -75,7 +75,7 @@ _OF_TRACES = re.compile(".*(torch_function|tracing|autocast|grad_enabled|inferen
 """Name patterns of PyTorch functions that return a setting, and of those whose setting a trace itself changes."""
 
 _HOMES = (types.ModuleType, type(get_blas_preferred_backend.__self__), types.NoneType)
-"""Types of `__self__` for module functions written in C; for methods it is the object."""
+"""Types of `__self__` for module functions written in C; for methods, `__self__` is the object."""
 
 _PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}
 DYNAMIC_READS = getattr, hasattr
@@ -133,7 +133,7 @@ class Recording:
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
-        """Records the calls of its block. CaptureError if the block calls a function whose result may vary."""
+        """Records the calls of the block. Raises CaptureError if it calls a function whose result may vary."""
         with _paused_profiler(), self._dynamic_names(), _without_garbage_collection(), _Suspended():
             former = sys.getprofile()
 

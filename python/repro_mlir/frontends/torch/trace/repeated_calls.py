@@ -58,7 +58,7 @@ class Repeats:
         self._records: dict[Hashable, _Record | None] = {}
         self._tensors: dict[torch.fx.Node, torch.Tensor] = {}
         self._kinds: dict[torch.fx.Node, Hashable] = {}
-        self._known: set[torch.fx.Node] = set()
+        self._constants: set[torch.fx.Node] = set()
 
     def node_of(self, tensor: torch.Tensor) -> torch.fx.Node | None:
         """Returns the node that computes a tensor of the trace; None for a tensor that the trace does not know."""
@@ -69,7 +69,7 @@ class Repeats:
         self._tensors.setdefault(node, tensor)
         if slot.constant is not None:
             # PyTorch computes with the constant and may return its value to the caller.
-            self._known.add(node)
+            self._constants.add(node)
         return node
 
     def tensor_of(self, node: torch.fx.Node) -> torch.Tensor:
@@ -103,7 +103,7 @@ class Repeats:
         return self._recorded(function, values, distinct)[0] if record is None else self._copied(record, distinct)
 
     def uncopied(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """Does the same as `call`, but always traces."""
+        """Returns the results of `function` as `call` does, but always traces it."""
         return self._recorded(function, values, ())[0]
 
     def call_on_tensors(self, key: Hashable, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
@@ -114,8 +114,9 @@ class Repeats:
         return pytree.tree_map_only(torch.fx.Node, self.tensor_of, self.call(key, function, nodes))
 
     def _kind(self, node: torch.fx.Node) -> Hashable:
-        """Returns the properties of a tensor that a call can read; None if they are not known."""
-        if node in self._known:
+        """Returns the properties of a node's tensor on which a call may depend; None if a call may depend on more, such
+        as the elements of a constant or symbolic sizes."""
+        if node in self._constants:
             return None
         if node not in self._kinds:
             self._kinds[node] = _kind(node.meta.get("val"))
@@ -137,7 +138,7 @@ class Repeats:
         inside = {*arguments, *nodes}
         is_closed = all(node.op == "call_function" and inside.issuperset(node.all_input_nodes) for node in nodes)
         is_known = all(
-            each in inside and each not in self._known if isinstance(each, torch.fx.Node) else each is None
+            each in inside and each not in self._constants if isinstance(each, torch.fx.Node) else each is None
             for each in pytree.tree_leaves(results)
         )
         if not is_closed or not is_known or not only_computes(nodes):
@@ -160,7 +161,7 @@ class Repeats:
 
 
 def _kind(value: Any) -> Hashable:
-    """Returns the properties of a fake tensor that a call can read; None for other values, or for symbolic sizes."""
+    """Returns the properties of a fake tensor on which a call may depend; None for other values or symbolic sizes."""
     if type(value) is not internals.FakeTensor or value.layout is not torch.strided or value.is_complex():
         return None
     if value._has_symbolic_sizes_strides:

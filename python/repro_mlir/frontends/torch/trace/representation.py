@@ -24,7 +24,9 @@ def represented(value: Any) -> Any:
 
 
 def represent(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """Rewrites a graph of ATen operators to tensors that programs can have; the caller's trace environment keeps lines.
+    """Rewrites a graph of ATen operators for tensors that programs support.
+
+    The caller's trace environment keeps the source lines of the nodes.
 
     Args:
       arguments: tensors with the shapes and element types of the graph's arguments.

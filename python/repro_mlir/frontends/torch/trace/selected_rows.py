@@ -104,12 +104,12 @@ class Coordinates:
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """A tensor over all rows, of which only some rows count.
+    """A tensor over all rows, of which only the selected rows count.
 
     Attributes:
       dims: per dimension of `tensor`, which rows count.
-      coordinates: the mask whose positions the elements are.
-      numbers: the rows whose indices among the selected rows the elements are.
+      coordinates: the mask, if the elements are positions at which a mask is true.
+      numbers: the selection, if the elements are indices among its selected rows.
     """
 
     tensor: torch.Tensor
@@ -204,7 +204,7 @@ def _taken(
 
 
 def broadcast(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
-    """Returns the dimensions of an elementwise result. CaptureError if the shapes do not broadcast."""
+    """Returns the dimensions of an elementwise result. Raises CaptureError if the shapes do not broadcast."""
     rank = max(map(len, shapes))
     aligned = [[()] * (rank - len(shape)) + [*shape] for shape in shapes]
     return tuple(functools.reduce(_one_of, column) for column in zip(*aligned, strict=True))

@@ -246,7 +246,7 @@ def _require_static(value: Any, dim: int, what: str) -> int:
 
 
 def _along(default: int = -1, argument: int = 1) -> Callable[..., Any]:
-    """Makes the rule of an operator that works along the dimension given by an argument, each row independently."""
+    """Returns the rule of an operator that computes each row independently, along the dimension of an argument."""
 
     def apply(call: Call, value: Any, *args: Any, **kwargs: Any) -> Any:
         dim = args[argument - 1] if len(args) >= argument else kwargs.get("dim", default)
@@ -400,7 +400,7 @@ def _without(dims: Sequence[Dim], places: Sequence[int], keepdim: bool) -> list[
 
 
 def _reduction(neutral: Callable[[torch.dtype], float], is_defined_on_none: bool = True) -> Callable[..., Any]:
-    """Makes the rule of a reduction that has a neutral element."""
+    """Returns the rule of a reduction that has a neutral element."""
 
     def apply(call: Call, value: Any, dim: Any = None, keepdim: bool = False, *rest: Any, **kwargs: Any) -> Any:
         places = _positions(dim, len(value.dims))
@@ -594,7 +594,7 @@ def _indexed(call: Call, x: Any, indices: Sequence[Any]) -> Any:
 
 
 def _places(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple[list[int], list[Any], Sequence[Dim]]:
-    """Returns the indexed dimensions, indices with 0 where they do not count, and the dimensions of the indices."""
+    """Returns the indexed dimensions, the indices with 0 in elements that do not count, and the indices' dimensions."""
     if any(map(_is_mask, indices)):
         indices = [
             each
@@ -867,7 +867,7 @@ def _softmax_backward(call: Call, gradient: Any, output: Any, *rest: Any) -> Any
 
 
 def _maximum(neutral: Callable[[torch.dtype], float]) -> Callable[..., Any]:
-    """Makes the rule of max or min: of all elements, along a dimension, or of two tensors element by element."""
+    """Returns the rule of max or min: of all elements, along a dimension, or of two tensors element by element."""
     whole = _reduction(neutral, is_defined_on_none=False)
 
     def apply(call: Call, value: Any, *args: Any) -> Any:

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Handles decisions of PyTorch on an extent that depends on tensor values, such as the number of rows of `x[mask]`.
+"""Handles branches in PyTorch's code on an extent that depends on tensor values, such as the row count of `x[mask]`.
 
 PyTorch's own code has special cases for no row, one row, and few rows. All give the results of the general case, which
-is traced. A decision in the user's code is an error.
+is traced. A branch in the user's code is an error.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ _MANY = 1_000_003
 """A number of rows that differs from the extent of any other tensor."""
 
 _ASKING = (os.path.realpath(sym_node.__file__), os.path.realpath(torch.__file__))
-"""The files of the Python code that compares symbolic numbers, called by the code that decides."""
+"""The files of the Python code that compares symbolic numbers, called by the code that branches."""
 
 
 def general_sizes() -> contextlib.AbstractContextManager[None]:
-    """Within its block, lets PyTorch decide on the number of rows of a selection as if there were many."""
+    """Makes PyTorch branch, within the block, on the number of rows of a selection as if there were many rows."""
 
     def make(former: Any) -> Callable[..., Any]:
         def evaluate(environment: Any, node: Any, *args: Any, **kwargs: Any) -> Any:
@@ -49,11 +49,11 @@ def general_sizes() -> contextlib.AbstractContextManager[None]:
 
 
 def _asked_by_user() -> bool:
-    """Returns whether the user's code decides, rather than PyTorch's Python or C++ code."""
+    """Returns whether the user's code branches on the extent, rather than PyTorch's Python or C++ code."""
     frame: types.FrameType | None = sys._getframe(2)
     last = None
     while frame is not None and os.path.realpath(frame.f_code.co_filename) in _ASKING:
         last, frame = frame, frame.f_back
-    # Python code decides through torch/__init__.py; C++ code calls sym_node.py directly.
+    # Python code compares through torch/__init__.py; C++ code calls sym_node.py directly.
     is_python = last is not None and last.f_code.co_filename == torch.__file__
     return frame is not None and is_python and is_user_file(frame.f_code.co_filename)

@@ -59,8 +59,8 @@ def _without_mkldnn() -> Iterator[None]:
 
 
 TRACE_LOCK = threading.RLock()
-"""Held while a thread traces: a trace replaces functions of modules that all threads share, and other threads must not
-take these for changes."""
+"""Held while a thread traces: a trace replaces functions of modules that all threads share. Other threads must not take
+these replacements for changes by the user."""
 
 
 @contextlib.contextmanager
@@ -87,7 +87,8 @@ _MOST_KNOWN = 64
 def _known_elements() -> contextlib.AbstractContextManager[None]:
     """Lets a trace know the elements of small constants, such as sizes in a tensor.
 
-    PyTorch's limit is one element, and PyTorch does not notice writes through another view.
+    By default PyTorch knows only constants of one element. It does not notice writes through another view, so constants
+    that were written are excluded here.
     """
 
     def make(former: Any) -> Callable[..., Any]:
@@ -314,7 +315,7 @@ def _drop_profiling(graph: torch.fx.Graph) -> None:
 def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Returns the graph to lower for a graph of `first_stage`: a functional graph with the same arguments and `meta`.
 
-    Without blocked attention it also runs on real tensors. CaptureError: an operator that cannot be decomposed.
+    Without blocked attention it also runs on real tensors. Raises CaptureError if an operator cannot be decomposed.
     """
     former = torch.get_default_dtype()
     torch.set_default_dtype(first.meta["default_dtype"])
@@ -331,7 +332,7 @@ def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def record(function: Callable[..., Any], arguments: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
-    """Records the ATen operators that a function calls on tensors like the arguments. CaptureError as `first_stage`."""
+    """Records the ATen operators that a function calls on tensors like the arguments. Raises like `first_stage`."""
     with errors_with_lines({}), tracing_environment():
         return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*arguments)
 
@@ -430,7 +431,7 @@ def without_other_random_numbers() -> Iterator[None]:
 
 
 def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
-    """Returns the tensors of a graph. CaptureError if the graph reads a tensor that an earlier trace has left."""
+    """Returns the tensors of a graph. Raises CaptureError if the graph reads a tensor that an earlier trace left."""
     found = []
     for node in graph.graph.nodes:
         value = getattr(graph, node.target) if node.op == "get_attr" else None

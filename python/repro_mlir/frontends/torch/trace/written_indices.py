@@ -15,9 +15,9 @@ _ALONG = {aten.index_fill, aten.index_fill_}
 
 
 def with_positive_indices(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns the arguments of a call, with indices that count from the start instead of negative ones.
+    """Returns the arguments of a call, with each negative index replaced by the equivalent non-negative index.
 
-    Indices that are out of range stay unchanged, so that an error message names them.
+    Indices that are out of range stay unchanged, so that an error message shows what the user wrote.
     """
     packet = getattr(function, "overloadpacket", None)
     x: Any = args[0] if args else None
