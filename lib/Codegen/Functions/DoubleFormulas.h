@@ -88,8 +88,8 @@ public:
     F64 v = clamp(x, -324.0, 309.0);
     F64 t = v * c(0x1.a934f0979a371p+1) + c(kRoundShift);
     I64 n = m.bits(t) - i(kRoundShiftBits);
-    // x log(10) - n log(2): multiplies the digits of x, which may be negative,
-    // by those of log(10).
+    // x log(10) - n log(2): multiplies the digits of |x| by those of log(10),
+    // then applies the sign of x.
     I64 sign = m.sar(m.bits(v), 63);
     Fixed w = sum(7).plusReal(m.abs(v), 8, unit(8)).value(325.0);
     Fixed product = multiply(w, load(kLongLn10, 8), 7);
@@ -100,7 +100,7 @@ public:
     Fixed a = remainder.magnitude(0.34658, side);
     Power p = powerOf(a, side, n);
     F64 y = round(power(p), 0.7, n, i(0));
-    // 10^23 is a tie: 5^23 has 54 bits.
+    // 10^23 lies halfway between two f64, because 5^23 has 54 bits.
     y = m.select(m.eq(x, c(23.0)), c(1e23), y);
     return keepNaN(x, y);
   }
@@ -450,8 +450,8 @@ public:
     Mask unit = m.eq(a, c(1.0));
     I64 e = m.iselect(m.either(unit, m.ine(l.k, i(0))), i(0), l.exponent);
     F64 scale = m.real(m.shl(e + i(1023), 52));
-    // Splits |n| 2^e into two exact halves; results of 2^1200 and above need no
-    // digits.
+    // Splits |n| 2^e into two exact halves. They may be zero if the product
+    // exceeds 1200: the result then overflows or underflows.
     I64 down = m.sar(n, 63);
     I64 magnitude = negateIf(down, n);
     F64 high = this->wholeReal(m.shr(magnitude, 32)) * c(0x1p32) * scale;
@@ -987,8 +987,9 @@ private:
     return round(y, 0.34, m.iselect(odd, i(0), a.exponent), sign);
   }
 
-  /// atan(n / d), n in [0, 1], d in [1, 2), n <= d, to 2^-150; `relative` is
-  /// the same with `leading` instead of n in lanes where `direct` holds.
+  /// atan(n / d) to within 2^-150, for n in [0, 1], d in [1, 2) and n <= d. In
+  /// lanes where `direct` holds, `relative` is computed with `leading` in place
+  /// of n.
   struct Arc {
     Fixed angle, relative;
     Mask direct;

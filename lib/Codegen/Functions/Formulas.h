@@ -99,7 +99,8 @@ public:
   F32 log(F32 x) {
     Binade b = binade(m.widen(x));
     F64 f = b.m - one();
-    // Rounds twice where sum() rounds once: the table is tuned for that.
+    // The table is tuned for this formula, which rounds twice where sum() would
+    // round once.
     F64 y = m.fma(b.k, c(kLn2Hi), f) + logTail(f, kLog, b.k * c(kLogLn2[0]));
     return logSpecial(x, 0.0f, patched(kLogPatches, x, m.narrow(y)));
   }
@@ -350,7 +351,8 @@ public:
     // The squares are exact, and so is their sum as a pair.
     Pair s = twoSum(a * a, b * b);
     F64 r = m.sqrt(s.high);
-    // r^2 - s is exact; its sign tells on which side of r the result lies.
+    // r^2 - s is exact; its sign shows on which side of r the exact result
+    // lies.
     F64 residual = m.fma(-r, r, s.high) + s.low;
     F32 result = m.narrow(roundToOdd({r, residual}));
     F32 infinity = s32(kInfinity);
@@ -448,8 +450,8 @@ private:
     return p;
   }
 
-  /// The sum of `count` <= 2^level terms starting at `first`, divided by
-  /// x^first.
+  /// Returns the sum of `count` <= 2^level terms starting at `first`, divided
+  /// by x^first.
   F64 terms(const double *table, size_t first, size_t count, const F64 *powers,
             size_t level) {
     if (count == 1)
@@ -512,8 +514,8 @@ private:
     return m.fma(scale, q, scale - one());
   }
 
-  /// x = n log(2) + r: half of sinh and cosh of n log(2), sinh(r) and cosh(r) -
-  /// 1.
+  /// For x = n log(2) + r: sinh(n log(2)), cosh(n log(2)), sinh(r) and cosh(r)
+  /// - 1.
   struct Hyperbolic {
     F64 sinhN, coshN, sinhR, coshR;
   };
@@ -730,8 +732,8 @@ private:
   // Angles
   //===--------------------------------------------------------------------===//
 
-  /// A remainder, and in the low bits of t the number of half (or quarter)
-  /// turns subtracted.
+  /// The remainder r. The low bits of t contain the number of half (or quarter)
+  /// turns that were subtracted.
   struct Turn {
     F64 r, t;
   };

@@ -79,7 +79,7 @@ private:
   bool chooseSlice();
   void chooseTile();
   void beginBlock(int64_t blocksPerProcessor);
-  /// The offset at which a row or column of a factor begins.
+  /// Returns the offset at which a row or column of a factor begins.
   Value locate(unsigned f, Value at);
   void chooseGroups(unsigned f);
   void readSlice(unsigned f, Value slice, bool isLast,
@@ -159,7 +159,8 @@ LogicalResult AccumulatorDevice::match() {
   unit = b.getArchitecture().matrixUnit;
   if (!unit || failed(matchFactors()))
     return failure();
-  // Adjacent threads write adjacent columns.
+  // Swap rows and columns if the rows are contiguous in the result: adjacent
+  // threads write adjacent columns.
   settleFactors(!rows.loops.empty() &&
                 rows.loops.back().coefficients.back() == 1);
   for (unsigned f : {0, 1}) {
@@ -362,7 +363,8 @@ void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
       word = LLVM::BitcastOp::create(
           b, VectorType::get({packed}, b.getF16Type()), word);
   llvm::append_range(operands, sums);
-  // LLVM's intrinsic names contain what the operand types do not determine.
+  // The name of LLVM's intrinsic contains types that the types of the operands
+  // do not determine.
   auto getName = [&](unsigned f) {
     return std::string(repro_target::matrixElementNames[unsigned(elements[f])]);
   };
@@ -401,7 +403,8 @@ void AccumulatorDevice::multiply(Value buffer, int64_t count,
     if (isFloat8(elements[0]) || (unit->hasDepth16() && !hasOne))
       fours.push_back(four + kFour);
     k += getGroup() * int64_t(fours.size());
-    // A block of zeros comes before the real elements.
+    // If only one group of elements is left, any other group consists of zeros
+    // and comes first.
     if (hasOne)
       std::reverse(fours.begin(), fours.end());
     SmallVector<SmallVector<Value>> left, right;
@@ -591,7 +594,7 @@ void AccumulatorDevice::expand(int64_t flags) {
     forSums(
         [&](int64_t i, Value offset, Value) { first[i] = readInit(offset); });
   SmallVector<Value> sums = pack(first);
-  // -0 + x is x for every x.
+  // Totals start from -0 because -0 + x is x for every x.
   bool hasTotals = fold.chunk < fold.n;
   SmallVector<Value> totals = hasTotals ? splat(-0.0) : SmallVector<Value>();
   auto addToTotals = [&] {

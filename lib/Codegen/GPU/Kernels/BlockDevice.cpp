@@ -63,19 +63,20 @@ private:
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
   Value f32(float value) { return b.constant(b.getF32FloatAttr(value)); }
-  /// The number of parts in a slice.
+  /// Returns the number of parts in a slice. A part contains one digit of the
+  /// codes of one factor in one step (see ByteTile::kPart).
   int64_t getParts() const { return steps * (digits[0] + digits[1]); }
   int64_t getPart(unsigned f, int64_t step, int64_t digit) const {
     return f * steps * digits[0] + step * digits[f] + digit;
   }
-  /// The initial sums, one group for each value of p + q.
+  /// Returns the initial sums, one group for each sum p + q of digit numbers of
+  /// the two factors.
   SmallVector<Value> getStarts() {
     SmallVector<Value> starts(ByteTile::kResults, i32(start));
     starts.append((digits[0] + digits[1] - 2) * ByteTile::kResults, i32(0));
     return starts;
   }
-  /// The number of a factor's scales in a slice, and those that a thread
-  /// copies.
+  /// Returns the number of a factor's scales in a slice.
   int64_t getScales() const { return kTile * sliceBlocks; }
   int64_t getThreadScales() const {
     return llvm::divideCeil(getScales(), ByteTile::kThreads);
@@ -289,7 +290,7 @@ SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
                                          ArrayRef<Value> sums,
                                          ValueRange totals) {
   SmallVector<Value> lines[2];
-  // A thread's columns come in adjacent pairs.
+  // Each thread computes pairs of adjacent columns.
   for (unsigned f : {0, 1})
     for (int64_t i = 0; i < 2 * (f ? ByteTile::kWide : ByteTile::kHigh);
          i += 1 + f) {
@@ -337,7 +338,7 @@ SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
         endBlock();
         return totals;
       };
-      // Padding with zeros instead could change a sum of -0.
+      // Padding the half step with zeros instead could change a sum of -0.
       if (endsInHalf)
         totals = b.choose(b.less(slice, b.index(slices - 1)), addSecond,
                           [first = totals] { return first; });
@@ -393,7 +394,8 @@ void BlockDevice::expand() {
       slotBegin[half][f] =
           getOffset(codes[f], limit(b.add(upper, 8 * half)), zero);
     for (int64_t i = 0; i < getThreadScales(); ++i) {
-      // Threads beyond the last scale copy one again.
+      // There may be more threads than scales; the threads after the last scale
+      // copy a scale that another thread copies as well.
       Value item = b.add(tile->thread, i * ByteTile::kThreads);
       if (getScales() < ByteTile::kThreads)
         item = b.rem(item, getScales());

@@ -33,13 +33,17 @@ namespace mlir::repro::device {
 class ByteTile {
 public:
   static constexpr int64_t kTile = 64, kThreads = 128, kHigh = 2, kWide = 4;
-  /// Results per thread, of an instruction and of all of them.
+  /// The number of results per thread of one instruction, and of all
+  /// instructions.
   static constexpr int64_t kQuad = 4, kResults = kHigh * kWide * kQuad;
-  /// Elements of K in a step.
+  /// The number of elements along K that one instruction multiplies, which is a
+  /// step.
   static constexpr int64_t kStep = repro_target::byteMatrixDepth;
-  /// Words of a line and of a slot.
+  /// The number of 32-bit words of a line, which contains two rows, and of a
+  /// slot, which contains the words of one thread.
   static constexpr int64_t kLine = 16, kSlot = 4;
-  /// Words of a part: one slot per thread.
+  /// The number of words of a part, which contains one step of a factor: one
+  /// slot per thread.
   static constexpr int64_t kPart = kTile / 2 * kLine;
   static_assert(kPart == kThreads * kSlot);
 
@@ -64,7 +68,8 @@ public:
           compute);
 
   /// Stores the thread's slot of a part, and loads the slots for its results:
-  /// one per row of instructions, or one per two columns of instructions.
+  /// one per row of instructions for factor 0, or one per two columns of
+  /// instructions for factor 1.
   void storeSlot(Value slot, Value buffer, int64_t part);
   SmallVector<SmallVector<Value>> loadSlots(unsigned f, Value buffer,
                                             int64_t part);

@@ -42,16 +42,16 @@ struct Slice {
   bool vectorized; ///< a group is one access
   double pad;
   int64_t begin; ///< offset in each of the two buffers in shared memory
-  /// The stride between the elements of consecutive k in shared memory, padded
-  /// against bank conflicts.
+  /// Returns the stride between the elements of consecutive k in shared memory,
+  /// padded against bank conflicts.
   int64_t getPitch() const { return extent + kVector; }
 
   /// A group of the current thread.
   struct Group {
     Value own, k; ///< position of the first element in the tile
     Value exists; ///< null: always
-    /// The offset of the elements without the part from K, for each access and
-    /// leaf.
+    /// For each access and leaf, the offset of the elements without the term
+    /// that depends on the position along K.
     SmallVector<SmallVector<Value>> offsets;
   };
   SmallVector<Group> groups;
@@ -59,14 +59,14 @@ struct Slice {
 
 class ContractionDevice : public Contraction {
 public:
-  /// The factors of `contraction` must be settled as `tile` requires.
+  /// `contraction` must have passed `settleFactors` with `tile.swapsFactors`.
   ContractionDevice(DeviceBuilder &b, Contraction contraction,
                     const DeviceTileConfig &tile);
   bool isSplit() const { return tile.splits > 1; }
   int64_t getChunks() const { return llvm::divideCeil(fold.n, fold.chunk); }
   int64_t getResults() const { return batchSize * rows.size * columns.size; }
   int64_t getElementBytes() const { return type.getIntOrFloatBitWidth() / 8; }
-  /// The number of workspace bytes for totals or chunks.
+  /// Returns the number of workspace bytes for totals or chunks.
   int64_t getWorkspaceBytes() const;
   void expandTiles(int64_t workspace);
   void expandSums(int64_t workspace);
@@ -87,7 +87,7 @@ private:
   SmallVector<Value> computeChunk(Value start, Value end, Value stop,
                                   Value &buffer);
 
-  /// The row and the column of vector `i` of the thread's results.
+  /// Returns the row and the column of vector `i` of the thread's results.
   Value getRow(int64_t i);
   Value getColumn(int64_t i);
   int64_t getVectors() const { return tile.tm * tile.tn / kVector; }
@@ -404,8 +404,8 @@ SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
     }
     Value isMore = b.less(next, stop);
     Value other = b.sub(b.index(bufferSize), carried[0]);
-    // Reads one factor in each half of the slice, so that fewer registers hold
-    // loads in flight.
+    // Reads one factor in each half of the slice, which limits the number of
+    // registers that wait for loads.
     SmallVector<Value> onTheWay;
     auto read = [&](const Slice &slice) {
       onTheWay = b.chooseOrAny(isMore,
@@ -483,7 +483,8 @@ Value ContractionDevice::getOutputOffset(Value row, Value column) {
                              columnAccess));
 }
 
-/// (F3) Returns the result of init and the total in the output's element type.
+/// (F3) Adds the initial value and the total, and converts the sum to the
+/// output's element type.
 Value ContractionDevice::finishResult(Value total, Value offset,
                                       int64_t lanes) {
   const Access &output = fold.outputs[0];
@@ -535,7 +536,7 @@ void ContractionDevice::storeChunk(ArrayRef<Value> sums, Value chunk) {
 void ContractionDevice::addChunk(ArrayRef<Value> sums, Value start, Value end) {
   Value isFirst = b.equal(start, b.index(0));
   Value isLast = b.equal(end, b.index(fold.n));
-  // The totals start from -0: adding -0 changes nothing.
+  // The totals start from -0, because adding -0 changes no value.
   Value none = b.broadcast(b.constant(b.getFloatAttr(type, -0.0)), kVector);
   constexpr int64_t together = 4;
   for (int64_t first = 0; first < getVectors(); first += together) {
@@ -636,7 +637,7 @@ void ContractionDevice::expandSums(int64_t workspaceOffset) {
   b.setWork(getResults(), 1);
 }
 
-/// Returns the contraction with settled factors and its tiles; fails if the
+/// Returns the contraction after `settleFactors`, with its tiles; fails if the
 /// fold is not a contraction.
 static FailureOr<std::pair<Contraction, DeviceTileConfig>>
 match(DeviceBuilder &b, FoldOp op) {

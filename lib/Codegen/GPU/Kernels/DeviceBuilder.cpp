@@ -150,7 +150,7 @@ Value DeviceBuilder::getWorkspace(Type element, int64_t count, int64_t offset) {
       index(offset), ValueRange());
 }
 
-/// (E1) The word counts messages from the last one to the first, so its maximum
+/// (E1) The error word numbers messages in reverse order, so that its maximum
 /// is the first message that any thread records.
 void DeviceBuilder::recordFailure(int64_t message) {
   Value error = launch::DeviceKernelSignature(kernel).getError();

@@ -20,8 +20,8 @@ using namespace kernels;
 /// Threads per warp, and per block of independent threads or warps.
 constexpr int64_t kWarp = 32, kBlock = 128;
 
-/// Memory besides the buffers that the launches of one kernel function share,
-/// allocated in the arena. Offsets are in bytes, 256-byte aligned.
+/// Memory in the arena, in addition to the buffers, that the launches of one
+/// kernel function share. Offsets are in bytes and 256-byte aligned.
 class Workspace {
 public:
   int64_t allocate(int64_t bytes) {
@@ -52,11 +52,11 @@ struct LaunchShape {
 /// process adjacent items.
 class DeviceBuilder : public KernelBuilder {
 public:
-  /// `failureWords` is the number of messages of the module.
+  /// `failureWords` is the number of error messages in the module's plan.
   DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op, Workspace &workspace,
                 int64_t failureWords, const Architecture &architecture);
 
-  /// The architecture that the kernel is built for.
+  /// Returns the architecture that the kernel is built for.
   const Architecture &getArchitecture() const { return architecture; }
 
   /// Emits a loop over the work items of the thread.
@@ -67,13 +67,13 @@ public:
 
   /// Sets the launch of a kernel that computes block and thread numbers itself.
   void setLaunch(LaunchShape shape) { launch = std::move(shape); }
-  /// The launch of the kernel; final after `finish`.
+  /// Returns the launch of the kernel; final after `finish`.
   const LaunchShape &getLaunch() const { return launch; }
   /// Whether the kernel has no work at all.
   bool isEmpty() const { return empty; }
 
-  /// Replaces the placeholders by numbers that are known only now, and erases
-  /// the structured operation.
+  /// Replaces the placeholders by constants, which are known only after the
+  /// body is complete, and erases the structured operation.
   void finish();
 
   /// Returns the alignment, in bytes, of an operand's buffer.
@@ -121,7 +121,7 @@ private:
   LaunchShape launch;
   bool empty = false;
   /// The thread's number in the grid, the address of its scratch memory, and
-  /// placeholders for numbers that are known only in `finish`.
+  /// placeholders for numbers that `finish` determines.
   Value thread, scratch, threads, items, scratchBegin, scratchSize;
   int64_t numItems = 0;
   bool hasOwnItems = false;

@@ -81,11 +81,12 @@ private:
 
 namespace mlir::repro::device {
 
-/// Expands an elementwise operation, one element per work item.
+/// Expands an element-wise operation. A work item is one element.
 void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
-/// Expands a copy, one element per work item.
+/// Expands a copy. A work item is one element.
 void expandCopy(DeviceBuilder &b, memref::CopyOp op);
-/// Expands any non-exact fold by the first of the following that supports it.
+/// Expands any fold with the first of the functions below that supports its
+/// order, or by its definition if none does.
 LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op);
 /// (K1) Expands fma folds of lanes = 1 over two factors, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
@@ -95,10 +96,12 @@ LogicalResult expandAccumulators(DeviceKernelFactory &factory, FoldOp op);
 /// (K4) Expands matrix products that repro-decompose-exact kept; fails for
 /// other folds.
 LogicalResult expandExact(DeviceKernelFactory &factory, FoldOp op);
-/// (Q4) Expands byte contractions to matrix instructions, others literally.
+/// (Q4) Expands a contraction of bytes to matrix instructions, and any other
+/// block contraction by its definition.
 LogicalResult expandBlockContraction(DeviceKernelFactory &factory,
                                      BlockContractionOp op);
-/// Expands folds of one result by one operation, with groups of threads.
+/// Expands a fold with one result and one combining operation, with groups of
+/// threads.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
 /// Expands a scatter to three kernels without atomics.
 LogicalResult expandScatter(DeviceKernelFactory &factory, ScatterOp op);

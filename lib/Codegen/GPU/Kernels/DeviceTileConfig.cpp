@@ -14,7 +14,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// Per block: results, and elements of K in a slice; per thread: results.
+/// A thread block computes bm x bn results from slices of bk elements of K; a
+/// thread computes tm x tn of these results.
 struct Tile {
   int64_t bm, bn, bk, tm, tn;
 };
@@ -28,13 +29,14 @@ static constexpr Tile kLargeTile{128, 128, 8, 8, 16},
     kSmallTile{32, 32, 16, 4, 4}, kSmallF64{32, 32, 8, 4, 4},
     kFlatTile{8, 128, 16, 2, 4};
 
-/// The fewest rows and columns of a product that uses large tiles, and the most
-/// of a product that uses flat or small tiles.
+/// The fewest rows and columns of a product that uses large tiles; the most
+/// rows of one that uses flat tiles; and the most rows or columns of one that
+/// uses small tiles.
 static constexpr int64_t kLargeTileResults = 96, kFlatTileRows = 8,
                          kSmallTileResults = 32;
 
-/// From this number of results per thread, one block has too few warps to hide
-/// the latency of its loads.
+/// From this number of results per thread on, a single block has too few warps
+/// to hide the latency of its loads.
 static constexpr int64_t kLatencyResults = 64;
 
 static bool isContiguous(const kernels::ContractionShape::Factor &factor) {
@@ -78,7 +80,8 @@ device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
     config.splits = chunks;
   if (!isDouble && architecture.hasPackedFma)
     config.sumLanes = kVector;
-  // Two blocks of the largest tile hide each other's latency.
+  // With two blocks per multiprocessor, one block computes while the other
+  // waits for loads.
   if (config.tm * config.tn >= kLatencyResults)
     config.blocksPerProcessor = 2;
   config.swapsFactors = swap;

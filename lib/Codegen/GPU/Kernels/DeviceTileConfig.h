@@ -16,11 +16,12 @@ namespace mlir::repro::device {
 /// The tiling of a contraction on a device. No field affects any result bit.
 struct DeviceTileConfig {
   bool swapsFactors = false; ///< exchange rows and columns
-  /// Per block: results, and elements of K in a slice; per thread: results.
+  /// A thread block computes bm x bn results from slices of bk elements of K; a
+  /// thread computes tm x tn of these results.
   int64_t bm = 0, bn = 0, bk = 0, tm = 0, tn = 0;
   int64_t rowTiles = 0, columnTiles = 0;
-  int64_t splits = 1;   ///< chunks that each have their own block
-  int64_t sumLanes = 1; ///< per register of sums, and per fma
+  int64_t splits = 1;   ///< chunks, each computed by a block of its own
+  int64_t sumLanes = 1; ///< sums per register, and per fma
   /// The number of blocks that a multiprocessor should run at once.
   int64_t blocksPerProcessor = 1;
 

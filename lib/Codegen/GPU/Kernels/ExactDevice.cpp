@@ -58,7 +58,7 @@ private:
     return llvm::divideCeil(getFactor(f).size, kTile) * kTile;
   }
   bool isAlongReduction(unsigned f);
-  /// The offset of a row of a factor, for each leaf.
+  /// Returns the offset of a row of a factor, for each leaf.
   SmallVector<Value> locateRow(unsigned f, Value batchIndex, Value own);
   Value loadElement(unsigned f, ArrayRef<Value> row, Value k);
   Value loadMagnitude(unsigned f, const WorkspaceOffsets &offsets,
@@ -90,7 +90,8 @@ LogicalResult ExactDevice::match() {
   if (failed(matchFactors()))
     return fold.op.emitOpError("expected a matrix product, as those that "
                                "repro-decompose-exact keeps");
-  // Adjacent threads write adjacent columns.
+  // Swap rows and columns if the rows are contiguous in the result: adjacent
+  // threads write adjacent columns.
   settleFactors(!rows.loops.empty() &&
                 rows.loops.back().coefficients.back() == 1);
   batchSize = getProduct(getSizes(batch));
@@ -148,8 +149,9 @@ Value ExactDevice::loadElement(unsigned f, ArrayRef<Value> row, Value k) {
   });
 }
 
-/// Computes the bits of the largest magnitude of each row. As integers they
-/// have the order of the floats, with infinities and NaNs last.
+/// Computes the bits of the largest magnitude in each row. Compared as
+/// integers, the bits have the order of the floats, with infinities and NaNs
+/// last.
 void ExactDevice::expandMagnitudes(unsigned f,
                                    const WorkspaceOffsets &offsets) {
   const Factor &factor = getFactor(f);
@@ -338,8 +340,8 @@ SmallVector<Value> ExactDevice::readSlice(const ByteTile &tile, Value slice) {
   return slots;
 }
 
-/// Adds the products of a slice to the accumulators; the tile has one group of
-/// accumulators for each sum p + q of digit numbers.
+/// Adds the products of a slice to the accumulators. The tile has one group of
+/// accumulators for each sum p + q of digit numbers of the two factors.
 SmallVector<Value> ExactDevice::compute(ByteTile &tile, Value buffer,
                                         ValueRange carried) {
   SmallVector<Value> sums(carried);

@@ -35,11 +35,12 @@ constexpr int64_t kMostLanes = 256;
 constexpr int64_t kManyResults = 65536;
 /// Lanes and chunk sizes of folds in any order.
 constexpr int64_t kFreeLanes = 64, kFreeChunk = 8192, kFreeColumnChunk = 512;
-/// The fewest elements of a row of such a fold for which a group of threads is
-/// used; with fewer, most threads would be idle.
+/// The fewest elements per row for which a fold in any order uses a group of
+/// threads; with fewer elements, most of the threads would be idle.
 constexpr int64_t kGroupElements = kWarp / 2;
-/// Elements per thread whose loads are in flight together, and the most
-/// operations of a body, or on all lanes of a thread, that are unrolled.
+/// The number of elements per thread whose loads are in flight together; the
+/// most operations of a body that is unrolled; and the most operations of an
+/// unrolled body on all lanes of a thread.
 constexpr int64_t kUnrolledElements = 4, kUnrolledBody = 16,
                   kUnrolledLanes = 32;
 
@@ -48,17 +49,18 @@ public:
   FoldDevice(DeviceBuilder &b, FoldOp op) : b(b), fold(b, op) {}
   LogicalResult match();
   size_t getNumLevels() const { return levels.size(); }
-  /// The bytes of the list that a level other than the last one writes.
+  /// Returns the number of bytes of the list that a level writes; the last
+  /// level writes none.
   int64_t getListBytes(size_t level) const;
   /// Builds the kernel of a level; `lists` are workspace offsets.
   void expand(size_t level, ArrayRef<int64_t> lists);
 
 private:
-  /// A pass over a list of n elements for each result; the first level reads
-  /// the elements of the fold.
+  /// A pass over a list of n elements per result. The first level reads the
+  /// elements of the fold, and each later one the list of the level before it.
   struct Level {
     int64_t n, chunk, run, lanes;
-    bool isSequential = false; ///< starts with the first element itself
+    bool isSequential = false; ///< starts with the first element
     int64_t getChunks() const { return llvm::divideCeil(n, chunk); }
   };
   using Next = function_ref<Value(Value t, Value accumulator)>;
@@ -69,7 +71,8 @@ private:
   Value foldGroup(const Level &level, Value member, Value start, Value end,
                   Next next);
   Value combineLanes(const Level &level, SmallVector<Value> lanes);
-  /// Returns the value of the thread `distance` lanes further on in the warp.
+  /// Returns the value of the thread that is `distance` lanes after this one in
+  /// the warp.
   Value shuffleDown(Value value, int64_t distance);
   void locate(Value result);
   void storeResult(Value total);
@@ -81,8 +84,8 @@ private:
   SmallVector<Level> levels;
   bool hasLanes = false;               ///< a group of threads processes a chunk
   bool allChunks = false;              ///< a thread processes a whole result
-  SmallVector<CollapsedDim> parallel;  ///< accesses: inputs, output
-  SmallVector<CollapsedDim> reduction; ///< accesses: inputs
+  SmallVector<CollapsedDim> parallel;  ///< accesses: inputs, then output
+  SmallVector<CollapsedDim> reduction; ///< accesses: the inputs
   // Values of the current result.
   SmallVector<Value> coordinates, bases;
 };
@@ -92,7 +95,7 @@ private:
 // Choices
 //===----------------------------------------------------------------------===//
 
-/// (F5) Chooses an order that suits the threads because any order is allowed.
+/// (F5) Chooses the order that suits the threads best; (F5) permits any order.
 void FoldDevice::chooseOrder() {
   bool isRow = llvm::any_of(fold.inputs, [&](const Access &access) {
     unsigned i = &access - fold.inputs.begin();
@@ -227,8 +230,8 @@ Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
   int64_t lanes = std::min<int64_t>(level.lanes, llvm::PowerOf2Ceil(level.run));
   int64_t threads = std::min(lanes, kWarp);
   SmallVector<Value> starts(lanes / threads, fold.getStart(b, 0));
-  // Processes the elements from `lower` to `upper` of those that start at
-  // `base`.
+  // Processes those of the elements that start at `base` which are in [lower,
+  // upper).
   auto takePart = [&](Value base, Value lower, Value upper, ValueRange acc) {
     SmallVector<Value> taken;
     for (auto [i, value] : llvm::enumerate(acc)) {
@@ -335,8 +338,8 @@ Value FoldDevice::combineLanes(const Level &level, SmallVector<Value> lanes) {
   Value result = lanes[0];
   for (int64_t distance = std::min(used, kWarp) / 2; distance; distance /= 2)
     result = fold.combine(b, result, shuffleDown(result, distance));
-  // The omitted lanes are +0. Including them turns -0, which only fma can
-  // produce, into +0.
+  // The omitted lanes would contain +0. Combining with +0 turns a total of -0,
+  // which only fma can produce, into +0.
   if (used < level.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;

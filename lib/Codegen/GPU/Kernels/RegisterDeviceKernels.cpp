@@ -17,8 +17,8 @@ using namespace mlir::repro::device;
 #include "lib/Codegen/GPU/Kernels/DeviceKernelOpInterface.cpp.inc"
 
 namespace {
-/// The interface model of an operation: `expand` either builds its only kernel
-/// or creates all of its kernels.
+/// The interface model of an operation. `expand` builds either the operation's
+/// only kernel or all of its kernels.
 template <typename OpTy, auto expand>
 struct DeviceKernelModel
     : DeviceKernelOpInterface::ExternalModel<DeviceKernelModel<OpTy, expand>,

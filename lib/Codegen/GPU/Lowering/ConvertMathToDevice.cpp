@@ -36,9 +36,9 @@ struct ConvertMathToDevice
 };
 } // namespace
 
-/// Calls the intrinsic by name: upstream's conversion expects calls of
-/// libdevice, so the intrinsic's own operation in the LLVM dialect is not legal
-/// for it.
+/// Calls the intrinsic by name. The operation of the LLVM dialect for the
+/// intrinsic is not legal in upstream's conversion, which expects calls of
+/// libdevice.
 static Value callIntrinsic(ImplicitLocOpBuilder &b, StringRef name,
                            ValueRange operands) {
   return LLVM::CallIntrinsicOp::create(b, operands[0].getType(),
@@ -104,8 +104,8 @@ static Value convert(Operation *op) {
 }
 
 /// (S3) Widens a saturating conversion to at least 32 bits, which devices
-/// support, and saturates the result; LLVM would lower narrower ones less
-/// efficiently.
+/// support, and saturates the wide result. LLVM's own lowering of narrower
+/// conversions is less efficient.
 static void widenConversion(LLVM::CallIntrinsicOp op) {
   bool isSigned = op.getIntrin() == "llvm.fptosi.sat";
   if (!isSigned && op.getIntrin() != "llvm.fptoui.sat")

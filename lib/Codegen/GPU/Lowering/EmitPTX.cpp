@@ -39,7 +39,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The LLVM optimization pipeline. Loops to be unrolled are written unrolled.
+/// The LLVM optimization pipeline. It has no unrolling pass: loops that should
+/// be unrolled are created unrolled.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,loop-mssa(licm),loop(indvars),gvn,loop-mssa(loop-rotate,licm),"
@@ -69,8 +70,8 @@ static StringRef getVersion(const Architecture &architecture,
           .wasInterrupted();
   if (hasFloat8)
     return "+ptx87";
-  // LLVM's default for the oldest matrix units has no matrix instructions on
-  // f16.
+  // The PTX version that LLVM selects for the oldest matrix units lacks the
+  // matrix instructions on f16.
   bool isOld =
       architecture.matrixUnit && !architecture.matrixUnit->hasDepth16();
   return isOld ? "+ptx65" : "";
@@ -93,8 +94,8 @@ createTargetMachine(const Architecture &architecture, StringRef version,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// Relaxes the atomics, which change only the error word. They need no ordering
-/// because no thread's other work depends on that word within a launch.
+/// Relaxes the ordering of the atomics, which change only the error word. No
+/// other work of a thread depends on that word within a launch.
 static void relaxAtomics(llvm::Module &module) {
   llvm::SyncScope::ID device =
       module.getContext().getOrInsertSyncScopeID("device");
@@ -107,8 +108,8 @@ static void relaxAtomics(llvm::Module &module) {
         }
 }
 
-/// Copies a value of 16 or 32 bits by an inline `mov` that no optimization
-/// looks through.
+/// Copies a value of 16 or 32 bits with an inline `mov` that optimizations
+/// cannot see through.
 static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
   llvm::Type *type = value->getType();
   bool isHalf = type->getIntegerBitWidth() == 16;
@@ -119,9 +120,9 @@ static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
   return builder.CreateCall(move, value);
 }
 
-/// Separates a truncating store from the instruction on floats that produces
-/// its value by a `mov`: without it, ptxas stores the float converted to an
-/// integer instead of its low bits.
+/// Inserts a `mov` between an instruction on floats and the truncating store of
+/// its value: without it, ptxas stores the float converted to an integer
+/// instead of its low bits.
 static void separateStore(llvm::StoreInst &store) {
   llvm::IRBuilder<> builder(&store);
   llvm::Value *value = store.getValueOperand();
@@ -183,7 +184,8 @@ static std::string emit(llvm::Module &module, llvm::TargetMachine &machine,
   relaxAtomics(module);
   markConvergent(module);
   // Kernels are vectorized already. Without the attribute, the backend could
-  // read 16 bytes where the buffer has only 12 left.
+  // combine loads into one of 16 bytes where only 12 bytes of the buffer are
+  // left.
   for (llvm::Function &function : module)
     function.addFnAttr(llvm::Attribute::NoImplicitFloat);
 

@@ -62,7 +62,8 @@ private:
   Value right(Value u, Value by) { return arith::ShRUIOp::create(b, u, by); }
   Value either(Value u, Value v) { return arith::OrIOp::create(b, u, v); }
   Value both(Value u, Value v) { return arith::AndIOp::create(b, u, v); }
-  /// The left shift that moves the significand's leading bit to its position.
+  /// Returns the number of bits by which a left shift moves the significand's
+  /// leading bit to the position of the hidden bit.
   Value getShift(Value significand) {
     Value zeros = math::CountLeadingZerosOp::create(b, significand);
     return sub(zeros, constant(int64_t(width - 1 - mantissa)));

@@ -19,7 +19,7 @@ FailureOr<TranslatedPlan> mlir::repro::readDevicePlan(ModuleOp module) {
   };
   FailureOr<TranslatedPlan> result =
       translatePlan(module, ::repro_runtime::Processor::GPU, describe);
-  // The error word counts messages from the last one to the first.
+  // The error word numbers messages in reverse order.
   if (succeeded(result))
     std::reverse(result->plan.messages.begin(), result->plan.messages.end());
   return result;
