@@ -75,7 +75,7 @@ static void takeConstantInits(FoldOp fold) {
       return;
     values.push_back(value);
   }
-  // (F3) Without elements the result is the initial value, so keep it.
+  // (F3) A fold without elements returns the initial value, so keep the tensor.
   SmallVector<int64_t> sizes = fold.getStaticLoopRanges();
   if (values.empty() || llvm::is_contained(sizes, 0))
     return;
@@ -113,8 +113,8 @@ static void separateFills(func::FuncOp function) {
       op.erase();
 }
 
-/// Merges a slice that an operation reads with an equal slice that it writes,
-/// so that element-wise operations work in place.
+/// Replaces a slice that an operation reads by the equal slice that the
+/// operation writes, so that element-wise operations work in place.
 static void mergeSlices(func::FuncOp function) {
   function.walk([](DestinationStyleOpInterface op) {
     for (OpOperand &init : op.getDpsInitsMutable()) {
@@ -143,7 +143,8 @@ void Bufferize::runOnOperation() {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       function.setArgAttr(i, writable, no);
   }
-  // Compute values that are inserted somewhere directly in their destination.
+  // Compute a value that is inserted into another tensor directly in its
+  // destination.
   IRRewriter rewriter(&getContext());
   if (failed(eliminateEmptyTensors(rewriter, module)))
     return signalPassFailure();

@@ -36,12 +36,12 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The largest number of ops between the contraction and the reader: the
-/// factors stay in memory until then.
+/// The largest number of ops between the contraction and the op that reads its
+/// results. The factors stay in memory until that op.
 static constexpr size_t mostBetween = 8;
-/// Limits on the operations on each result and on the other buffers that they
-/// read. Beyond them arithmetic dominates the time, and a kernel repeats it for
-/// each of its tile shapes.
+/// Limits on the operations per result and on the number of other buffers that
+/// they read. With more operations, arithmetic dominates the time, and the
+/// kernel contains a copy of them for each of its tile shapes.
 static constexpr size_t mostOperations = 16, mostInputs = 5;
 /// The most elements of a vector on any target.
 static constexpr int64_t widestVector = 16;
@@ -55,11 +55,11 @@ struct Loop {
   SmallVector<int64_t> steps; ///< per access
 };
 
-/// A contraction and the op on its results.
+/// A contraction and the op that reads its results.
 class EpilogueFusion {
 public:
-  /// Returns nothing if the op that reads the results must stay a kernel of its
-  /// own.
+  /// Returns std::nullopt if the op that reads the results must stay in a
+  /// kernel of its own.
   static std::optional<EpilogueFusion> match(FoldOp fold);
   void write();
 
@@ -106,8 +106,8 @@ static bool isLinear(AffineMap map) {
   return linear;
 }
 
-/// Whether the contraction kernel is certain to accept the fold. Folds with a
-/// batch are excluded, because FuseRows handles them.
+/// Whether the contraction kernel is certain to accept the fold. Folds with
+/// batch dimensions are excluded because FuseRows handles them.
 static bool isPlainContraction(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
   if (!contraction || contraction->isInLanes || !fold.getConstantInits() ||
@@ -133,7 +133,7 @@ static bool isPlainContraction(FoldOp fold) {
 }
 
 /// Finds the element-wise op that is the only reader of the results and reads
-/// them once.
+/// each of them once.
 bool EpilogueFusion::findReader() {
   for (OpOperand *use : getBufferUses(getRootBuffer(fold.getOutputs()[0]))) {
     if (use->getOwner() == fold)
@@ -161,7 +161,8 @@ bool EpilogueFusion::isLight() {
              getElementTypeOrSelf(generic.getDpsInits()[0].getType()));
 }
 
-/// Whether few ops lie between the contraction and the op.
+/// Whether few ops lie between the contraction and the op that reads its
+/// results.
 bool EpilogueFusion::isNear() {
   size_t between = 0;
   for (Operation *op = fold->getNextNode();
@@ -181,8 +182,9 @@ bool EpilogueFusion::findAccesses() {
   return true;
 }
 
-/// Whether the fold can move to the op, and whether interleaving the results of
-/// the fold with those of the op overwrites nothing that is still to be read.
+/// Whether the fold can move to the op that reads its results, and whether
+/// computing both tile by tile overwrites no element that either one still has
+/// to read.
 bool EpilogueFusion::mayMove() {
   const LinearAccess &output = accesses.back();
   Block *block = fold->getBlock();
@@ -237,7 +239,7 @@ bool EpilogueFusion::followDimensions() {
       merged.push_back(std::move(loop));
   }
 
-  // Do the same for the fold's dimensions.
+  // Sort and merge the fold's dimensions in the same way.
   std::optional<LinearAccess> written =
       getLinearAccess(fold.getOutputs()[0], getMaps(fold).back());
   auto root = dyn_cast_or_null<memref::AllocOp>(
@@ -277,9 +279,9 @@ bool EpilogueFusion::followDimensions() {
   return true;
 }
 
-/// Whether the op keeps the vectors of results as long as they are (rows of
-/// images fill vectors only when merged, which needs contiguous accesses) and
-/// needs no gathers (vectors along channels gather an input of all pixels).
+/// Whether the op can use the vectors of results at their full length (rows of
+/// images fill vectors only when merged, which needs contiguous accesses),
+/// without gathers (vectors along channels gather an input of all pixels).
 bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =
@@ -335,8 +337,8 @@ void EpilogueFusion::write() {
   Location loc =
       FusedLoc::get(b.getContext(), {fold.getLoc(), generic.getLoc()});
   unsigned numDims = sizes.size();
-  // View the other operands with one dimension per dimension that they depend
-  // on.
+  // View each other operand as a buffer with one dimension per loop that it
+  // depends on.
   SmallVector<Value> operands;
   SmallVector<AffineMap> maps;
   for (auto [number, access] : llvm::enumerate(accesses)) {

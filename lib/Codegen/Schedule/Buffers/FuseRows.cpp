@@ -43,17 +43,18 @@ static constexpr int64_t blockBytes = 16 << 10;
 static constexpr int64_t leastBlockBytes = 4 << 10;
 /// The most bytes that one row may access: a share of an L3 cache.
 static constexpr int64_t rowBytesLimit = 4 << 20;
-/// The limit with fewer than `leastRows` rows, which may be fewer than threads:
-/// a single op could use all threads instead.
+/// The limit for fewer than `leastRows` rows. So few rows may not occupy all
+/// threads, whereas a single op could.
 static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
 /// The most ops in a run: compile time grows superlinearly with it.
 static constexpr size_t mostOps = 64;
-/// How many ops away a run searches for an op that shares its rows.
+/// The number of ops that a run may skip over to reach an op that shares its
+/// rows.
 static constexpr size_t reach = 4;
 
 /// Whether a run may start from the op: a contraction, or a fold whose order
-/// allows several elements at once.
+/// permits the processing of several elements at once.
 static bool isRowFold(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op);
   if (!fold)
@@ -65,8 +66,8 @@ static bool isRowFold(Operation *op) {
 }
 
 /// Returns the extents of the leading parallel dimensions. For a contraction
-/// these are its batch: a factor that rows share would be packed again for each
-/// block.
+/// these are its batch dimensions: a factor that several rows share would be
+/// packed again for each block of rows.
 static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   SmallVector<utils::IteratorType> types =
       isa<FoldOp>(op) ? cast<FoldOp>(op).getIteratorTypesArray()
@@ -87,7 +88,8 @@ static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   return sizes;
 }
 
-/// Sets the row stride of the access if the access is by rows.
+/// Sets the row stride of `access` if its rows are at a constant distance, do
+/// not overlap, and fill the buffer.
 static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
                           int64_t rows) {
   SmallVector<int64_t> steps(rowSizes.size(), 0);
@@ -117,7 +119,7 @@ static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
     access.rowStride = rowStride;
 }
 
-/// Returns the op viewed on `rows` rows; nothing if it has no such view.
+/// Returns the op viewed on `rows` rows; std::nullopt if it has no such view.
 static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
   if (!isRowFold(op) && !isa_and_nonnull<linalg::GenericOp>(op))
     return std::nullopt;
@@ -169,7 +171,7 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
     }
     addAccess(use, writesOperand(use), rowDims);
   }
-  // A body may use the number of a row only to index loads.
+  // A body may use the number of a row only as an index of loads.
   auto getRowIndex = [&](Operation *index) -> int64_t {
     int64_t dim = -1;
     if (auto generic = dyn_cast_or_null<linalg::IndexOp>(index))
@@ -196,9 +198,9 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
 
 namespace {
 
-/// Neighbouring ops and the buffers that they access. Ops are tried, then kept
-/// or dropped; the cost of each step depends only on the accesses of that op,
-/// not on the length of the run.
+/// Neighbouring ops and the buffers that they access. An op is tried first,
+/// then kept or dropped. The cost of a trial depends only on the accesses of
+/// that op, not on the length of the run.
 class RowRun {
 public:
   explicit RowRun(int64_t rows) : rows(rows) {}
@@ -207,11 +209,11 @@ public:
   void drop();
   /// Whether the op and the kept ops access rows of a common buffer.
   bool sharesRows(const RowOp &op) const;
-  /// Whether all accesses to buffers that the ops write are by rows of equal
-  /// stride.
+  /// Whether the ops access every buffer that one of them writes by rows, with
+  /// one stride.
   bool canFuse() const { return state.fits; }
   /// Returns the number of rows in a block; 0 if the ops access too little for
-  /// a loop, nothing if they access too much.
+  /// a loop, std::nullopt if they access too much.
   std::optional<int64_t> chooseBlock() const;
   size_t size() const { return ops.size(); }
   void write(int64_t block) const {
@@ -222,7 +224,7 @@ private:
   struct Buffer {
     int64_t rowStride;      ///< of the first access
     int64_t rowBytes = 0;   ///< the largest span of an access within one row
-    bool isEven = true;     ///< all accesses have `rowStride`
+    bool isEven = true;     ///< all accesses have the stride `rowStride`
     bool isWritten = false; ///< by any op
     bool isShared = false;  ///< kept ops access rows of it
   };
@@ -339,7 +341,8 @@ std::optional<int64_t> RowRun::chooseBlock() const {
   return isWorthIt ? block : 0;
 }
 
-/// Builds a loop from the op at `position` and all neighbours on the same rows.
+/// Builds a loop from the op at `position` and all neighbouring ops that
+/// process the same rows.
 void RowFuser::grow(size_t position, int64_t rows) {
   std::optional<RowOp> seed = getRowOp(ops[position], rows);
   if (!seed)
@@ -351,7 +354,7 @@ void RowFuser::grow(size_t position, int64_t rows) {
     return;
   run.keep();
   size_t begin = position, end = position + 1;
-  // Adds the ops from `next` up to the first that accesses rows of the run,
+  // Adds the ops from `next` up to the first one that shares rows with the run,
   // including the ops between. Returns the number of ops added.
   auto extend = [&](size_t next, bool atEnd) -> size_t {
     for (size_t added = 1;

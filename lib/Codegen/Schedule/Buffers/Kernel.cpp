@@ -152,7 +152,7 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
 }
 
 /// Returns the byte offset of a buffer of static shape and offset in its root;
-/// nothing if the offset overflows or a memref.view hides it.
+/// std::nullopt if the offset overflows or a memref.view hides it.
 static std::optional<int64_t> getByteOffset(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
   int64_t offset = 0;
@@ -170,9 +170,9 @@ static std::optional<int64_t> getByteOffset(Value buffer) {
   return offset;
 }
 
-/// Returns the buffer as a view of its root with the type that the kernel
-/// accepts. The launch rather than the type contains the offset, so that slices
-/// share kernels.
+/// Returns the buffer as a view of its root, with the argument type of the
+/// kernel. The view, not the type, contains the offset, so that slices at
+/// different offsets share a kernel.
 static Value createView(OpBuilder &builder, Location loc, Value buffer,
                         MemRefType argument) {
   Value root = getRootBuffer(buffer);
@@ -194,7 +194,7 @@ static launch::Access findAccess(Value buffer) {
   return access == launch::Access{} ? launch::Access::Read : access;
 }
 
-/// A hash that is equal for equal kernels.
+/// Returns a hash that is equal for equal kernels.
 static size_t hashKernel(func::FuncOp kernel) {
   llvm::hash_code hash =
       llvm::hash_combine(kernel.getFunctionType(), kernel.getArgAttrsAttr());
@@ -208,9 +208,9 @@ static size_t hashKernel(func::FuncOp kernel) {
   return size_t(hash) >> 1; // DenseMap reserves the largest keys
 }
 
-/// Whether the kernels differ only in names and locations. The order of
-/// operands of commutative operations matters: it determines which NaN
-/// propagates.
+/// Whether the kernels differ only in names and locations. The order of the
+/// operands of a commutative operation must agree too, because it determines
+/// which NaN propagates.
 static bool areEqual(func::FuncOp a, func::FuncOp b) {
   if (a.getFunctionType() != b.getFunctionType() ||
       a.getArgAttrsAttr() != b.getArgAttrsAttr())
@@ -227,7 +227,7 @@ FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
   MLIRContext *context = op->getContext();
   OpBuilder builder(context);
 
-  // Collect the buffers: operands and values that the body captures.
+  // Collect the buffers, which are operands or values that the body captures.
   llvm::SetVector<Value> buffers;
   SmallVector<Operation *> constants;
   bool failedCapture = false;

@@ -46,8 +46,8 @@ private:
   size_t numKernels = 0;
 };
 
-/// Returns the body of a kernel function: its one structured op, its loop over
-/// blocks of rows, or its scope with a contraction and the op on its results.
+/// Returns the body of a kernel function: a structured op, a loop over blocks
+/// of rows, or a scope that contains a contraction and the op on its results.
 Operation *getKernelBody(func::FuncOp kernel);
 
 /// Whether the op reads (or writes) the buffer of this operand.
@@ -61,10 +61,11 @@ Value getViewSource(Value memref);
 /// argument.
 Value getRootBuffer(Value memref);
 
-/// Returns the uses of a buffer and of all its views, except uses by views.
+/// Returns the uses of a buffer and of all its views, except the uses that
+/// create views.
 SmallVector<OpOperand *> getBufferUses(Value root);
 
-/// The address that an operand accesses, as a linear function of the loops.
+/// An access of an operand, as a linear function of the loops.
 struct LinearAccess {
   Value root;
   int64_t offset;
@@ -75,9 +76,9 @@ struct LinearAccess {
   }
 };
 
-/// Returns the access as a linear function; nothing if the shape or layout is
-/// dynamic, if indices are not sums of dimensions and constants, or if
-/// addresses descend.
+/// Returns the access as a linear function of the loops; std::nullopt if the
+/// shape or layout is dynamic, if an index is not a sum of dimensions and
+/// constants, or if addresses descend.
 std::optional<LinearAccess> getLinearAccess(Value memref, AffineMap map);
 
 /// Returns the strides of a memref and sets `offset`, which may be dynamic;
@@ -85,8 +86,8 @@ std::optional<LinearAccess> getLinearAccess(Value memref, AffineMap map);
 FailureOr<SmallVector<int64_t>> getStaticStrides(MemRefType type,
                                                  int64_t &offset);
 
-/// Returns the map of the fold's first output as a function of the fold's
-/// parallel dimensions only.
+/// Returns the indexing map of the fold's first output with the fold's parallel
+/// dimensions as its only dimensions.
 AffineMap getResultMap(FoldOp fold);
 
 } // namespace mlir::repro

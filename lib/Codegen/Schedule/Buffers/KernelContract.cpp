@@ -13,8 +13,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Returns the structured operation, loop over blocks or scope of a kernel
-/// function; null if there is none.
+/// Returns the operation that is the body of a kernel function: a structured
+/// operation, a loop over blocks or a scope. Returns null if there is none.
 static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   Operation *found = nullptr;
   for (Operation &op : function.getBody().front()) {

@@ -31,7 +31,7 @@ static LogicalResult verifyOperands(Operation *op) {
       continue;
     }
     int64_t offset;
-    // The part of a buffer that belongs to a block may have any offset.
+    // The part of a buffer that one block processes may have any offset.
     bool isPart = operand.getDefiningOp<memref::ReinterpretCastOp>() &&
                   isa<scf::ForallOp>(op->getParentOp());
     if (failed(getStaticStrides(memref, offset)) ||
@@ -132,12 +132,12 @@ struct SortModel : DestinationModel<SortModel, SortOp> {};
 
 struct BlockContractionModel
     : DestinationModel<BlockContractionModel, BlockContractionOp> {
-  /// The contraction adds to the initial value, so it reads it.
+  /// The operation reads the initial value, to which it adds the products.
   bool readsOperand(Operation *, OpOperand &) const { return true; }
 };
 
 struct FoldModel : DestinationModel<FoldModel, FoldOp> {
-  /// The fold continues from the initial value, unless that is constant.
+  /// The fold reads the initial value unless that is a constant.
   bool readsOperand(Operation *op, OpOperand &operand) const {
     return !cast<FoldOp>(op).isDpsInit(&operand) ||
            !cast<FoldOp>(op).getConstantInits();
@@ -145,7 +145,7 @@ struct FoldModel : DestinationModel<FoldModel, FoldOp> {
 };
 
 struct ScatterModel : DestinationModel<ScatterModel, ScatterOp> {
-  /// The scatter updates the initial value, so it reads it.
+  /// The scatter reads the initial value, which it updates.
   bool readsOperand(Operation *, OpOperand &) const { return true; }
 };
 

@@ -31,8 +31,8 @@ struct NumberChecks : public repro::impl::ReproNumberChecksBase<NumberChecks> {
 };
 } // namespace
 
-/// Returns "file.py:3: " for the innermost file of the location; without a
-/// file, "loss function: " for its outermost name.
+/// Returns a prefix such as "file.py:3: " for the innermost file of the
+/// location, or "loss function: " for the outermost name if there is no file.
 static std::string describe(Location loc) {
   std::string line, name;
   loc->walk([&](Location inner) {

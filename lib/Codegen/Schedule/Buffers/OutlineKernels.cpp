@@ -59,8 +59,8 @@ static void eraseDeadOps(func::FuncOp main) {
 }
 
 /// Replaces an operand that a fold reads at a constant index, such as one tap
-/// of a kernel, by the slice at that index. Folds that differ only in such
-/// constants, as the phases of a strided convolution do, then share a kernel.
+/// of a convolution, by the slice at that index. Folds that differ only in this
+/// index, such as the phases of a strided convolution, then share a kernel.
 static void sliceAtConstants(FoldOp fold, Operation *before) {
   OpBuilder builder(before);
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();

@@ -22,20 +22,21 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Limits the pairs of items that the search for a better packing compares.
+/// Limits the number of pairs of items that the search for a better packing
+/// compares.
 static constexpr int64_t maxComparisons = 100'000'000;
 
 using Order = SmallVector<unsigned>;
 
 int64_t mlir::repro::getMaxLiveBytes(ArrayRef<ArenaItem> items) {
-  SmallVector<std::pair<int64_t, int64_t>> changes; // position, bytes
+  SmallVector<std::pair<int64_t, int64_t>> changes; // launch number, bytes
   for (const ArenaItem &item : items) {
     if (item.life.last < item.life.first)
-      continue; // unused
+      continue; // not used by any launch
     changes.emplace_back(item.life.first, item.bytes);
     changes.emplace_back(item.life.last + 1, -item.bytes);
   }
-  llvm::sort(changes); // at one position, ends sort before begins
+  llvm::sort(changes); // ends sort before begins of the same launch
   int64_t live = 0, most = 0;
   for (auto [position, bytes] : changes)
     most = std::max(most, live += bytes);
@@ -113,7 +114,7 @@ int64_t mlir::repro::packArena(MutableArrayRef<ArenaItem> items) {
     return items[a].life.first < items[b].life.first;
   });
 
-  // The items on top of the arena were placed too late, so place them earlier.
+  // The items at the top of the arena determine its size: place them earlier.
   for (bool better = true; better && best > leastPossible && tries > 0;) {
     better = false;
     Order front, rest;

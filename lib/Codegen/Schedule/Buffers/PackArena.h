@@ -15,7 +15,7 @@
 
 namespace mlir::repro {
 
-/// The first and the last position that use a buffer.
+/// The numbers of the first and the last launch that use a buffer.
 struct Lifetime {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = -1;
@@ -35,8 +35,8 @@ struct ArenaItem {
   int64_t offset = 0;
 };
 
-/// Returns the most bytes that are live at one position, a lower bound for the
-/// arena.
+/// Returns the largest number of bytes that are live during one launch, which
+/// is a lower bound for the size of the arena.
 int64_t getMaxLiveBytes(llvm::ArrayRef<ArenaItem> items);
 
 /// Sets offsets such that items with overlapping lifetimes do not overlap in

@@ -58,7 +58,7 @@ private:
   }
   bool mayOverwrite(Value state, Value value);
   bool isSameIndex(DispatchOp dispatch, Value source, Value target);
-  /// Whether each kernel declares its accesses to its buffers.
+  /// Checks that each kernel declares how it accesses each of its buffers.
   LogicalResult verifyAccesses();
   LogicalResult placeResults();
   LogicalResult copyInto(Value source, Value target);
@@ -139,7 +139,7 @@ static bool isPlainCopy(DispatchOp dispatch) {
 }
 
 /// Whether the kernel reads each element of `source` only to compute the
-/// element of `target` at the same address, so that they can share a buffer.
+/// element of `target` at the same address, so that both can share a buffer.
 bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
   auto getActual = [&](Value memref) -> Value {
     auto argument = dyn_cast<BlockArgument>(memref);
@@ -155,7 +155,7 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
   auto generic = dyn_cast<linalg::GenericOp>(body);
   if (auto scope = dyn_cast<memref::AllocaScopeOp>(body)) {
     generic = *scope.getBodyRegion().getOps<linalg::GenericOp>().begin();
-    // A product may read its factors at any time.
+    // A contraction may read its factors after it has written results.
     for (FoldOp fold : scope.getBodyRegion().getOps<FoldOp>())
       if (llvm::any_of(fold.getInputs(), getActual))
         return false;
@@ -171,7 +171,7 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
     if (!actual)
       continue;
     std::optional<LinearAccess> access = getLinearAccess(actual, map);
-    // An offset is stored in the view, in bytes.
+    // The view contains the offset, in bytes, which the access lacks.
     if (auto view = actual.getDefiningOp<ViewOp>(); view && access)
       access->offset += int64_t(view.getOffset()) /
                         getElementBytes(getElementTypeOrSelf(actual.getType()));
@@ -184,14 +184,14 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
           access && (size == 1 || (access->steps[loop] != 0 &&
                                    access->steps[loop] == first->steps[loop]));
   }
-  // Loads in the body may read any element.
+  // Loads in the body may read any element, at any time.
   generic.walk(
       [&](memref::LoadOp load) { same &= !getActual(load.getMemRef()); });
   return same && first;
 }
 
-/// Whether `value` can live in the buffer of the old `state`: nothing reads the
-/// old state after the first write, and no check can fail after it (E1).
+/// Whether `value` can be in the buffer of `state`: after the first write, no
+/// launch reads the old state and no check can fail (E1).
 bool PlanBuffers::mayOverwrite(Value state, Value value) {
   int64_t firstWrite = std::numeric_limits<int64_t>::max();
   for (const Use &use : uses[value])
@@ -220,9 +220,9 @@ LogicalResult PlanBuffers::placeResults() {
   unsigned numArguments = main.getNumArguments();
   OpBuilder builder(terminator);
 
-  // A result that is (part of) an argument or a constant, or that occurs twice,
-  // is copied to a buffer of its own. These copies read old states, so they
-  // precede any copy that writes a state.
+  // A result that is an argument, a constant or part of one, or that occurs
+  // twice, is copied to a buffer of its own. These copies read old states, so
+  // they precede any copy that writes a state.
   llvm::SmallDenseSet<Value> taken;
   for (OpOperand &result : terminator->getOpOperands()) {
     Value value = result.get();
@@ -247,7 +247,7 @@ LogicalResult PlanBuffers::placeResults() {
   }
   collectUses();
 
-  // Add arguments for the outputs.
+  // Add an argument for each output.
   SmallVector<Value> places;
   for (auto [index, result] : llvm::enumerate(terminator.getOperands())) {
     if (int64_t(index) < numStates) {
@@ -322,7 +322,8 @@ void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place,
 void PlanBuffers::reuseOperands() {
   for (auto [number, dispatch] : llvm::enumerate(dispatches)) {
     int64_t position = number;
-    // The allocations whose last and first use is this launch.
+    // `dying` are the allocations whose last use is this launch, `born` those
+    // whose first use it is.
     SmallVector<memref::AllocOp> dying, born;
     llvm::SmallDenseSet<Value> seen;
     for (Value operand : dispatch.getBuffers()) {
@@ -352,7 +353,8 @@ void PlanBuffers::reuseOperands() {
         continue;
       memref::AllocOp operand = *found;
       dying.erase(found);
-      // The shared allocation must precede the uses of both buffers.
+      // The allocation that both buffers now share must precede all of their
+      // uses.
       if (result->isBeforeInBlock(operand))
         operand->moveBefore(result);
       SmallVector<Use> moved = std::move(uses[result]);
@@ -404,8 +406,8 @@ LogicalResult PlanBuffers::placeArena() {
   return success();
 }
 
-/// Marks the first launch that writes a state, before which the executor checks
-/// for errors, as checked.
+/// Marks the first launch that writes a state: before this launch, the executor
+/// tests whether a check has failed.
 void PlanBuffers::markChecks() {
   if (lastCheck < 0)
     return;
@@ -422,7 +424,8 @@ void PlanBuffers::markChecks() {
   }
 }
 
-/// Marks kernel arguments as `noalias` if they share no buffer in any launch.
+/// Marks the kernel arguments that share their buffer with no other argument in
+/// any launch as `noalias`.
 void PlanBuffers::markAliases() {
   DenseMap<Operation *, llvm::SmallBitVector> aliased;
   for (DispatchOp dispatch : dispatches) {
@@ -504,8 +507,8 @@ LogicalResult PlanBuffers::makePlan() {
   return success();
 }
 
-/// Whether the buffer contains numbers and has a static shape whose byte size
-/// and strides do not overflow, even if an extent is 0.
+/// Whether the type is a buffer of numbers with a static shape, whose strides
+/// and size in bytes do not overflow even if an extent is 0.
 static bool isPlannable(Type type) {
   auto buffer = dyn_cast<MemRefType>(type);
   if (!buffer || !buffer.hasStaticShape() ||
@@ -552,8 +555,8 @@ void PlanBuffers::runOnOperation() {
   reuseOperands();
   dropCopies();
   markChecks();
-  // Must run before the arena exists: disjoint buffers then have distinct
-  // roots.
+  // Must run before the arena exists: until then, disjoint buffers have
+  // distinct roots.
   markAliases();
   if (failed(placeArena()))
     return signalPassFailure();

@@ -64,8 +64,8 @@ private:
   OpBuilder b;
   Location loc;
   scf::ForallOp loop;
-  /// Each buffer viewed with rank 1, and the scratch buffer that replaces it in
-  /// a block.
+  /// Maps each buffer to its view of rank 1, and to the scratch buffer that
+  /// replaces it within a block.
   DenseMap<Value, Value> flat, scratch;
 };
 
@@ -74,14 +74,15 @@ private:
 BlockWriter::BlockWriter(ArrayRef<RowOp> run, int64_t rows, int64_t block)
     : run(run), rows(rows), block(block), b(run.back().op->getContext()),
       loc(run.back().op->getLoc()) {
-  // Everything that the run reads is available before its last op.
+  // The loop comes after the last op of the run, where everything that the run
+  // reads is available.
   b.setInsertionPointAfter(run.back().op);
   SmallVector<OpFoldResult> blocks = {b.getIndexAttr(rows / block)};
   loop = scf::ForallOp::create(b, loc, blocks, /*outputs=*/ValueRange(),
                                /*mapping=*/std::nullopt);
 }
 
-/// Whether only the run uses the buffer.
+/// Whether no op outside of the run uses the buffer.
 bool BlockWriter::isPrivate(Value root) {
   if (!root.getDefiningOp<memref::AllocOp>())
     return false;
@@ -115,7 +116,7 @@ Value BlockWriter::getOffset(const RowOp &op, const RowAccess &access,
   if (access.rowStride)
     return b.createOrFold<arith::AddIOp>(
         loc, scale(number, block * access.rowStride), index(access.offset));
-  // Express the block's number as a position in the row space.
+  // Convert the block's number to the position of its first row.
   SmallVector<Value> origin(tile.size());
   for (size_t dim = tile.size(); dim > 0; --dim) {
     Value count = index(op.sizes[dim - 1] / tile[dim - 1]);
@@ -159,8 +160,9 @@ Value BlockWriter::getPart(const RowOp &op, const RowAccess &access) {
       getAsIndexOpFoldResult(b.getContext(), access.strides));
 }
 
-/// Returns the element-wise op with the most arithmetic, during which memory is
-/// idle; null if the run contains products, which need the caches themselves.
+/// Returns the element-wise op with the most arithmetic, during which the
+/// memory system is idle. Returns null if the run contains contractions, which
+/// use the caches fully.
 linalg::GenericOp BlockWriter::findBusiest() {
   linalg::GenericOp busiest;
   int64_t mostWork = 0;
@@ -183,8 +185,8 @@ linalg::GenericOp BlockWriter::findBusiest() {
 }
 
 /// Makes `during`, the op at `position`, prefetch what later ops access in this
-/// block and what the other ops access in the next block, stores included. A
-/// block is too short for the hardware prefetcher.
+/// block and what the other ops access in the next block, even to store. Blocks
+/// are too short for the hardware prefetcher.
 void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   SmallVector<int64_t> sizes = getSizes(during);
   SmallVector<int64_t> strides = computeSuffixProduct(sizes);
@@ -242,7 +244,7 @@ void BlockWriter::write() {
     copy->getRegion(0).walk([&](memref::LoadOp load) {
       load.getMemrefMutable().set(rest.consume_front());
     });
-    // A single block has no next one.
+    // If there is a single block, there is no next block to prefetch.
     if (busiest && op.op == busiest && block < rows)
       fetchRows(cast<linalg::GenericOp>(copy), position);
   }

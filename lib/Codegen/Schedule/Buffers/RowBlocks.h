@@ -23,7 +23,7 @@ struct RowAccess {
   /// For each dimension of the memref, the dimension of the rows that indexes
   /// it, or -1.
   SmallVector<int64_t> rowDims;
-  /// The distance between rows in elements; 0 if the access is not by rows.
+  /// The distance between rows in elements; 0 if `findRowStride` finds none.
   int64_t rowStride = 0;
 
   MemRefType getType() const { return cast<MemRefType>(use->get().getType()); }

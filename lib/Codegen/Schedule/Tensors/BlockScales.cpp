@@ -56,8 +56,8 @@ static Value ceilLog2(const FloatWords &w, Scalar x) {
                                   w.constant(0))));
 }
 
-/// Returns the exponent of the scale, not yet clamped, for a finite positive
-/// amax. For `even`, sets `overflows` to whether amax rounds to 2^128.
+/// Returns the exponent of the scale, before clamping, for a finite positive
+/// amax. For the rule `even`, sets `overflows` to whether amax rounds to 2^128.
 static Value powerExponent(const FloatWords &w, Scalar amax,
                            const ElementFormat &format, PowerRule rule,
                            Value &overflows) {
@@ -112,7 +112,7 @@ static BlockScale computePower(const FloatWords &w, Scalar amax,
   if (scale.getInfinity() == InfiniteAmax::power)
     infinity = std::min(128 - format.maxExponent + kPowerBias, 254);
   if (overflows) {
-    // `overflows` is meaningless for zero, which has no exponent, and for NaN.
+    // `overflows` is not defined for zero, which has no exponent, or for NaN.
     Value isNumber = w.compare(arith::CmpFPredicate::OGT, amax, w.f32(0));
     isInfinite = w.either(isInfinite, w.both(overflows, isNumber));
   }

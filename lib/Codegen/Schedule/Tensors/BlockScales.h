@@ -22,13 +22,14 @@ struct BlockScale {
 /// Whether quantization divides elements by the factor instead of multiplying.
 bool dividesByFactor(BlockFormatAttr format);
 
-/// (Q2) Computes the scale of a block from `amax`, its largest magnitude, which
-/// may be NaN but is not negative. `tensor` is the `tensor` operand of the
-/// operation, empty if the operation has none.
+/// (Q2) Computes the scale of a block from `amax`, the largest magnitude in the
+/// block, which may be NaN but is not negative. `tensor` is the operand
+/// `tensor` of the operation, or empty if there is none.
 BlockScale computeScale(const FloatWords &words, Scalar amax, Scalar tensor,
                         BlockFormatAttr format);
 
-/// Returns the f32 value of `scale`, a scale code of element type `type`.
+/// Returns the f32 value of a scale whose code is `scale`, of element type
+/// `type`.
 Scalar decodeScale(const FloatWords &words, Value scale, Type type);
 
 /// (Q2) Returns the value that `code` represents under `scale`.

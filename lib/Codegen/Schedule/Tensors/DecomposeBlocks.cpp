@@ -42,7 +42,8 @@ public:
       : Tiling(builder, format, shape,
                llvm::to_vector(llvm::seq<int64_t>(shape.size()))) {}
 
-  /// For a tensor whose dimension order[i] is dimension i of [.., m, n].
+  /// Prepares a tensor whose dimension i is dimension order[i] of [.., m, n],
+  /// with extents `shape`.
   Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
          ArrayRef<int64_t> shape, ArrayRef<int64_t> order)
       : b(builder), shape(shape), whole(shape), blockShape(shape.size()),
@@ -80,9 +81,9 @@ public:
   AffineMap mapBytes() const;
   /// Returns, in a body over tiles, a number of the same parity as the column.
   Value createParity(ImplicitLocOpBuilder &inner) const;
-  /// Maps `numDims` dimensions, whose leading ones are those of blocks or of
-  /// tiles, to those of `tensor`: one value for the whole tensor or one per
-  /// row.
+  /// Maps `numDims` dimensions, of which the leading ones count blocks or
+  /// tiles, to the dimensions of `tensor`, which has one value in total or one
+  /// per row.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
     SmallVector<AffineExpr> leading;
     for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)
@@ -91,8 +92,8 @@ public:
   }
 
 private:
-  /// Returns, for each dimension, the dimensions that it is divided into: the
-  /// one that counts blocks first.
+  /// Returns, for each dimension, the dimensions that it is divided into. The
+  /// dimension that counts blocks comes first.
   SmallVector<ReassociationIndices> getGroups() const;
 
   ImplicitLocOpBuilder &b;
@@ -189,8 +190,8 @@ struct Permuted {
 };
 } // namespace
 
-/// Returns the tensor that `tensor` permutes, looking through all operations
-/// that only permute dimensions.
+/// Returns the tensor of which `tensor` is a permutation, looking through all
+/// operations that only permute dimensions.
 static Permuted getPermuted(Value tensor) {
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   Permuted found{tensor, llvm::to_vector(llvm::seq<int64_t>(rank))};
@@ -224,8 +225,8 @@ static SmallVector<Value> computeElements(ImplicitLocOpBuilder &b,
       });
 }
 
-/// (R1), (Q3) Returns the random bits of each element, starting at the highest
-/// bit.
+/// (R1), (Q3) Returns the random bits of each element. The first bit drawn is
+/// the highest one.
 static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   ArrayRef<int64_t> shape = op.getInput().getType().getShape();
   Type i32 = b.getI32Type();
@@ -396,7 +397,8 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     Type scaleType = getTypeConverter()->convertType(format.getScaleType());
     Tiling tiling(b, format, shape, input.order);
     if (tiling.isEmpty()) {
-      // (E1) The step must fit in 32 bits even if the tensor is empty.
+      // (E1) The check that the step counter fits in 32 bits must exist even if
+      // the tensor is empty.
       if (op.getSeed())
         drawBits(b, op);
       rewriter.replaceOp(
@@ -507,7 +509,8 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
   }
 };
 
-/// Decodes codes to integers in whole blocks, or to f8, and scales to f32.
+/// Decodes codes to integers, padded to whole blocks, or to f8; decodes scales
+/// to f32.
 struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   DecodeContraction(const TypeConverter &converter, MLIRContext *context,
                     bool fillSteps)
@@ -521,14 +524,15 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     return isInteger(0) && isInteger(2);
   }
 
-  /// (M5) Whether a scale keeps its type: products of scales use significands
-  /// and exponents, and f32 only preserves these for f8E8M0FNU.
+  /// (M5) Whether a scale keeps its type. Products of scales use significands
+  /// and exponents, which a conversion to f32 preserves only for f8E8M0FNU.
   static bool keepsScale(BlockContractionOp op, Type scale) {
     return op.getStep() == BlockStep::scaled && isa<Float8E4M3FNType>(scale);
   }
 
-  /// Returns K padded to whole blocks. A single block is padded to words of
-  /// four elements, or to whole steps of matrix instructions if they apply.
+  /// Returns the extent of K after padding to whole blocks. A single block is
+  /// padded to words of four elements or, if `fillSteps`, to whole steps of
+  /// matrix instructions.
   static int64_t getFilledLength(BlockContractionOp op, bool fillSteps) {
     constexpr int64_t kWord = 4;
     auto x = cast<ShapedType>(op.getInputs()[0].getType());
@@ -590,8 +594,8 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     ArrayAttr elements;
     if (op.getAccumulator())
       elements = b.getTypeArrayAttr(op.getCodeTypes());
-    // f8 values have no common integer unit: if either factor is f8, neither is
-    // decoded to integers.
+    // f8 values are not multiples of one unit that an integer could count: if
+    // either factor is f8, neither is decoded to integers.
     if (!fractionBits && !op.getAccumulator() && areIntegers(op)) {
       int count = 0;
       SmallVector<int64_t> most;
@@ -667,7 +671,8 @@ void DecomposeBlocks::runOnOperation() {
   ConversionTarget target(*context);
   target.addIllegalOp<QuantizeOp, DequantizeOp, PackCodesOp, UnpackCodesOp>();
   target.addDynamicallyLegalOp<BlockContractionOp>([&](BlockContractionOp op) {
-    // An operation on buffers has passed through this pass already.
+    // This pass runs before bufferization, so an operation on buffers has been
+    // decoded already.
     return op.hasPureBufferSemantics() ||
            DecodeContraction::isDecoded(op, fillSteps);
   });

@@ -102,8 +102,9 @@ struct Factor {
   unsigned input;
   Value tensor;
   AffineMap map;
-  /// The largest magnitude that each result uses, an f32 tensor with one
-  /// dimension per parallel dimension that the factor depends on; and its map.
+  /// For each result, the largest magnitude of the elements that it uses, as an
+  /// f32 tensor with one dimension per parallel dimension that the factor
+  /// depends on; and the map of that tensor.
   Value magnitude;
   AffineMap magnitudeMap;
   SmallVector<unsigned> magnitudeDims;
@@ -189,8 +190,8 @@ Factor Decomposition::getFactor(unsigned input) {
   for (unsigned dim : factor.magnitudeDims)
     shape.push_back(extents[dim]);
   Value init = fill(shape, b.getF32FloatAttr(0));
-  // If no operand has an extent as a dimension of its own, add an operand that
-  // the body does not read.
+  // Add an operand that the body does not read if the extent of a reduction
+  // loop is not that of a dimension of the factor.
   SmallVector<Value> inputs = {factor.tensor};
   SmallVector<AffineMap> maps = {renumber(factor.map)};
   SmallVector<unsigned> hidden;
@@ -263,11 +264,10 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
   for (auto [index, input, map] :
        llvm::enumerate(fold.getInputs(), ArrayRef(indexing).drop_back()))
     if (index != x.input && index != y.input) {
-      inputs.push_back(input); // unread, but defines extents
+      inputs.push_back(input); // only defines extents
       maps.push_back(map);
     }
-  // An element that several windows share has a different integer in each
-  // window.
+  // An element in several windows has a different integer in each window.
   struct Use {
     unsigned position;
     bool isInteger;

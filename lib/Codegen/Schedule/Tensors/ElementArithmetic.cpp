@@ -17,7 +17,7 @@ using namespace mlir::repro;
 static constexpr uint32_t kSingleNaN = 0x7fc00000;
 static constexpr uint32_t kMagnitude = 0x7fffffff;
 
-/// Adding this to an f32 that is a small integer puts the integer in the low
+/// Adding this constant to a small integer in f32 leaves the integer in the low
 /// bits of the sum.
 static constexpr double kIntegers = 0x1p23;
 
@@ -287,14 +287,16 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
   bool saturates = rounding.getSaturate();
-  // Larger magnitudes get this code, or the code of an overflow.
+  // Clamp the magnitude: larger ones get the code of the largest value or,
+  // without saturation, the code of an overflow.
   magnitude =
       w.atMost(magnitude, saturates ? format.largest
                                     : std::ldexp(1.0, format.maxExponent + 1));
   Value field = w.right(w.bitsOf(magnitude), kSingleFraction);
   Value least = w.constant(format.minExponent + kSingleBias);
   field = arith::MaxUIOp::create(w.getBuilder(), field, least);
-  // In units of the last bit that the rounding keeps; at most 2^(M+1).
+  // The magnitude in units of the last bit that the rounding keeps; at most
+  // 2^(M+1).
   Value up = w.sub(w.constant(2 * kSingleBias + format.fractionBits), field);
   Scalar units = magnitude * w.floatOf(w.left(up, kSingleFraction));
   Value integer = roundUnits(w, units, rounding, random);

@@ -34,7 +34,7 @@ struct ElementFormat {
 
   Type type;
   bool isFixed;     ///< integers in units of 2^-6
-  bool isSymmetric; ///< for integers: excludes the least integer
+  bool isSymmetric; ///< excludes the least value; for integers only
   int width;
   int fractionBits; ///< M
   int minExponent;  ///< of normal numbers

@@ -104,7 +104,8 @@ static void expand(ScatterOp op) {
 
 void ExpandChecks::runOnOperation() {
   llvm::SmallDenseSet<Value> checkedSteps;
-  // Checked index tensors, with the extents of the dimensions that they index.
+  // Index tensors that are checked already, with the extents of the dimensions
+  // that they index.
   llvm::SmallDenseSet<std::pair<Value, ArrayRef<int64_t>>> checkedIndices;
   getOperation().walk([&](Operation *op) {
     if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {

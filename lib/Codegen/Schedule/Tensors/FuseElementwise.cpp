@@ -33,10 +33,11 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Larger bodies gain nothing from fusion because registers run out.
+/// Fusing more than this gains nothing because registers run out.
 static constexpr unsigned maxOperands = 20;
 static constexpr int64_t maxBodyCost = 400;
-/// Below this cost, in additions, recomputing is better than storing.
+/// A producer that costs less than this many additions is recomputed instead of
+/// stored.
 static constexpr int64_t cheapCost = 4;
 
 namespace {
@@ -52,7 +53,7 @@ private:
 
 } // namespace
 
-/// Returns the work per element, in additions.
+/// Returns the work per element, in units of one addition.
 static int64_t getBodyCost(Operation *op) {
   int64_t cost = 0;
   op->getRegion(0).walk([&](Operation *nested) {
@@ -75,7 +76,7 @@ static int64_t getBodyCost(Operation *op) {
   return cost;
 }
 
-/// Whether the body gathers or checks, in addition to arithmetic.
+/// Whether the body contains gathers or checks.
 static bool hasGatherOrCheck(Operation *op) {
   return op->getRegion(0)
       .walk([](Operation *nested) {
@@ -86,14 +87,14 @@ static bool hasGatherOrCheck(Operation *op) {
       .wasInterrupted();
 }
 
-/// Whether the fold depends on its factors as they are in memory: (K4) derives
-/// digits from them, (M1) exponents from their element types.
+/// Whether the fold needs the elements of its factors as they are stored: (K4)
+/// splits them into digits, and (M1) reads their exponents.
 static bool needsElements(FoldOp fold) {
   return isa_and_present<ExactAttr, FdpaAttr>(fold.getOrderAttr());
 }
 
-/// Whether the operation only moves elements and all users can read the
-/// elements from its input instead.
+/// Whether the operation only moves elements, so that all its users can read
+/// them from its input.
 static bool isReadThrough(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return generic && generic->getNumResults() == 1 &&
@@ -113,8 +114,8 @@ static SmallVector<AffineMap> getMaps(Operation *op) {
   return cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
 }
 
-/// The number of inputs that are read once per element of the whole iteration
-/// space.
+/// Returns the number of inputs that are read once per element of the whole
+/// iteration space.
 static unsigned countFullInputs(linalg::GenericOp op) {
   unsigned count = 0;
   for (OpOperand *input : op.getDpsInputOperands())
@@ -256,7 +257,7 @@ static void extractBeforeTransposition(linalg::GenericOp op) {
                 written = source.getIndexingMapsArray()[1];
       if (!read.isPermutation() || !written.isPermutation())
         return;
-      // The index per loop, then per dimension of the input.
+      // The index in each loop, then the index in each dimension of the input.
       SmallVector<Value> loops =
           applyPermutationMap<Value>(inversePermutation(written),
                                      SmallVector<Value>(extract.getIndices()));
@@ -335,9 +336,9 @@ static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
   return llvm::to_vector_of<unsigned>(bound.set_bits());
 }
 
-/// Returns the producer's loops as expressions of the consumer's loops; nothing
-/// if a composed map would violate (A1) or (A2). It may reduce to a loop of
-/// another extent, or its interval analysis may be weaker.
+/// Returns the producer's loops as expressions of the consumer's; std::nullopt
+/// if a composed map would violate (A1) or (A2): it may be a loop of another
+/// extent, or intervals may not prove its bounds.
 static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
                                               linalg::GenericOp producer) {
   Operation *consumer = operand.getOwner();
@@ -360,7 +361,7 @@ static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
 }
 
 /// Fuses a generic into the fold's body; `loops` maps the fold's loops to the
-/// generic's. Returns false if the body cannot be expressed.
+/// generic's. Returns false if the fold cannot represent the fused body.
 static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
                          linalg::GenericOp producer, AffineMap loops) {
   auto result = cast<OpResult>(operand.get());
@@ -431,7 +432,7 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
   return true;
 }
 
-/// Whether `operand` should be computed by its consumer.
+/// Whether the consumer of `operand` should compute it.
 bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   Operation *consumer = operand.getOwner();
   int64_t cost = getBodyCost(producer);
@@ -442,16 +443,16 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   bool onlyUser = llvm::all_of(
       producer->getUsers(), [&](Operation *user) { return user == consumer; });
 
-  // Recomputation would read an output that an earlier iteration has
-  // overwritten.
+  // The producer reads an output that it overwrites, so a second computation
+  // would read the new value.
   if (!once &&
       llvm::any_of(producer.getDpsInitsMutable(), [&](OpOperand &init) {
         return producer.payloadUsesValueFromOperand(&init);
       }))
     return false;
   if (hasGatherOrCheck(producer)) {
-    // Gathers are computed element by element, so do not fuse much work into
-    // one.
+    // A gather is computed element by element, and so is all work that is fused
+    // with it: fuse little work with a gather.
     if (!once || !onlyUser || isa<FoldOp>(consumer) ||
         (getBodyCost(consumer) > 2 * cheapCost && !hasGatherOrCheck(consumer)))
       return false;
@@ -459,10 +460,12 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   }
   if (isMovement)
     return true;
-  // Otherwise the result would also be stored in another order.
+  // The users of such a consumer read its input, the producer's result,
+  // instead. Fusing would store the result a second time, in another order.
   if (isReadThrough(consumer))
     return false;
-  // A value that depends only on scalars is computed once.
+  // A value that depends only on scalars is computed once, not once per
+  // element.
   if (producer.getNumLoops() == 0 && map.getNumDims() != 0)
     return false;
   if (once && onlyUser)
@@ -471,8 +474,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
     return true;
   if (!once)
     return false;
-  // The fused operation also stores the producer's result for its other users,
-  // so the consumer must be the first user.
+  // The fused operation also returns the producer's result for its other users,
+  // so it must come before these users.
   if (!isa<linalg::GenericOp>(consumer))
     return false;
   return llvm::all_of(producer->getUsers(), [&](Operation *user) {
@@ -533,8 +536,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
     for (auto [from, to] : fused->replacements)
       rewriter.replaceAllUsesWith(from, to);
     rewriter.eraseOp(consumer);
-    // The consumer executes every iteration of a producer with checks
-    // (`wants`).
+    // A producer with checks has no other user, and the consumer executes all
+    // of its iterations (`wants`), so that every check still runs.
     if (producer.use_empty())
       rewriter.eraseOp(producer);
     dropInputs(result);
@@ -543,9 +546,9 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   return nullptr;
 }
 
-/// (V5) Recomputes a cheap value after a barrier instead of storing it: moves
-/// the barrier to the inputs of the value, for all its users. Returns the first
-/// new barrier, or null if the value is not cheap.
+/// (V5) Recomputes a cheap value after a barrier instead of storing the value:
+/// moves the barrier to the inputs of the value. Returns the first of the new
+/// barriers, or null if the value is not cheap.
 static Operation *moveBarrier(BarrierOp barrier) {
   auto producer = barrier.getOperand().getDefiningOp<linalg::GenericOp>();
   if (!producer || producer->getNumResults() != 1 ||
@@ -567,8 +570,9 @@ static Operation *moveBarrier(BarrierOp barrier) {
   return first;
 }
 
-/// Moves reshapes out of chains of element-wise operations, which then share
-/// one iteration space. Only the index of each element changes.
+/// Moves reshapes out of chains of element-wise operations, so that the
+/// operations of a chain share one iteration space. Values do not change, only
+/// the index of each element.
 static void moveReshapes(func::FuncOp function) {
   auto isElementwise = [](Operation *op) {
     auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
@@ -621,7 +625,8 @@ void FuseElementwise::runOnOperation() {
     dropInputs(generic);
   }
   moveReshapes(function);
-  // Producers precede their consumers, so each is complete when visited.
+  // Producers precede their consumers, so a producer's own fusion is complete
+  // when its consumer is visited.
   for (Operation *op = &body.front(); op;) {
     if (auto barrier = dyn_cast<BarrierOp>(op))
       if (Operation *first = moveBarrier(barrier)) {
@@ -641,7 +646,7 @@ void FuseElementwise::runOnOperation() {
       op = fused;
     op = op->getNextNode();
   }
-  // Express indices of producers in the consumer's loops as plain arithmetic.
+  // Replace affine expressions of loop indices by plain arithmetic.
   function.walk([](affine::AffineApplyOp apply) {
     OpBuilder builder(apply);
     std::optional<SmallVector<Value, 8>> values =
@@ -650,7 +655,8 @@ void FuseElementwise::runOnOperation() {
     apply.replaceAllUsesWith(values->front());
     apply.erase();
   });
-  // Remove leftovers of fusion, consumers first so that whole chains disappear.
+  // Remove operations that fusion has left unused. Consumers come first so that
+  // whole chains disappear.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (auto generic = dyn_cast<linalg::GenericOp>(op))
       dropResults(generic);

@@ -55,8 +55,8 @@ static TypedAttr getSplat(Value tensor) {
   return {};
 }
 
-/// Returns the tensor that the chain of insertions ending in `tensor` starts
-/// from.
+/// Returns the tensor at the start of the chain of insertions that ends in
+/// `tensor`.
 static Value getBase(Value tensor) {
   while (auto insertion = tensor.getDefiningOp<tensor::InsertSliceOp>())
     tensor = insertion.getDest();
@@ -180,8 +180,8 @@ struct DropEmptySlice : public OpRewritePattern<tensor::InsertSliceOp> {
   }
 };
 
-/// Fills the whole tensor with an element that makes up at least half of it
-/// before other sources are inserted; drops sources of that element.
+/// Fills the whole tensor with the element that makes up at least half of it,
+/// and drops the sources that consist of this element.
 struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -227,16 +227,17 @@ struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
 namespace {
 
 /// A chain whose sources are all reshaped in the same way. Reshaping the whole
-/// instead lets each source be computed in its slice: insert(insert(x,
-/// reshape(y)), reshape(z)) = reshape(insert(insert(x', y), z))
+/// lets each source be computed in its slice: insert(insert(x, reshape(y)),
+/// reshape(z)) = reshape(insert(insert(x', y), z))
 class ReshapedInsertions {
 public:
-  /// Matches the chain that ends with `end`; nothing if it is not such a chain.
+  /// Matches the chain of insertions that ends with `end`; std::nullopt if its
+  /// sources are not all reshaped in the same way.
   static std::optional<ReshapedInsertions> match(tensor::InsertSliceOp end);
   void rewrite();
 
 private:
-  /// in program order
+  /// In program order.
   SmallVector<tensor::InsertSliceOp> insertions;
   SmallVector<Value> sources; ///< before the reshape
   SmallVector<TensorSlice> slices;
@@ -247,8 +248,8 @@ private:
 
 } // namespace
 
-/// Returns the source of the reshape that computes `tensor` and its structure;
-/// null if `tensor` is not a reshape.
+/// Returns the source of the reshape that computes `tensor`, and sets `groups`
+/// to its reassociation; null if `tensor` is not a reshape.
 static Value getReshaped(Value tensor,
                          SmallVector<ReassociationIndices> &groups,
                          bool &isExpanded) {
@@ -265,7 +266,7 @@ static Value getReshaped(Value tensor,
 }
 
 /// Returns the shape that collapses to `collapsed` and has the inner dimensions
-/// of `source`; nothing if there is none.
+/// of `source`; std::nullopt if there is no such shape.
 static std::optional<SmallVector<int64_t>>
 getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> source,
                  ArrayRef<ReassociationIndices> groups) {
@@ -444,8 +445,8 @@ void InsertSlices::runOnOperation() {
   tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::populateFoldTensorEmptyPatterns(patterns);
-  // The iteration needs no limit: each pattern removes something, so the
-  // rewrite terminates for chains of any length.
+  // The iteration needs no limit: each pattern removes an operation or an
+  // operand, so the rewrite terminates for chains of any length.
   populateExactFolding(patterns);
   GreedyRewriteConfig config;
   config.enableFolding(false);

@@ -82,8 +82,8 @@ createBroadcast(OpBuilder &builder, Location loc, RankedTensorType type,
 Value SinkScalars::createRankZero(
     OpBuilder &builder, Location loc, Value scalar, Type result,
     function_ref<Value(ImplicitLocOpBuilder &, Value)> finish) {
-  // Collect the operations between `scalar` and values that are tensors
-  // already.
+  // Collect the operations that compute `scalar` from values for which rank-0
+  // tensors exist.
   SetVector<Operation *> slice;
   SetVector<Value> leaves;
   SmallVector<Value> work{scalar};
@@ -245,7 +245,7 @@ void SinkScalars::replaceSplat(tensor::SplatOp op) {
 void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   OpBuilder builder(op);
   auto type = cast<RankedTensorType>(op.getType());
-  // Constants remain scalars in the body.
+  // Constants stay scalars in the body and need no operand.
   SmallVector<Value> inputs, elements(op.getElements());
   for (Value element : elements)
     if (!isConstant(element))

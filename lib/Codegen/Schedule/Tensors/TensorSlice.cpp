@@ -17,7 +17,7 @@ bool StridedRange::overlaps(const StridedRange &other) const {
     return other.overlaps(*this);
   if (offset + (size - 1) * stride < other.offset)
     return false;
-  // Checks whether the two ranges would meet if both were infinite.
+  // Whether the two ranges have a common element if both are unbounded.
   return (other.offset - offset) % std::gcd(stride, other.stride) == 0;
 }
 
@@ -62,8 +62,8 @@ bool repro::overlap(const TensorSlice &one, const TensorSlice &other) {
   });
 }
 
-/// Returns the range in a collapsed dimension; nothing if the elements do not
-/// form a range.
+/// Returns the range of the elements in the collapsed dimension; std::nullopt
+/// if they do not form a range.
 static std::optional<StridedRange> collapseGroup(ArrayRef<StridedRange> ranges,
                                                  ArrayRef<int64_t> extents) {
   StridedRange result{0, 1, 1};
@@ -84,8 +84,8 @@ static std::optional<StridedRange> collapseGroup(ArrayRef<StridedRange> ranges,
   return result;
 }
 
-/// Returns the ranges of the dimensions that one dimension is expanded to;
-/// nothing if the elements do not form ranges.
+/// Returns the ranges of the elements in the dimensions that one dimension is
+/// expanded to; std::nullopt if they do not form ranges.
 static std::optional<TensorSlice> expandDimension(const StridedRange &range,
                                                   ArrayRef<int64_t> extents) {
   TensorSlice result;

@@ -25,7 +25,7 @@ using TensorSlice = SmallVector<StridedRange>;
 /// Returns the slice that covers a whole tensor of static shape.
 TensorSlice getWhole(RankedTensorType type);
 
-/// Returns the slice that the insertion replaces, or nothing if the slice is
+/// Returns the slice that the insertion replaces; std::nullopt if the slice is
 /// dynamic or of rank 0, or if the source has fewer dimensions than the target.
 std::optional<TensorSlice> getSlice(tensor::InsertSliceOp op);
 
@@ -36,14 +36,16 @@ Value createInsertion(OpBuilder &builder, Location loc, Value source,
 /// Whether the slices may have an element in common.
 bool overlap(const TensorSlice &one, const TensorSlice &other);
 
-/// Maps a slice through collapsing the dimensions of a tensor of shape
-/// `extents` by `groups`; nothing if the result is not a slice.
+/// Returns `slice`, of a tensor of shape `extents`, as a slice of the tensor
+/// that results from collapsing the dimensions by `groups`; std::nullopt if its
+/// elements do not form a slice.
 std::optional<TensorSlice> collapse(const TensorSlice &slice,
                                     ArrayRef<int64_t> extents,
                                     ArrayRef<ReassociationIndices> groups);
 
-/// Maps a slice through expanding a tensor by `groups` to the shape `extents`;
-/// nothing if the result is not a slice.
+/// Returns `slice` as a slice of the tensor that results from expanding its
+/// dimensions by `groups` to the shape `extents`; std::nullopt if its elements
+/// do not form a slice.
 std::optional<TensorSlice> expand(const TensorSlice &slice,
                                   ArrayRef<int64_t> extents,
                                   ArrayRef<ReassociationIndices> groups);
