@@ -64,7 +64,7 @@ makeFor(ModuleOp op, MlirStringRef levelName,
   FailureOr<Level> level = getLevel(unwrap(levelName), error);
   if (failed(level))
     return op.emitError(error);
-  // The compiler evaluates constants.
+  // (V2) The compiler evaluates constants, which needs this float environment.
   ::repro_runtime::FloatEnvironment environment;
   return make(*level);
 }

@@ -35,7 +35,7 @@ MlirLogicalResult reproGPUCompile(MlirModule module, MlirStringRef name,
     op.emitError(error);
     return wrap(failure());
   }
-  // The compiler evaluates constants.
+  // (V2) The compiler evaluates constants, which needs this float environment.
   ::repro_runtime::FloatEnvironment environment;
   FailureOr<DeviceCode> code = compileForGPU(op, *architecture, timing);
   if (failed(code))

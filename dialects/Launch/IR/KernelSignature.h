@@ -34,8 +34,8 @@ public:
             MemRefType::get({1}, b.getI64Type()), b.getIndexType(),
             b.getIndexType()};
   }
-  /// Whether the types end with these arguments; scratch memory may have any
-  /// size.
+  /// Whether `types` ends with scratch memory of any size, the error word and
+  /// the range of work items.
   static bool endsArguments(ArrayRef<Type> types) {
     if (types.size() < numOthers)
       return false;
@@ -46,8 +46,8 @@ public:
            types.drop_front() ==
                ArrayRef(getOtherTypes(scratch.getContext())).drop_front();
   }
-  /// Whether the function ends with these arguments, its scratch memory has a
-  /// dynamic size, and there is no result.
+  /// Whether the function has no result and ends with scratch memory of dynamic
+  /// size, the error word and the range of work items.
   static bool matches(FunctionOpInterface function) {
     ArrayRef<Type> types = function.getArgumentTypes();
     return !function.getNumResults() && endsArguments(types) &&
@@ -77,8 +77,8 @@ public:
 
   explicit DeviceKernelSignature(FunctionOpInterface kernel) : kernel(kernel) {}
 
-  /// The types of the arguments after the buffers; the workspace has a dynamic
-  /// size.
+  /// Returns the types of the arguments after the buffers; the workspace has a
+  /// dynamic size.
   static SmallVector<Type> getOtherTypes(MLIRContext *context) {
     Builder b(context);
     return {MemRefType::get({ShapedType::kDynamic}, b.getI8Type()),

@@ -30,18 +30,19 @@
 
 namespace mlir::repro::launch {
 
-/// The access of a kernel to its buffer `index`; none if it is not declared.
+/// Returns how a kernel accesses its buffer number `index`; std::nullopt if the
+/// kernel does not declare it.
 std::optional<Access> getAccess(FunctionOpInterface kernel, unsigned index);
 
-/// The size of an element in bytes: that of n bits is rounded up to a power of
-/// two bytes.
+/// Returns the size of an element in memory, in bytes: its bits, rounded up to
+/// whole bytes and then to a power of two of bytes.
 int64_t getElementBytes(Type element);
 
-/// Whether the row-major strides of a static shape, with extents of 0 counted
-/// as 1, fit into 63 bits. MLIR aborts when it computes larger ones.
+/// Whether the row-major strides of a static shape fit into 63 bits if extents
+/// of 0 count as 1. MLIR aborts when it computes larger strides.
 bool hasRowMajorStrides(MemRefType type);
 
-/// The size in bytes of a buffer with a static shape.
+/// Returns the size in bytes of a buffer with a static shape.
 int64_t getBufferBytes(MemRefType type);
 
 } // namespace mlir::repro::launch

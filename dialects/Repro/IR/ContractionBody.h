@@ -26,9 +26,11 @@ struct ContractionBody {
     /// Whether the factor is an input's element or its exact extension.
     /// Imported contractions have such factors; fusion creates others.
     bool isElement = false;
-    /// Whether the factor depends on a position or on memory besides `inputs`.
+    /// Whether the factor depends on the index of a loop, or on memory in
+    /// addition to `inputs`.
     bool readsOthers = false;
-    /// The number of operations in the body that compute it, without constants.
+    /// The number of operations of the body that compute the factor, without
+    /// constants.
     unsigned numOperations = 0;
   };
 
@@ -42,17 +44,17 @@ struct ContractionBody {
 
   /// Whether both factors are elements, as in imported contractions.
   bool isOfElements() const { return x.isElement && y.isElement; }
-  /// Whether exactly one factor has the dimension.
+  /// Whether exactly one of the two factors depends on dimension `dim`.
   bool isOfOneFactor(unsigned dim) const { return x.dims[dim] != y.dims[dim]; }
-  /// Whether the sum may be chosen as #repro.fdpa (M4) or, if the number of
-  /// reduction elements permits, #repro.exact (K4). (E1) Either one would drop
-  /// checks in the body.
+  /// Whether #repro.fdpa (M4) or, if the number of reduction elements permits,
+  /// #repro.exact (K4) may define the order of the sum. A body with checks (E1)
+  /// is excluded because both orders would drop the checks.
   bool isPlain() const {
     return isOfElements() && !hasOtherOperations && type.isF32();
   }
 };
 
-/// Describes the body of a contraction; none for other bodies.
+/// Describes the body of a contraction; std::nullopt if the fold is not one.
 std::optional<ContractionBody> getContraction(FoldOp fold);
 
 /// The tensor that an input of a fold reads through operations that only
@@ -62,16 +64,16 @@ struct ExtendedInput {
   AffineMap map; ///< from the fold's dimensions
 };
 
-/// The narrower elements of which `input` contains the extensions; none if it
-/// has elements of its own.
+/// Returns the narrower tensor that `input` permutes and extends exactly;
+/// std::nullopt if `input` is not such an extension.
 std::optional<ExtendedInput> getExtendedInput(Value input, AffineMap map);
 
-/// (M4) The element types that a contraction multiplies, looking through
-/// extensions before it; none if its sum cannot be chosen.
+/// (M4) Returns the element types of the two factors before any exact
+/// extension; std::nullopt if the order of the sum cannot be chosen.
 std::optional<std::pair<Type, Type>> getMultipliedTypes(FoldOp fold);
 
-/// Whether `op` is a contraction that adds its products one after the other,
-/// not in lanes.
+/// Whether `op` is a contraction that adds its products one after the other in
+/// a single lane.
 bool addsProductsInTurn(Operation *op);
 
 } // namespace mlir::repro

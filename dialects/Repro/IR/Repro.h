@@ -40,8 +40,8 @@
 #include "dialects/Repro/IR/ReproOps.h.inc"
 
 namespace mlir::repro {
-/// The argument of `body` that `value` equals or extends exactly; null if there
-/// is none.
+/// Returns the argument of `body` that `value` equals or extends exactly; null
+/// if there is none.
 BlockArgument getExtendedArgument(Value value, Block *body);
 
 /// (F5): whether the result of folding by `step` does not depend on the order.

@@ -15,7 +15,7 @@
 namespace mlir::repro {
 
 /// A value in a formula. Each operator creates an operation at the builder's
-/// insertion point. An empty scalar has no value.
+/// insertion point. A default-constructed scalar contains no value.
 class Scalar {
 public:
   Scalar() = default;
@@ -26,7 +26,7 @@ public:
   Value get() const { return value; }
   Type getType() const { return value.getType(); }
   ImplicitLocOpBuilder &getBuilder() const { return *builder; }
-  /// A constant of this scalar's type, rounded to it.
+  /// Returns the constant `number`, rounded to this scalar's type.
   Scalar constant(double number) const;
   /// Converts to a float type, with rounding if it is narrower.
   Scalar convert(Type type) const;
@@ -72,11 +72,11 @@ Scalar select(Scalar condition, Scalar a, Scalar b);
 /// result as rounding the f64 once.
 Value roundToOdd(ImplicitLocOpBuilder &b, Value wide);
 
-/// The gradient of a power's base, given the power's gradient g; 0 if the
-/// exponent is 0.
+/// Returns the gradient of a power's base, given the power's gradient g; 0 if
+/// the exponent is 0.
 Scalar derivePowerByBase(Scalar g, Scalar base, Scalar exponent);
-/// The gradient of its exponent; 0 if the base is 0 and the exponent at least
-/// 0.
+/// Returns the gradient of a power's exponent, given the power's gradient g; 0
+/// if the base is 0 and the exponent is at least 0.
 Scalar derivePowerByExponent(Scalar g, Scalar base, Scalar exponent,
                              Scalar power);
 

@@ -20,7 +20,8 @@ Value mapElements(
     ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, Type element,
     ValueRange inputs, ArrayRef<AffineMap> maps,
     llvm::function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body);
-/// The same with several results.
+/// Like `mapElements`, but `body` computes one element of each of several
+/// results.
 SmallVector<Value> mapElementsToMany(
     ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, TypeRange elements,
     ValueRange inputs, ArrayRef<AffineMap> maps,
@@ -43,8 +44,8 @@ Value transpose(ImplicitLocOpBuilder &b, Value tensor,
 Value padWithZeros(ImplicitLocOpBuilder &b, Value tensor,
                    ArrayRef<int64_t> shape);
 
-/// (Q2) The maximum magnitudes, of `shape`, of the elements of an f32 tensor.
-/// `map` maps the position of an element to that of its maximum.
+/// (Q2) Returns a tensor of `shape` with the maximum magnitudes in an f32
+/// tensor. `map` maps the position of an element to that of its maximum.
 Value createAmax(ImplicitLocOpBuilder &b, Value tensor, ArrayRef<int64_t> shape,
                  AffineMap map);
 
