@@ -46,8 +46,8 @@ static void eraseDeadOps(RewriterBase &rewriter, Block &body) {
       rewriter.eraseOp(op);
 }
 
-/// The needed results of `op`: those with uses, and those whose accumulator a
-/// needed value or a check of the body reads.
+/// Returns the needed results of `op`: those with uses, and those whose
+/// accumulator a needed value or a check of the body reads.
 static llvm::SmallSetVector<unsigned, 4>
 getNeededResults(linalg::GenericOp op) {
   Block *body = op.getBody();
@@ -84,8 +84,8 @@ getNeededResults(linalg::GenericOp op) {
 // Outputs
 //===----------------------------------------------------------------------===//
 
-/// The reassociation that removes the dimensions that `map` indexes by a
-/// constant; none if there is none.
+/// Returns the reassociation that removes the dimensions that `map` indexes by
+/// a constant; std::nullopt if there is none.
 static std::optional<SmallVector<ReassociationIndices>>
 groupConstantResults(AffineMap map) {
   auto isConstant = [](AffineExpr expr) {
@@ -199,7 +199,7 @@ static linalg::GenericOp normalizeOutputs(IRRewriter &rewriter,
 // (D2) arg-max and arg-min
 //===----------------------------------------------------------------------===//
 
-/// The scalar that all elements of `value` equal; null if unknown.
+/// Returns the scalar that all elements of `value` equal; null if unknown.
 static TypedAttr getFilledConstant(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op)) {
@@ -250,7 +250,7 @@ struct ArgBody {
   bool isUnsigned = false;
 };
 
-/// The extreme that `compare` of `x` with `acc` keeps.
+/// Returns the extreme that `compare` of `x` with `acc` keeps.
 static std::optional<ArgBody> getComparison(Operation *compare, Value x,
                                             Value acc) {
   if (!compare || compare->getNumOperands() != 2)

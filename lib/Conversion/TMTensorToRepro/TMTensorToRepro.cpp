@@ -30,8 +30,8 @@ using namespace mlir::repro;
 // Reading an unregistered operation
 //===----------------------------------------------------------------------===//
 
-/// An attribute of an operation in generic form, whether it is a property or
-/// not.
+/// Returns an attribute of an operation in generic form, whether it is a
+/// property or not.
 static Attribute getAnyAttr(Operation *op, StringRef name) {
   if (auto properties =
           dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute()))
@@ -62,7 +62,8 @@ static LogicalResult getSegments(Operation *op, unsigned inputs,
   return success();
 }
 
-/// The only value that the body yields; null if it yields none or several.
+/// Returns the only value that the body yields; null if it yields none or
+/// several.
 static Value getYielded(Operation *op) {
   Operation *yield = op->getRegion(0).front().getTerminator();
   return yield->getNumOperands() == 1 ? yield->getOperand(0) : Value();
@@ -103,7 +104,7 @@ static Value makeEmpty(OpBuilder &builder, Location loc, Type type) {
                                  shaped.getElementType());
 }
 
-/// A tensor of `type` filled with `scalar`.
+/// Returns a tensor of `type` filled with `scalar`.
 static Value makeFill(OpBuilder &builder, Location loc, Value scalar,
                       Type type) {
   auto shaped = cast<RankedTensorType>(type);
@@ -211,7 +212,7 @@ static LogicalResult convertScan(IRRewriter &rewriter, Operation *op) {
   return success();
 }
 
-/// (D2) The sort direction, given the body's comparison of two keys.
+/// (D2) Returns the sort direction, given the body's comparison of two keys.
 static std::optional<SortDirection> getDirection(Operation *op) {
   Block &body = op->getRegion(0).front();
   Value yielded = getYielded(op);

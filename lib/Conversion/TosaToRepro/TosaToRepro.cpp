@@ -35,7 +35,7 @@ using namespace mlir::repro;
 // Scatter
 //===----------------------------------------------------------------------===//
 
-/// The destinations [n * w, 2], batch and position, of indices [n, w].
+/// Returns the destinations [n * w, 2], batch and position, of indices [n, w].
 static Value createPlaces(OpBuilder &builder, Location loc, Value indices) {
   auto type = cast<RankedTensorType>(indices.getType());
   Type element = type.getElementType();
@@ -180,7 +180,7 @@ private:
         builder, loc, builder.getF32FloatAttr(static_cast<float>(value)));
   }
 
-  /// The product of two positions modulo `extent`, as a fraction of it.
+  /// Returns the product of two positions modulo `extent`, as a fraction of it.
   Value fraction(int64_t to, int64_t from, int64_t extent) {
     Value i = linalg::IndexOp::create(builder, loc, to);
     Value j = linalg::IndexOp::create(builder, loc, from);
