@@ -123,9 +123,9 @@ int64_t launch::getBufferBytes(MemRefType type) {
   return type.getNumElements() * getElementBytes(type.getElementType());
 }
 
-/// The number of bytes from the first element of a buffer to the end of the
-/// last one; none if it is dynamic or too large, or if elements lie before the
-/// first.
+/// Returns the number of bytes from the first element of a buffer to the end of
+/// the last one; std::nullopt if it is dynamic or too large, or if elements lie
+/// before the first.
 static std::optional<int64_t> getExtent(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset = 0;

@@ -109,8 +109,8 @@ static Solution solve(ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents) {
   return solution;
 }
 
-/// The element of `values` at the point that corresponds to a position in the
-/// loops of accumulateSums, or zero if the point is out of range.
+/// Returns the element of `values` at the point that corresponds to a position
+/// in the loops of accumulateSums, or zero if the point is out of range.
 static Value readPoint(ImplicitLocOpBuilder &b, Value values,
                        ArrayRef<IndexSum> sums, const Solution &solution,
                        ArrayRef<int64_t> extents) {
@@ -161,8 +161,8 @@ static Value readPoint(ImplicitLocOpBuilder &b, Value values,
                  : element;
 }
 
-/// A tensor of `type`. Each element is the sum of the `values` at the points
-/// where `sums` equal its position.
+/// Returns a tensor of `type`. Each element is the sum of the `values` at the
+/// points where `sums` equal its position.
 static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
                             ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents,
                             RankedTensorType type) {
@@ -278,7 +278,7 @@ static void getSlice(const Loops &loops, ValueRange values,
   }
 }
 
-/// The dimension of the loops that `index` is the position of, or -1.
+/// Returns the dimension of the loops that `index` is the position of, or -1.
 static int64_t getPositionDim(Value index) {
   if (auto op = index.getDefiningOp<linalg::IndexOp>())
     return op.getDim();

@@ -25,12 +25,12 @@ public:
 
   bool isActive(Value value) const { return active.contains(value); }
   bool isActive(Operation *op) const;
-  /// The adjoint of a value; null if nothing has contributed to it.
+  /// Returns the adjoint of a value; null if nothing has contributed to it.
   Value get(Value value) const { return adjoints.lookup(value); }
   /// (J1) Adds a contribution after the previous ones. Inactive values have no
   /// adjoint. A null contribution is zero.
   void add(Value value, Value contribution);
-  /// A builder that inserts before the end of the block.
+  /// Returns a builder that inserts before the end of the block.
   ImplicitLocOpBuilder builderAt(Location loc) const;
 
 private:
@@ -39,11 +39,11 @@ private:
   DenseMap<Value, Value> adjoints;
 };
 
-/// (J2) The type in which derivatives of floats of `type` are computed.
+/// (J2) Returns the type in which derivatives of floats of `type` are computed.
 Type getDerivativeType(Type type);
 
-/// (J2) The gradients of the operands of a scalar operation, given that of its
-/// result. `lookUp` returns the values of operands and result.
+/// (J2) Returns the gradients of the operands of a scalar operation, given that
+/// of its result. `lookUp` returns the values of operands and result.
 SmallVector<Scalar> deriveOperands(DerivativeOpInterface op, Scalar gradient,
                                    llvm::function_ref<Value(Value)> lookUp);
 
@@ -51,17 +51,17 @@ SmallVector<Scalar> deriveOperands(DerivativeOpInterface op, Scalar gradient,
 // Tensors
 //===----------------------------------------------------------------------===//
 
-/// A zero tensor or scalar of the type.
+/// Returns a zero tensor or scalar of the type.
 Value makeZero(ImplicitLocOpBuilder &b, Type type);
 /// Reverses `tensor` along a dimension.
 Value flip(ImplicitLocOpBuilder &b, Value tensor, int64_t dim);
 /// Slices `size` elements from `offset` along a dimension.
 Value slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim, int64_t offset,
             int64_t size);
-/// The positions along a dimension, as i64.
+/// Returns the positions along a dimension, as i64.
 Value makePositions(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                     int64_t dim);
-/// The inclusive scan of `tensor`.
+/// Returns the inclusive scan of `tensor`.
 Value scan(ImplicitLocOpBuilder &b, Value tensor, Combine combine, int64_t dim);
 
 } // namespace mlir::repro

@@ -94,7 +94,7 @@ static Value exchangeFirst(ImplicitLocOpBuilder &b, Value tensor) {
   return transpose(b, tensor, order);
 }
 
-/// The extent that `count` positions with distance `step` span.
+/// Returns the extent that `count` positions with distance `step` span.
 static int64_t spread(int64_t count, int64_t step) {
   return (count - 1) * step + 1;
 }

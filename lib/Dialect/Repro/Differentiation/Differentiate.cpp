@@ -33,8 +33,8 @@ static bool isFloatTensor(Type type) {
          isa<FloatType>(tensor.getElementType());
 }
 
-/// The values at `positions`, which must be float tensors. Fails after an
-/// error.
+/// Returns the values at `positions`, which must be float tensors. Fails after
+/// an error.
 static FailureOr<SmallVector<Value>> choose(func::FuncOp main,
                                             ArrayRef<int64_t> positions,
                                             ValueRange values, StringRef what) {

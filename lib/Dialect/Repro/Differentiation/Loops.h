@@ -35,7 +35,7 @@ struct Loops {
   AffineMap getOutputMap(unsigned output) const {
     return reads[numInputs + output].map;
   }
-  /// The dimensions that `map` indexes. Its results are dimensions or
+  /// Returns the dimensions that `map` indexes. Its results are dimensions or
   /// constants.
   SmallVector<int64_t> getDims(AffineMap map) const;
 };
@@ -46,8 +46,8 @@ struct Loops {
 using PointFunction = llvm::function_ref<Value(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
-/// The numbers that `compute` returns, as a tensor over the dimensions `dims`
-/// of the loops in this order, summed over the other dimensions. Null if
+/// Returns the numbers that `compute` returns, as a tensor over the dimensions
+/// `dims` of the loops in this order, summed over the other dimensions. Null if
 /// `compute` returns null.
 Value computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
                   ArrayRef<int64_t> dims, Type element,

@@ -15,7 +15,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The text of a location that patterns match: its name, or its file and line.
+/// Returns the text of a location that patterns match: its name, or its file
+/// and line.
 static std::string getText(Location location) {
   if (auto name = dyn_cast<NameLoc>(location))
     return name.getName().str();
@@ -60,7 +61,7 @@ static bool isMadeOfNothing(Operation *op) {
          });
 }
 
-/// The values from outside that an operation and its regions read.
+/// Returns the values from outside that an operation and its regions read.
 static SetVector<Value> getReadValues(Operation *op) {
   SetVector<Value> read;
   read.insert(op->operand_begin(), op->operand_end());
@@ -91,8 +92,8 @@ private:
 };
 } // namespace
 
-/// The operations that `user` needs recomputed and that are not recomputed yet,
-/// in an order in which each follows those that it reads.
+/// Returns the operations that `user` needs recomputed and that are not
+/// recomputed yet, in an order in which each follows those that it reads.
 SmallVector<Operation *> Recomputation::findMissing(Operation *user) const {
   SetVector<Operation *> missing;
   SmallVector<Operation *> reached{user};

@@ -12,9 +12,9 @@
 
 namespace mlir::repro {
 
-/// The operations whose location has a name, or a file and line, that matches
-/// one of the glob patterns. Fails after an error if a pattern is invalid or
-/// matches no operation.
+/// Returns the operations whose location has a name, or a file and line, that
+/// matches one of the glob patterns. Fails after an error if a pattern is
+/// invalid or matches no operation.
 FailureOr<SetVector<Operation *>> findNamed(func::FuncOp main,
                                             ArrayRef<std::string> patterns);
 

@@ -25,7 +25,7 @@ static Value makeEmpty(ImplicitLocOpBuilder &b, Value like) {
 // repro.scan
 //===----------------------------------------------------------------------===//
 
-/// The suffix sums: each element plus all later ones.
+/// Returns the suffix sums: each element plus all later ones.
 static Value sumBehind(ImplicitLocOpBuilder &b, Value tensor, int64_t dim) {
   return flip(b, scan(b, flip(b, tensor, dim), Combine::add, dim), dim);
 }
@@ -159,8 +159,8 @@ static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
 // repro.scatter
 //===----------------------------------------------------------------------===//
 
-/// The slices of `from` that the rows of `indices` name, in the shape of the
-/// updates.
+/// Returns the slices of `from` that the rows of `indices` name, in the shape
+/// of the updates.
 static Value gather(ImplicitLocOpBuilder &b, Value from, Value indices,
                     RankedTensorType type) {
   RankedTensorType source = getTensorType(from);

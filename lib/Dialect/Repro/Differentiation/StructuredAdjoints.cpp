@@ -37,7 +37,8 @@ public:
 
   bool reaches(Value value) const { return toTarget.contains(value); }
 
-  /// The gradient of the target, null if it is zero; fails after an error.
+  /// Returns the gradient of the target, null if it is zero; fails after an
+  /// error.
   FailureOr<Value> compute(ImplicitLocOpBuilder &b, IRMapping &point,
                            ArrayRef<std::pair<Value, Value>> seeds,
                            Target target, Operation *skipped) {

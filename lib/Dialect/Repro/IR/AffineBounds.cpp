@@ -41,8 +41,8 @@ struct IndexRange {
 };
 } // namespace
 
-/// The minimum and maximum of `range` over [0, extents[d]) for each dimension
-/// d; none if they exceed kMaxIndex.
+/// Returns the minimum and maximum of `range` over [0, extents[d]) for each
+/// dimension d; std::nullopt if they exceed kMaxIndex.
 static std::optional<Interval> getBounds(const IndexRange &range,
                                          ArrayRef<int64_t> extents) {
   Interval bounds = range.rest;
@@ -85,7 +85,7 @@ static std::optional<IndexRange> scaleRange(const IndexRange &range,
   return product;
 }
 
-/// The values of a floordiv, ceildiv or mod of numbers within `bounds`.
+/// Returns the values of a floordiv, ceildiv or mod of numbers within `bounds`.
 static Interval divideInterval(Interval bounds, AffineExprKind kind,
                                int64_t divisor) {
   if (kind == AffineExprKind::CeilDiv)
@@ -100,8 +100,8 @@ static Interval divideInterval(Interval bounds, AffineExprKind kind,
   return {0, divisor - 1};
 }
 
-/// The range of `expr`, which must satisfy `isBoundable`, over loops of
-/// `extents` (all positive); none if a part of it exceeds kMaxIndex.
+/// Returns the range of `expr`, which must satisfy `isBoundable`, over loops of
+/// `extents` (all positive); std::nullopt if a part of it exceeds kMaxIndex.
 static std::optional<IndexRange> getRange(AffineExpr expr,
                                           ArrayRef<int64_t> extents) {
   IndexRange leaf;
@@ -162,9 +162,9 @@ static bool isBoundable(AffineExpr expr) {
 // Accesses
 //===----------------------------------------------------------------------===//
 
-/// (A1) The extents of the loops. The first map result that is only a loop's
-/// dimension gives the extent of that loop, and all others must agree. An
-/// extent is dynamic if one of these sizes is.
+/// (A1) Returns the extents of the loops. The first map result that is only a
+/// loop's dimension gives the extent of that loop, and all others must agree.
+/// An extent is dynamic if one of these sizes is.
 static FailureOr<SmallVector<int64_t>>
 getExtents(Operation *op, ArrayRef<IndexedShape> operands) {
   SmallVector<std::optional<int64_t>> found(
@@ -259,9 +259,9 @@ bool repro::mayAccess(AffineMap map, ArrayRef<int64_t> extents,
       });
 }
 
-/// The range of a value in a loop body, over `extents` (all positive), computed
-/// from at most `budget` operations; none if it is not a sum of multiples of
-/// loops.
+/// Returns the range of a value in a loop body, over `extents` (all positive),
+/// computed from at most `budget` operations; std::nullopt if it is not a sum
+/// of multiples of loops.
 static std::optional<IndexRange>
 getRange(Value value, ArrayRef<int64_t> extents, unsigned &budget) {
   IndexRange leaf;

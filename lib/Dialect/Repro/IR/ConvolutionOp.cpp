@@ -67,8 +67,8 @@ static int64_t divideExtent(int64_t extent, int64_t groups) {
   return ShapedType::isDynamic(extent) ? extent : extent / groups;
 }
 
-/// The extent of the result in a spatial dimension, possibly dynamic; none
-/// after an overflow.
+/// Returns the extent of the result in a spatial dimension, possibly dynamic;
+/// std::nullopt after an overflow.
 static std::optional<int64_t> getResultExtent(ConvolutionOp op, unsigned dim) {
   int64_t extent = op.getInput().getType().getDimSize(2 + dim);
   int64_t window = op.getKernel().getType().getDimSize(2 + dim);

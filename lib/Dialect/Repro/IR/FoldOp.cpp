@@ -74,8 +74,8 @@ static bool isFoldingOp(Operation *op) {
              arith::XOrIOp>(op);
 }
 
-/// The operation that folds `accumulator` into `yielded`; null if the body is
-/// not op(acc, f(inputs)). Ignores users that are not `counted`.
+/// Returns the operation that folds `accumulator` into `yielded`; null if the
+/// body is not op(acc, f(inputs)). Ignores users that are not `counted`.
 static Operation *findStep(Block *body, BlockArgument accumulator,
                            Value yielded,
                            function_ref<bool(Operation *)> counted) {

@@ -487,7 +487,7 @@ bool RandomOp::bufferizesToMemoryRead(OpOperand &operand,
   return !isDpsInit(&operand);
 }
 
-/// (R2) The element type of a distribution.
+/// (R2) Returns the element type of a distribution.
 static Type getElementType(Distribution distribution, MLIRContext *context) {
   switch (distribution) {
   case Distribution::bits:

@@ -62,18 +62,18 @@ struct CanonicalOp {
   llvm::ArrayRef<CanonicalAttribute> attributes;
 };
 
-/// The name of an operation in the identity. It is the MLIR name, except for
-/// operations with an attribute that was added later.
+/// Returns the name of an operation in the identity. It is the MLIR name,
+/// except for operations with an attribute that was added later.
 llvm::StringRef getStoredName(Operation *op);
 
-/// The MLIR name of an operation that the identity names `storedName`.
+/// Returns the MLIR name of an operation that the identity names `storedName`.
 llvm::StringRef getOperationName(llvm::StringRef storedName);
 
-/// The table's entry; null if the operation is not canonical.
+/// Returns the table's entry; null if the operation is not canonical.
 const CanonicalOp *lookupCanonicalOp(llvm::StringRef storedName);
 
-/// The pass that decomposes an operation of imported programs; empty for all
-/// other operations.
+/// Returns the pass that decomposes an operation of imported programs; empty
+/// for all other operations.
 llvm::StringRef getDecomposition(OperationName name);
 
 } // namespace mlir::repro

@@ -25,8 +25,8 @@ static constexpr int64_t kMaxProgramBytes = int64_t(1) << 50;
 static constexpr int64_t kMaxConstantBytes = int64_t(1) << 32;
 static constexpr int64_t kMaxIterations = int64_t(1) << 60;
 
-/// The product of non-negative factors; none if it exceeds `limit`. The other
-/// factors are checked even if one factor is 0.
+/// Returns the product of non-negative factors; std::nullopt if it exceeds
+/// `limit`. The other factors are checked even if one factor is 0.
 static std::optional<int64_t> multiply(ArrayRef<int64_t> factors,
                                        int64_t limit) {
   int64_t product = 1;
@@ -40,7 +40,7 @@ static std::optional<int64_t> multiply(ArrayRef<int64_t> factors,
   return isZero ? 0 : product;
 }
 
-/// The size of a tensor in bytes; none if it exceeds the limit.
+/// Returns the size of a tensor in bytes; std::nullopt if it exceeds the limit.
 static std::optional<int64_t> getTensorBytes(RankedTensorType type) {
   SmallVector<int64_t> factors(type.getShape());
   factors.push_back(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
@@ -107,8 +107,8 @@ static LogicalResult verifyIterations(Operation *op,
 // (A1), (A2) Loops
 //===----------------------------------------------------------------------===//
 
-/// The value of an index expression at `dims`; none if an intermediate result
-/// does not fit into 64 bits. Divisors are positive.
+/// Returns the value of an index expression at `dims`; std::nullopt if an
+/// intermediate result does not fit into 64 bits. Divisors are positive.
 static std::optional<int64_t> evaluate(AffineExpr expr,
                                        ArrayRef<int64_t> dims) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))

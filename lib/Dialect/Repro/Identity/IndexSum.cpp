@@ -18,7 +18,7 @@ static void append(std::string &bytes, uint64_t number) {
   bytes.append(buffer, 8);
 }
 
-/// The code of a type of term; a dimension has code 0.
+/// Returns the code of a type of term; a dimension has code 0.
 static char getKind(AffineExprKind kind) {
   switch (kind) {
   case AffineExprKind::Mod:

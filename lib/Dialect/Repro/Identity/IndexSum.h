@@ -41,7 +41,7 @@ public:
                           MLIRContext *context);
   AffineExpr build(MLIRContext *context) const;
 
-  /// The encoding that docs/verification/identity.md defines.
+  /// Returns the encoding that docs/verification/identity.md defines.
   std::string getBytes() const;
 
 private:

@@ -16,7 +16,7 @@ namespace mlir::repro {
 
 using ProgramHash = std::array<uint8_t, 32>;
 
-/// (H2) The BLAKE3 hash of the bytes that docs/verification/identity.md
+/// (H2) Returns the BLAKE3 hash of the bytes that docs/verification/identity.md
 /// defines. Fails with an error if verifyCanonicalProgram does.
 FailureOr<ProgramHash> hashProgram(ModuleOp module);
 

@@ -45,7 +45,7 @@ public:
 
   size_t getPosition() const { return position; }
   size_t getLeft() const { return end - position; }
-  /// The bytes that have been read since position `start`.
+  /// Returns the bytes that have been read since position `start`.
   StringRef getRead(size_t start) const { return file.slice(start, position); }
 
   LogicalResult readBytes(size_t size, StringRef &bytes);
@@ -875,7 +875,8 @@ public:
   explicit CompareStream(StringRef expected) : expected(expected) {}
   ~CompareStream() override { flush(); }
 
-  /// The position of the first difference; none if there is none.
+  /// Returns the position of the first difference; std::nullopt if there is
+  /// none.
   std::optional<size_t> findDifference() {
     flush();
     if (!difference && position != expected.size())

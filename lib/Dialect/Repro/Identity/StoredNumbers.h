@@ -13,15 +13,15 @@
 
 namespace mlir::repro {
 
-/// (H2) The number of an enumeration's value; none for another attribute.
-/// docs/verification/identity.md defines these numbers, which do not depend on
-/// MLIR's.
+/// (H2) Returns the number of an enumeration's value; std::nullopt for another
+/// attribute. docs/verification/identity.md defines these numbers, which do not
+/// depend on MLIR's.
 std::optional<uint64_t> getStoredNumber(AttributeForm form, Attribute value);
 std::optional<uint64_t> getStoredNumber(Totals totals);
 std::optional<uint64_t> getStoredNumber(SumRounding rounding);
 std::optional<uint64_t> getStoredNumber(SumStart start);
 
-/// The value with this number; null or none if no value has it.
+/// Returns the value with this number; null or none if no value has it.
 Attribute getStoredValue(AttributeForm form, uint64_t number,
                          MLIRContext *context);
 std::optional<Totals> getStoredTotals(uint64_t number);

@@ -136,7 +136,7 @@ void SymbolicHash::hashType(Type type) {
   hashNumbers(tensor.getShape());
 }
 
-/// The number of a type of index expression.
+/// Returns the number of a type of index expression.
 static unsigned getNumber(AffineExprKind kind) {
   switch (kind) {
   case AffineExprKind::Constant:

@@ -43,7 +43,7 @@ FailureOr<SymbolicSignature> readSymbolicSignature(func::FuncOp main);
 /// Removes the attributes that `readSymbolicSignature` reads.
 void eraseSymbolicSignature(func::FuncOp main);
 
-/// (H4) The BLAKE3 hash of the bytes that docs/verification/identity.md
+/// (H4) Returns the BLAKE3 hash of the bytes that docs/verification/identity.md
 /// defines.
 FailureOr<ProgramHash> hashSymbolicProgram(ModuleOp module);
 

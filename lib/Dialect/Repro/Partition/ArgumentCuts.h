@@ -15,12 +15,13 @@ namespace mlir::repro {
 /// Whether `op` is a contraction of at least `least` products.
 bool isWorthDividing(Operation *op, int64_t least);
 
-/// The cut of an argument along a dimension. It is even, except that it keeps
-/// whole heads if results are reshaped to heads, and divides each tensor in the
-/// same way if the argument stacks several.
+/// Returns the cut of an argument along a dimension. It is even, except that it
+/// keeps whole heads if results are reshaped to heads, and divides each tensor
+/// in the same way if the argument stacks several.
 Cut getCutAlong(Value argument, int64_t dim, unsigned ranks);
 
-/// The first cut of an argument that is worth it; none if no cut is.
+/// Returns the first cut of an argument that is worth it; std::nullopt if no
+/// cut is.
 std::optional<Cut> chooseCut(Value argument, unsigned ranks, int64_t least);
 
 } // namespace mlir::repro

@@ -43,9 +43,9 @@ static bool isOwnable(Value value) {
 // Owners of arguments
 //===----------------------------------------------------------------------===//
 
-/// The owner of each argument that may be owned. Arguments that meet in one
-/// operation form a set. The largest sets are assigned first, each to the rank
-/// with the fewest bytes.
+/// Returns the owner of each argument that may be owned. Arguments that meet in
+/// one operation form a set. The largest sets are assigned first, each to the
+/// rank with the fewest bytes.
 static DenseMap<Value, unsigned>
 assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
   llvm::IntEqClasses sets(ownable.size());
@@ -102,9 +102,9 @@ public:
   }
   /// Computes the results of an operation of the whole program.
   void add(Operation *op);
-  /// (T2) The value on every rank.
+  /// (T2) Returns the value on every rank.
   Value getWhole(Value value) { return makeWhole(value).value; }
-  /// The value on its owner; null on other ranks.
+  /// Returns the value on its owner; null on other ranks.
   Value getOwned(Value value, unsigned owner);
 
 private:
@@ -146,8 +146,8 @@ Value OwnedValues::getOwned(Value value, unsigned owner) {
   return owner == rank ? result : Value();
 }
 
-/// The owner of the operation, which is the owner of the tensors that it reads.
-/// Owners of single elements count only if it reads nothing larger.
+/// Returns the owner of the operation, which is the owner of the tensors that
+/// it reads. Owners of single elements count only if it reads nothing larger.
 std::optional<unsigned> OwnedValues::findOwner(Operation *op) const {
   if (!llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
     return std::nullopt;

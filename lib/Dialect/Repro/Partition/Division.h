@@ -20,14 +20,14 @@ namespace mlir::repro {
 func::FuncOp findDivided(ModuleOp module, StringRef label, int64_t ranks,
                          int64_t rank);
 
-/// The number of state arguments and results of `main`.
+/// Returns the number of state arguments and results of `main`.
 int64_t getNumState(func::FuncOp main);
 
 /// Erases the operations of the whole program and operations that become
 /// unused. Operations with a check stay.
 void eraseDivided(Block &block, ArrayRef<Operation *> operations);
 
-/// All values that an operation and its regions read.
+/// Returns all values that an operation and its regions read.
 SetVector<Value> getRead(Operation *op);
 
 /// The elements of a tensor that each rank has. A dimension consists of
@@ -43,24 +43,24 @@ struct Cut {
            offsets == other.offsets;
   }
   unsigned getNumRanks() const { return offsets.size() - 1; }
-  /// The extent of a block.
+  /// Returns the extent of a block.
   int64_t getBlock() const { return offsets.back(); }
-  /// The number of elements of a block on a rank.
+  /// Returns the number of elements of a block on a rank.
   int64_t getSize(unsigned rank) const {
     return offsets[rank + 1] - offsets[rank];
   }
-  /// The extent of the dimension on a rank.
+  /// Returns the extent of the dimension on a rank.
   int64_t getExtent(unsigned rank) const { return blocks * getSize(rank); }
-  /// The same cut of another dimension.
+  /// Returns the same cut of another dimension.
   Cut along(int64_t other) const { return {other, blocks, offsets}; }
 };
 
-/// A cut of a dimension into blocks, each divided as evenly as multiples of
-/// `unit` permit.
+/// Returns a cut of a dimension into blocks, each divided as evenly as
+/// multiples of `unit` permit.
 Cut getEvenCut(int64_t dim, int64_t extent, int64_t blocks, int64_t unit,
                unsigned ranks);
 
-/// The type of a rank's part of a tensor.
+/// Returns the type of a rank's part of a tensor.
 RankedTensorType getPartType(Type type, const Cut &cut, unsigned rank);
 
 /// The cut of each operand and each result of an operation; none: whole.
@@ -74,7 +74,7 @@ struct Axis {
   SmallVector<int64_t> operands, results;
 };
 
-/// The division along the axis along which `operand` is cut.
+/// Returns the division along the axis along which `operand` is cut.
 std::optional<Division> divideAlong(ArrayRef<Axis> axes, unsigned operand,
                                     const Cut &cut);
 

@@ -52,7 +52,8 @@ public:
   void addWhole(Value value) { whole.map(value, value); }
   /// Computes the results of an operation of the whole program.
   void add(Operation *op);
-  /// (T2) The value on every rank, gathered if only parts are available.
+  /// (T2) Returns the value on every rank, gathered if only parts are
+  /// available.
   Value getWhole(Value value);
 
 private:
@@ -76,7 +77,7 @@ static bool isTensor(Value value) {
   return isa<RankedTensorType>(value.getType());
 }
 
-/// The tensors that the regions of an operation read.
+/// Returns the tensors that the regions of an operation read.
 static SmallVector<Value> getCapturedTensors(Operation *op) {
   SetVector<Value> captured;
   getUsedValuesDefinedAbove(op->getRegions(), captured);
@@ -157,8 +158,8 @@ Value RankValues::getPart(Value value, const Cut &cut) {
   return part;
 }
 
-/// The bytes of the tensors that must be gathered if the operation is divided
-/// in this way, or computed whole if `division` is null.
+/// Returns the bytes of the tensors that must be gathered if the operation is
+/// divided in this way, or computed whole if `division` is null.
 int64_t RankValues::countMoved(Operation *op, const Division *division) const {
   SetVector<Value> gathered;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -183,8 +184,8 @@ int64_t RankValues::countMoved(Operation *op, const Division *division) const {
   return bytes;
 }
 
-/// The division that moves the fewest bytes. Whole results are preferred if
-/// they move nothing, except for large contractions.
+/// Returns the division that moves the fewest bytes. Whole results are
+/// preferred if they move nothing, except for large contractions.
 std::optional<Division> RankValues::choose(Operation *op) const {
   auto divisible = dyn_cast<PartitionOpInterface>(op);
   if (!divisible || ranks == 1 ||

@@ -24,8 +24,8 @@ static SmallVector<utils::IteratorType> getIterators(Operation *op) {
   return cast<linalg::LinalgOp>(op).getIteratorTypesArray();
 }
 
-/// The dimension of an operand that is indexed by a loop; -1 if there is none
-/// or if other dimensions depend on the loop too.
+/// Returns the dimension of an operand that is indexed by a loop; -1 if there
+/// is none or if other dimensions depend on the loop too.
 static int64_t getDimOf(AffineMap map, unsigned loop) {
   int64_t found = -1;
   for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
@@ -46,7 +46,7 @@ static bool saysExtent(AffineMap map, unsigned loop) {
   });
 }
 
-/// (T1) The parallel loops as dimensions of operands.
+/// (T1) Returns the parallel loops as dimensions of operands.
 static SmallVector<Axis> getLoopAxes(Operation *op) {
   auto maps = cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
   unsigned numInputs = op->getNumOperands() - op->getNumResults();
@@ -61,7 +61,7 @@ static SmallVector<Axis> getLoopAxes(Operation *op) {
   return axes;
 }
 
-/// The loop that a division divides.
+/// Returns the loop that a division divides.
 static unsigned getDividedLoop(Operation *op, const Division &division) {
   AffineMap map =
       cast<IndexingMapOpInterface>(op).getIndexingMapsArray().back();
@@ -152,7 +152,7 @@ struct LoopModel : PartitionOpInterface::ExternalModel<LoopModel<Op>, Op> {
 // Operations along a dimension
 //===----------------------------------------------------------------------===//
 
-/// An axis that all operands and results share.
+/// Returns an axis that all operands and results share.
 static Axis getSharedAxis(Operation *op, int64_t dim) {
   return {SmallVector<int64_t>(op->getNumOperands(), dim),
           SmallVector<int64_t>(op->getNumResults(), dim)};

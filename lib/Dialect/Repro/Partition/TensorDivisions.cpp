@@ -25,9 +25,9 @@ static int64_t multiply(ArrayRef<int64_t> extents) {
 // Reshapes
 //===----------------------------------------------------------------------===//
 
-/// The cut of an expanded tensor, given the cut of the collapsed one. It is
-/// along the first dimension before which each block covers whole dimensions
-/// and after which each rank has whole elements.
+/// Returns the cut of an expanded tensor, given the cut of the collapsed one.
+/// It is along the first dimension before which each block covers whole
+/// dimensions and after which each rank has whole elements.
 static std::optional<Cut> expandCut(const Cut &cut, ArrayRef<int64_t> shape,
                                     ArrayRef<ReassociationIndices> groups) {
   ArrayRef<int64_t> dims = groups[cut.dim];

@@ -29,8 +29,8 @@ SmallVector<FoldOp> repro::getContractions(func::FuncOp function) {
   return folds;
 }
 
-/// The tensor that `value` is a rounding of, by way of blocks or of the bits of
-/// each f32; null if `value` is not a rounding.
+/// Returns the tensor that `value` is a rounding of, by way of blocks or of the
+/// bits of each f32; null if `value` is not a rounding.
 static Value getRoundedTensor(Value value) {
   if (auto dequantized = value.getDefiningOp<DequantizeOp>()) {
     auto quantized = dequantized.getCodes().getDefiningOp<QuantizeOp>();
@@ -46,7 +46,8 @@ static Value getRoundedTensor(Value value) {
                                                    : Value();
 }
 
-/// The value from which an operand follows by moves, conversions and roundings.
+/// Returns the value from which an operand follows by moves, conversions and
+/// roundings.
 static Value findRoot(Value value) {
   for (Value next = value; next; next = getRoundedTensor(value))
     value = getMovedFrom(next);

@@ -14,8 +14,8 @@
 
 namespace mlir::repro {
 
-/// The contractions of a function whose precision can be chosen, in program
-/// order. These are the contractions whose sum may be chosen.
+/// Returns the contractions of a function whose precision can be chosen, in
+/// program order. These are the contractions whose sum may be chosen.
 SmallVector<FoldOp> getContractions(func::FuncOp function);
 
 /// The role of a contraction in a training step.

@@ -71,7 +71,8 @@ static AffineMap getMap(ImplicitLocOpBuilder &b, unsigned numLoops,
   return AffineMap::getMultiDimMapWithTargets(numLoops, loops, b.getContext());
 }
 
-/// A tensor of `shape` whose elements `body` computes from those of `inputs`.
+/// Returns a tensor of `shape` whose elements `body` computes from those of
+/// `inputs`.
 static Value compute(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                      Type element, ArrayRef<Operand> inputs, Body body) {
   SmallVector<Value> tensors;
@@ -169,7 +170,7 @@ static Value reduce(ImplicitLocOpBuilder &b, Value tensor, unsigned dim,
               });
 }
 
-/// The elements of `tensor` in `range` along dimension `dim`.
+/// Returns the elements of `tensor` in `range` along dimension `dim`.
 static Value slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim,
                    Span range) {
   ArrayRef<int64_t> shape = getShape(tensor);
@@ -258,7 +259,8 @@ public:
   SmallVector<Value> writeGradients(AttentionGradientOp op);
 
 private:
-  /// The number of leading keys that the first `count` queries may attend to.
+  /// Returns the number of leading keys that the first `count` queries may
+  /// attend to.
   int64_t countKeys(int64_t count) const {
     return isCausal ? std::min(count, keys) : keys;
   }
@@ -304,7 +306,7 @@ void Writer::draw(Value seed, Value step, IntegerAttr site, double rate,
   factor = createFloat(b, rate < 1.0 ? 1.0 / (1.0 - rate) : 0.0);
 }
 
-/// The scores of the queries `rows` and the keys `columns`.
+/// Returns the scores of the queries `rows` and the keys `columns`.
 Value Writer::computeScores(Span rows, Span columns) {
   Value someQueries = slice(b, q, 1, rows), someKeys = slice(b, k, 1, columns);
   Value scores = contract(b, {someQueries, {0, 1, 3}}, {someKeys, {0, 2, 3}});

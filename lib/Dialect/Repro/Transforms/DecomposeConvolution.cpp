@@ -65,9 +65,9 @@ struct Axis {
 
 } // namespace
 
-/// The smallest t >= 0 with t * factor congruent to `value` modulo `modulus`.
-/// Factor and modulus are coprime. All numbers except `value` are below 2^31 in
-/// magnitude.
+/// Returns the smallest t >= 0 with t * factor congruent to `value` modulo
+/// `modulus`. Factor and modulus are coprime. All numbers except `value` are
+/// below 2^31 in magnitude.
 static int64_t solveCongruence(int64_t factor, int64_t value, int64_t modulus) {
   // Euclid's algorithm computes the inverse of the factor.
   int64_t a = factor % modulus, b = modulus, x = 1, y = 0;
@@ -79,7 +79,7 @@ static int64_t solveCongruence(int64_t factor, int64_t value, int64_t modulus) {
   return llvm::mod(llvm::mod(value, modulus) * llvm::mod(x, modulus), modulus);
 }
 
-/// Returns none if there are too many phases.
+/// Returns std::nullopt if there are too many phases.
 static std::optional<Axis> getAxis(ConvolutionOp op, unsigned dim) {
   int64_t inputDilation = op.getInputDilation()[dim];
   int64_t kernelDilation = op.getKernelDilation()[dim];
@@ -133,7 +133,8 @@ struct View {
   int64_t getExtent(unsigned dim) const {
     return getType().getDimSize(dims[dim]);
   }
-  /// The tensor's map, given an expression for each dimension of the view.
+  /// Returns the tensor's map, given an expression for each dimension of the
+  /// view.
   AffineMap getMap(unsigned numLoops, ArrayRef<AffineExpr> exprs) const {
     SmallVector<AffineExpr> results(exprs.size());
     for (auto [dim, expr] : llvm::zip_equal(dims, exprs))
@@ -144,9 +145,9 @@ struct View {
 
 } // namespace
 
-/// The value that an operation without computation yields for each element of
-/// its result: a value from outside its body, or the argument of an input. Null
-/// for other operations.
+/// Returns the value that an operation without computation yields for each
+/// element of its result: a value from outside its body, or the argument of an
+/// input. Null for other operations.
 static Value getYielded(linalg::GenericOp op) {
   Block *body = op.getBody();
   if (op->getNumResults() != 1 || !llvm::hasSingleElement(*body) ||
@@ -161,7 +162,7 @@ static Value getYielded(linalg::GenericOp op) {
 
 /// For an operation that only permutes dimensions and leaves the last
 /// `numFixed` in place, the position of each dimension of its input in the
-/// result; none for other operations.
+/// result; std::nullopt for other operations.
 static std::optional<SmallVector<unsigned>> getPermutation(linalg::GenericOp op,
                                                            unsigned numFixed) {
   if (op.getNumDpsInputs() != 1 ||
@@ -196,7 +197,7 @@ static View getView(Value tensor, unsigned numFixed) {
   return view;
 }
 
-/// The scalar that all elements of `tensor` equal; null if unknown.
+/// Returns the scalar that all elements of `tensor` equal; null if unknown.
 static Value getFilledScalar(OpBuilder &builder, Value tensor) {
   SplatElementsAttr elements;
   if (matchPattern(tensor, m_Constant(&elements)))
@@ -417,7 +418,7 @@ Value Decomposition::takeInit(ArrayRef<int64_t> residues) {
                                         strides);
 }
 
-/// The elements of the input that a phase reads.
+/// Returns the elements of the input that a phase reads.
 View Decomposition::takeInput(ArrayRef<const Phase *> phases) {
   Residues cutLow, cutHigh;
   for (auto [i, phase] : llvm::enumerate(phases)) {
@@ -431,7 +432,7 @@ View Decomposition::takeInput(ArrayRef<const Phase *> phases) {
   return takeRange(padded, cutLow, cutHigh);
 }
 
-/// The elements of the kernel at the taps of a phase, in window order.
+/// Returns the elements of the kernel at the taps of a phase, in window order.
 View Decomposition::takeTaps(ArrayRef<const Phase *> phases) {
   unsigned rank = kernel.dims.size(), numLeading = rank - axes.size();
   SmallVector<AffineExpr> exprs;

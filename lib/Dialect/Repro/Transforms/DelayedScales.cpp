@@ -16,14 +16,15 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (Q1) The maximum of the element type.
+/// (Q1) Returns the maximum of the element type.
 static double getLargest(Type element) {
   if (auto type = dyn_cast<FloatType>(element))
     return APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
   return 127.0 / 64;
 }
 
-/// The amax history after this step: this step's amax precedes the others.
+/// Returns the amax history after this step: this step's amax precedes the
+/// others.
 static Value createHistory(ImplicitLocOpBuilder &b, Value amax, Value history) {
   Type f32 = b.getF32Type();
   AffineMap scalar = AffineMap::get(1, 0, {}, b.getContext());

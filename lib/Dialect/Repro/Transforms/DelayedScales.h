@@ -35,7 +35,7 @@ struct DelayedScale {
   Value history, scale; ///< before the step; a constant scale has no history
   SmallVector<Value> amaxes; ///< of all tensors that it quantizes
 
-  /// The history and scale after the step. A constant scale has none.
+  /// Returns the history and scale after the step. A constant scale has none.
   std::pair<Value, Value> createNext(ImplicitLocOpBuilder &b) const;
 };
 

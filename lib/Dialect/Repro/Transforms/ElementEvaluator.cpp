@@ -20,8 +20,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The number of elements of a value of this type; none if it exceeds `most` or
-/// for other types.
+/// Returns the number of elements of a value of this type; std::nullopt if it
+/// exceeds `most` or for other types.
 static std::optional<int64_t> countElements(Type type, int64_t most) {
   if (type.isIntOrIndexOrFloat())
     return 1;
@@ -62,7 +62,8 @@ static bool isScalarArithmetic(Operation *op) {
          hasWidth(op);
 }
 
-/// The row-major position of an element; none if it is outside of the tensor.
+/// Returns the row-major position of an element; std::nullopt if it is outside
+/// of the tensor.
 static std::optional<int64_t> getPosition(ArrayRef<int64_t> shape,
                                           ArrayRef<int64_t> indices) {
   int64_t position = 0;

@@ -25,14 +25,14 @@ using Elements = SmallVector<Attribute>;
 /// unknown because their order is not chosen yet.
 class ElementEvaluator {
 public:
-  /// The elements of `value`; null if unknown.
+  /// Returns the elements of `value`; null if unknown.
   const Elements *find(Value value) const {
     auto entry = known.find(value);
     return entry == known.end() ? nullptr : &entry->second;
   }
 
-  /// The integer that `value` is or contains as its only element; none if
-  /// unknown.
+  /// Returns the integer that `value` is or contains as its only element;
+  /// std::nullopt if unknown.
   std::optional<APInt> findInteger(Value value) const;
 
   /// Records the elements of a value.

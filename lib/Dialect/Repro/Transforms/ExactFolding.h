@@ -14,8 +14,8 @@
 
 namespace mlir::repro {
 
-/// The dialects whose canonicalization patterns and folders are trusted,
-/// because they only move data and control and compute indices.
+/// Returns the dialects whose canonicalization patterns and folders are
+/// trusted, because they only move data and control and compute indices.
 ArrayRef<StringRef> getTrustedDialects();
 
 /// (V3) Adds patterns for constants, the identities that keep every bit, and

@@ -35,7 +35,8 @@ using namespace mlir::repro;
 // Structured operations
 //===----------------------------------------------------------------------===//
 
-/// The scalar that all elements of `value` equal; null if there is none.
+/// Returns the scalar that all elements of `value` equal; null if there is
+/// none.
 static TypedAttr getFilledConstant(Value value) {
   Attribute constant;
   if (auto generic = value.getDefiningOp<linalg::GenericOp>()) {
@@ -54,7 +55,7 @@ static TypedAttr getFilledConstant(Value value) {
                                           : dyn_cast<TypedAttr>(constant);
 }
 
-/// A tensor of a static type whose elements are all `constant`.
+/// Returns a tensor of a static type whose elements are all `constant`.
 static Value createFill(OpBuilder &builder, Location loc, RankedTensorType type,
                         TypedAttr constant) {
   Value scalar = arith::ConstantOp::create(builder, loc, constant);

@@ -18,7 +18,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The input whose elements a linalg.generic yields; null if it computes.
+/// Returns the input whose elements a linalg.generic yields; null if it
+/// computes.
 static OpOperand *getYieldedInput(linalg::GenericOp generic) {
   if (generic.getNumResults() != 1)
     return nullptr;

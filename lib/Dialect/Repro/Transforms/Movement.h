@@ -13,16 +13,16 @@
 
 namespace mlir::repro {
 
-/// The tensor whose elements `value` contains, unchanged or converted to
-/// another float type, possibly with constant padding; null if `value` is
+/// Returns the tensor whose elements `value` contains, unchanged or converted
+/// to another float type, possibly with constant padding; null if `value` is
 /// computed.
 Value getMovedTensor(Value value);
 
-/// The chain of values from `value` itself back to a computed value or an
-/// argument, by movements.
+/// Returns the chain of values from `value` itself back to a computed value or
+/// an argument, by movements.
 SmallVector<Value> getMovements(Value value);
 
-/// The last of `getMovements`.
+/// Returns the last of `getMovements`.
 Value getMovedFrom(Value value);
 
 /// Moves `values`, which correspond to `from`, so that they correspond to `to`.

@@ -221,7 +221,7 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
 // Blocks (Q2)
 //===----------------------------------------------------------------------===//
 
-/// The scale of the whole tensor that a rule uses: (Q2) the amax, for
+/// Returns the scale of the whole tensor that a rule uses: (Q2) the amax, for
 /// `nvfp4_quotient` divided by the greatest value of both levels; (Q6) the
 /// scale before the step.
 static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
@@ -357,8 +357,8 @@ FailureOr<Value> repro::roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
 // Factors (Q4)
 //===----------------------------------------------------------------------===//
 
-/// (Q8) The f32 factor of the codes under each scale, which is (Q2) the value
-/// of code 1. Scales that the contraction reads directly stay unchanged.
+/// (Q8) Returns the f32 factor of the codes under each scale, which is (Q2) the
+/// value of code 1. Scales that the contraction reads directly stay unchanged.
 static Value createFactors(ImplicitLocOpBuilder &b,
                            const QuantizedOperand &quantized) {
   BlockFormatAttr format = quantized.format;

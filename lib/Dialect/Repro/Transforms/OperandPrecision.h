@@ -21,7 +21,7 @@ struct OperandLayout {
   SmallVector<int64_t> batch, rows, columns;
 };
 
-/// The layout of the operand that is factor `side` (0 or 1).
+/// Returns the layout of the operand that is factor `side` (0 or 1).
 OperandLayout getLayout(FoldOp fold, unsigned side);
 
 /// (R1) The source of the bits of stochastic rounding.
@@ -77,7 +77,7 @@ FailureOr<QuantizedOperand> quantizeOperand(ImplicitLocOpBuilder &b,
                                             const OperandLayout &layout,
                                             RandomSites &sites);
 
-/// The values of a quantized operand, in the operand's shape.
+/// Returns the values of a quantized operand, in the operand's shape.
 Value dequantizeOperand(ImplicitLocOpBuilder &b,
                         const QuantizedOperand &quantized);
 

@@ -435,7 +435,7 @@ QuantizeContractions::getKey(const Contraction &contraction, unsigned side) {
                                 builder.getDenseI64ArrayAttr(layout.columns)})};
 }
 
-/// The values that a factor reads after the pass.
+/// Returns the values that a factor reads after the pass.
 FailureOr<Value> QuantizeContractions::getValues(unsigned number,
                                                  unsigned side) {
   const Contraction &contraction = contractions[number];
@@ -526,8 +526,8 @@ FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
   return found;
 }
 
-/// (Q4) The dimensions of a fold that is a matrix product, in the order batch,
-/// rows of the first factor, rows of the second factor.
+/// (Q4) Returns the dimensions of a fold that is a matrix product, in the order
+/// batch, rows of the first factor, rows of the second factor.
 static FailureOr<SmallVector<unsigned>>
 getResultDims(FoldOp fold, ArrayRef<OperandLayout> layouts) {
   ContractionBody body = *getContraction(fold);

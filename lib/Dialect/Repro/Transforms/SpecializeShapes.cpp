@@ -71,7 +71,8 @@ readSizes(func::FuncOp main, ArrayRef<Symbol> symbols,
   return sizes;
 }
 
-/// The type of an argument whose extents are `map` applied to the sizes.
+/// Returns the type of an argument whose extents are `map` applied to the
+/// sizes.
 static FailureOr<RankedTensorType> getArgumentType(func::FuncOp main,
                                                    unsigned number,
                                                    AffineMap map,
@@ -158,7 +159,8 @@ static LogicalResult checkAssertion(IRRewriter &rewriter, cf::AssertOp op) {
   return success();
 }
 
-/// The shape that a tensor of extents describes, if all extents are constants.
+/// Returns the shape that a tensor of extents describes, if all extents are
+/// constants.
 static std::optional<SmallVector<int64_t>> getNamedShape(Value extents) {
   auto elements = extents.getDefiningOp<tensor::FromElementsOp>();
   if (!elements)
@@ -333,8 +335,8 @@ static FailureOr<Value> rebuild(IRRewriter &rewriter, Operation *op) {
       .Default([](Operation *) -> Result { return Value(); });
 }
 
-/// The operands whose types the results have; empty if there are none, or if
-/// sizes matter as well.
+/// Returns the operands whose types the results have; empty if there are none,
+/// or if sizes matter as well.
 static SmallVector<Value> getDestinations(Operation *op) {
   if (isa<tensor::InsertSliceOp>(op))
     return {};

@@ -52,8 +52,9 @@ static bool readsAny(Operation *op, const DenseSet<Value> &values) {
   return result.wasInterrupted();
 }
 
-/// The sources and all results of operations of `block` that depend on them.
-/// The search does not continue past operations for which `isEnd` is true.
+/// Returns the sources and all results of operations of `block` that depend on
+/// them. The search does not continue past operations for which `isEnd` is
+/// true.
 static DenseSet<Value> findDependent(Block &block, ArrayRef<Value> sources,
                                      function_ref<bool(Operation *)> isEnd) {
   DenseSet<Value> dependent(sources.begin(), sources.end());
@@ -67,7 +68,7 @@ static bool isReduction(Operation *op) { return isa<ReduceMicrobatchesOp>(op); }
 
 static bool isNone(Operation *) { return false; }
 
-/// (B2) The type of sums of tensors of `type`: f32 for narrower floats.
+/// (B2) Returns the type of sums of tensors of `type`: f32 for narrower floats.
 static RankedTensorType getSumType(RankedTensorType type) {
   auto element = dyn_cast<FloatType>(type.getElementType());
   if (!element || element.getWidth() >= 32)
@@ -186,7 +187,7 @@ struct SplitMicrobatches
     return success();
   }
 
-  /// (B1), (B5) The arguments that differ between microbatches.
+  /// (B1), (B5) Returns the arguments that differ between microbatches.
   SmallVector<Value> getPartArguments(func::FuncOp main) {
     SmallVector<Value> arguments;
     for (int64_t position : cut)
@@ -211,13 +212,13 @@ struct SplitMicrobatches
       }
   }
 
-  /// The values that depend on a microbatch.
+  /// Returns the values that depend on a microbatch.
   DenseSet<Value> findParts(func::FuncOp main) {
     return findDependent(main.front(), getPartArguments(main), isReduction);
   }
 
-  /// The results of `main` that are outputs, and whether each depends on a
-  /// microbatch.
+  /// Returns the results of `main` that are outputs, and whether each depends
+  /// on a microbatch.
   SmallVector<std::pair<unsigned, bool>>
   getOutputs(func::FuncOp main, const DenseSet<Value> &parts) {
     SmallVector<std::pair<unsigned, bool>> outputs;

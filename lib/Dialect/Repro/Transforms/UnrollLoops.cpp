@@ -53,7 +53,7 @@ static bool isControl(Operation *op) {
          name == whileName || name == ifName || name == caseName;
 }
 
-/// The minimum and maximum of an integer, as far as constants bound it.
+/// Returns the minimum and maximum of an integer, as far as constants bound it.
 static std::pair<int64_t, int64_t> getBounds(Value value) {
   unsigned width =
       value.getType().isIndex() ? 64 : value.getType().getIntOrFloatBitWidth();
