@@ -25,7 +25,7 @@ struct Significand {
   bool negative = false, infinite = false, nan = false;
 };
 
-/// The number of bits of an element in a register.
+/// Returns the number of bits of an element in a register.
 constexpr unsigned getBits(MatrixElement element) {
   return element == MatrixElement::TF32 ? 32 : isFloat8(element) ? 8 : 16;
 }

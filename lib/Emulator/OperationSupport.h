@@ -71,7 +71,7 @@ inline u64 reverse(u64 x) {
   return __builtin_bswap64(x);
 }
 
-/// The index of the highest set bit, or all ones if there is none.
+/// Returns the index of the highest set bit, or all ones if there is none.
 inline u32 findBit(u64 x) { return x ? 63 - __builtin_clzll(x) : 0xffffffffu; }
 
 template <typename T>
@@ -79,7 +79,7 @@ u32 shiftAmount(u32 found) {
   return found == 0xffffffffu ? found : u32(8 * sizeof(T) - 1) - found;
 }
 
-/// A mask of the `bits` lowest bits.
+/// Returns a mask of the `bits` lowest bits.
 template <typename T>
 T lowMask(u32 bits) {
   return bits >= 8 * sizeof(T) ? T(-1) : T((T(1) << bits) - 1);

@@ -38,7 +38,7 @@ struct Level {
   int64_t lineBytes = 0; ///< the line size of all caches
   int64_t l1Bytes = 0, l1Ways = 0, l2Bytes = 0;
 
-  /// The number of f32 lanes of a vector register.
+  /// Returns the number of f32 lanes of a vector register.
   int64_t getLanes() const { return vectorWidth / 32; }
   /// Addresses at this distance map to the same set of the L1 cache.
   int64_t getL1WayBytes() const { return l1Bytes / l1Ways; }

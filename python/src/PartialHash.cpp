@@ -180,7 +180,7 @@ struct Stretch {
       first = last = end / chunkBytes;
   }
 
-  /// The number of bytes before, and after, the whole chunks.
+  /// Returns the number of bytes before, and after, the whole chunks.
   uint64_t getHead() const {
     return first < last ? first * chunkBytes - begin : end - begin;
   }
