@@ -76,7 +76,8 @@ private:
     starts.append((digits[0] + digits[1] - 2) * ByteTile::kResults, i32(0));
     return starts;
   }
-  /// Returns the number of a factor's scales in a slice.
+  /// Return the number of a factor's scales in a slice, and of those that a
+  /// thread copies.
   int64_t getScales() const { return kTile * sliceBlocks; }
   int64_t getThreadScales() const {
     return llvm::divideCeil(getScales(), ByteTile::kThreads);

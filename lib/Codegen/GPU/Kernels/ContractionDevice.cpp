@@ -87,7 +87,7 @@ private:
   SmallVector<Value> computeChunk(Value start, Value end, Value stop,
                                   Value &buffer);
 
-  /// Returns the row and the column of vector `i` of the thread's results.
+  /// Return the row, and the column, of vector `i` of the thread's results.
   Value getRow(int64_t i);
   Value getColumn(int64_t i);
   int64_t getVectors() const { return tile.tm * tile.tn / kVector; }
