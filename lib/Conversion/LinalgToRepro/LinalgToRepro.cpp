@@ -35,8 +35,8 @@ using namespace mlir::repro;
 // Bodies
 //===----------------------------------------------------------------------===//
 
-/// Erases unneeded operations of `body`, so that an operand is read exactly if
-/// its argument has uses.
+/// Erases the operations of `body` without uses or effects. Afterwards, the
+/// body reads an operand if and only if its argument has uses.
 static void eraseDeadOps(RewriterBase &rewriter, Block &body) {
   SmallVector<Operation *> ops;
   for (Operation &op : body.without_terminator())
@@ -47,7 +47,7 @@ static void eraseDeadOps(RewriterBase &rewriter, Block &body) {
 }
 
 /// Returns the needed results of `op`: those with uses, and those whose
-/// accumulator a needed value or a check of the body reads.
+/// accumulator is read by a needed value or by a check of the body.
 static llvm::SmallSetVector<unsigned, 4>
 getNeededResults(linalg::GenericOp op) {
   Block *body = op.getBody();
@@ -85,7 +85,7 @@ getNeededResults(linalg::GenericOp op) {
 //===----------------------------------------------------------------------===//
 
 /// Returns the reassociation that removes the dimensions that `map` indexes by
-/// a constant; std::nullopt if there is none.
+/// a constant; std::nullopt if there are no such dimensions.
 static std::optional<SmallVector<ReassociationIndices>>
 groupConstantResults(AffineMap map) {
   auto isConstant = [](AffineExpr expr) {
@@ -110,8 +110,8 @@ groupConstantResults(AffineMap map) {
 }
 
 /// Rebuilds `op` without unneeded results (F6) and with projected permutations
-/// as output maps: unit dimensions indexed by a constant are collapsed before
-/// and expanded after. Null after an error.
+/// as output maps: it collapses dimensions of extent 1 that are indexed by a
+/// constant, and expands them afterwards. Returns null after an error.
 static linalg::GenericOp normalizeOutputs(IRRewriter &rewriter,
                                           linalg::GenericOp op) {
   Location loc = op.getLoc();
@@ -199,7 +199,8 @@ static linalg::GenericOp normalizeOutputs(IRRewriter &rewriter,
 // (D2) arg-max and arg-min
 //===----------------------------------------------------------------------===//
 
-/// Returns the scalar that all elements of `value` equal; null if unknown.
+/// Returns the scalar that each element of `value` equals; null if it is not
+/// known.
 static TypedAttr getFilledConstant(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op)) {
@@ -228,8 +229,9 @@ static TypedAttr getFilledConstant(Value value) {
   return {};
 }
 
-/// Whether an arg-max (arg-min) may start from `attr`: no element is less
-/// (greater), so that the first element or an equal one wins.
+/// Whether `attr` may be the initial value of an arg-max (arg-min): no element
+/// is less (greater) than it, so the result is the first element or one that is
+/// equal to it.
 static bool isExtremeStart(TypedAttr attr, ArgKind kind, bool isUnsigned) {
   if (auto number = dyn_cast_or_null<FloatAttr>(attr)) {
     const APFloat &value = number.getValue();
@@ -250,7 +252,8 @@ struct ArgBody {
   bool isUnsigned = false;
 };
 
-/// Returns the extreme that `compare` of `x` with `acc` keeps.
+/// Returns which extreme the comparison `compare` of `x` with `acc` selects;
+/// std::nullopt if `compare` is not such a comparison.
 static std::optional<ArgBody> getComparison(Operation *compare, Value x,
                                             Value acc) {
   if (!compare || compare->getNumOperands() != 2)
@@ -365,7 +368,8 @@ static bool convertArgReduce(IRRewriter &rewriter, linalg::GenericOp op) {
 // (K1), (F7): the step
 //===----------------------------------------------------------------------===//
 
-/// Extends `value` to `type`, which represents all values of its type.
+/// Extends `value` to `type`, which represents all values of the type of
+/// `value`.
 static Value extend(RewriterBase &rewriter, Location loc, Value value,
                     Type type) {
   if (value.getType() == type)
@@ -543,7 +547,8 @@ struct ConvertLinalgToRepro
       }
     }
 
-    // Visit consumers first: a producer may lose a result that only they used.
+    // Visit consumers first: converting one may remove its use of a producer's
+    // result, which the producer then does not need to compute.
     SmallVector<linalg::GenericOp> generics;
     module.walk([&](linalg::GenericOp op) { generics.push_back(op); });
     for (linalg::GenericOp op : llvm::reverse(generics)) {

@@ -30,8 +30,8 @@ using namespace mlir::repro;
 // (S5) elementary functions
 //===----------------------------------------------------------------------===//
 
-/// (S5) lists functions of f32 and, by (V1), of the storage types; it lists
-/// some for f64 too.
+/// Checks that (S5) defines the function for the element type: f32 and, by
+/// (V1), the storage types, or f64 for some functions.
 static LogicalResult checkElementType(Operation *op,
                                       RegisteredOperationName function) {
   Type type = op->getResult(0).getType();
@@ -100,7 +100,8 @@ static Value compareMagnitude(RewriterBase &rewriter, Location loc, Value x,
       floatConstant(rewriter, loc, bound, x.getType()));
 }
 
-/// (S2): returns the other operand if one is a NaN, else the ordered extreme.
+/// (S2): returns the other operand if one operand is a NaN, else the maximum or
+/// minimum.
 template <typename Ordered>
 static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
   Location loc = op->getLoc();
@@ -116,8 +117,9 @@ static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
 // Integer divisions with other rounding (I1)
 //===----------------------------------------------------------------------===//
 
-/// Writes a rounding division as a truncating one, corrected if there is a
-/// remainder and the signs agree (or differ).
+/// Writes a division that rounds up or down as a truncating division, which is
+/// corrected if there is a remainder and the signs of the operands differ
+/// (floor) or agree (ceil).
 static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,
                                     bool isSigned, bool isFloor) {
   Location loc = op->getLoc();
@@ -161,8 +163,8 @@ static Value extend(RewriterBase &rewriter, Location loc, Value x) {
   return x.getType() == f32 ? x : arith::ExtFOp::create(rewriter, loc, f32, x);
 }
 
-/// Writes scaling by a power of two as a product or quotient in f32, which is
-/// exact unless the result is not a normal number.
+/// Writes scaling by a power of two as a product or a quotient in f32. The
+/// result is exact unless it is not a normal number.
 static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
   Location loc = op->getLoc();
   Value x = op->getOperand(0), scale = op->getOperand(1);
@@ -190,8 +192,8 @@ static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
 // Bitcasts and flags
 //===----------------------------------------------------------------------===//
 
-/// (V4): makes NaNs canonical where a float's bits become observable. A cast to
-/// another float goes through an integer.
+/// (V4): makes NaNs canonical before the bits of a float become observable. A
+/// bitcast between two float types goes through an integer.
 static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
   Value x = op.getIn();
   auto from = dyn_cast<FloatType>(x.getType());
@@ -210,8 +212,8 @@ static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
   rewriter.replaceOp(op, result);
 }
 
-/// Drops fast-math flags (V3) and the flags that leave an operation undefined
-/// for some operands.
+/// Drops fast-math flags (V3), and the flags with which an operation is
+/// undefined for some operands.
 static LogicalResult dropFlags(Operation *op) {
   MLIRContext *context = op->getContext();
   if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))

@@ -30,8 +30,8 @@ using namespace mlir::repro;
 // Reading an unregistered operation
 //===----------------------------------------------------------------------===//
 
-/// Returns an attribute of an operation in generic form, whether it is a
-/// property or not.
+/// Returns an attribute of an operation in generic form, from its properties or
+/// from its other attributes.
 static Attribute getAnyAttr(Operation *op, StringRef name) {
   if (auto properties =
           dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute()))
@@ -69,8 +69,9 @@ static Value getYielded(Operation *op) {
   return yield->getNumOperands() == 1 ? yield->getOperand(0) : Value();
 }
 
-/// How the body combines `element` with `accumulator`. If it combines a value
-/// from outside the body instead, `element` is set to that value.
+/// Returns how the body combines `element` with `accumulator`. If the body
+/// combines the accumulator with a value from outside, sets `element` to that
+/// value.
 static std::optional<Combine> getCombine(Operation *op, Value &element,
                                          Value accumulator) {
   Value yielded = getYielded(op);
@@ -153,7 +154,7 @@ static LogicalResult convertScatter(IRRewriter &rewriter, Operation *op) {
                << position << " names dimension " << dim
                << ", expected the leading dimensions in order";
 
-  // The updates may have a unit dimension for each indexed dimension.
+  // The updates may have a dimension of extent 1 for each indexed dimension.
   SmallVector<int64_t> shape{indices.getDimSize(0)};
   llvm::append_range(shape, original.getShape().drop_front(depth));
   SmallVector<int64_t> padded{indices.getDimSize(0)};
@@ -261,7 +262,7 @@ static std::optional<SortDirection> getDirection(Operation *op) {
   return less != swapped ? SortDirection::ascending : SortDirection::descending;
 }
 
-/// (D2) `outs(key, carried...)`, sorted in place.
+/// (D2) `outs(key, carried...)`: sorts all operands in place by the key.
 static LogicalResult convertSort(IRRewriter &rewriter, Operation *op) {
   if (failed(getSegments(op, 0, op->getNumOperands())))
     return failure();

@@ -35,7 +35,8 @@ using namespace mlir::repro;
 // Scatter
 //===----------------------------------------------------------------------===//
 
-/// Returns the destinations [n * w, 2], batch and position, of indices [n, w].
+/// Returns the destinations of `indices` [n, w] as a tensor [n * w, 2]: pairs
+/// of the batch and the index within it.
 static Value createPlaces(OpBuilder &builder, Location loc, Value indices) {
   auto type = cast<RankedTensorType>(indices.getType());
   Type element = type.getElementType();
@@ -100,7 +101,8 @@ static Value permute(OpBuilder &builder, Location loc, Value value,
       ->getResult(0);
 }
 
-/// (K2) Element i and window position w contribute to i * stride + out_pad + w.
+/// (K2) Input element i contributes to the results i * stride + out_pad + w for
+/// each window position w.
 static LogicalResult convertConvolution(IRRewriter &rewriter,
                                         tosa::TransposeConv2DOp op) {
   auto weight = dyn_cast<RankedTensorType>(op.getWeight().getType());
@@ -180,7 +182,8 @@ private:
         builder, loc, builder.getF32FloatAttr(static_cast<float>(value)));
   }
 
-  /// Returns the product of two positions modulo `extent`, as a fraction of it.
+  /// Returns (i * j mod extent) / extent, where i and j are the indices of
+  /// loops `to` and `from`.
   Value fraction(int64_t to, int64_t from, int64_t extent) {
     Value i = linalg::IndexOp::create(builder, loc, to);
     Value j = linalg::IndexOp::create(builder, loc, from);
@@ -194,7 +197,7 @@ private:
     return arith::MulFOp::create(builder, loc, part, constant(1.0 / extent));
   }
 
-  /// `value`, but 0 if turns - first is a multiple of one half.
+  /// Returns 0 if turns - first is a multiple of one half, else `value`.
   Value zeroAt(Value value, double first) {
     Value halves = arith::MulFOp::create(
         builder, loc,
@@ -212,7 +215,8 @@ private:
 };
 } // namespace
 
-/// Sums `term` over all elements of each image.
+/// Returns, for each result element, the sum of `term` over all elements of its
+/// image.
 static Value
 createTransform(OpBuilder &builder, Location loc, ValueRange inputs,
                 RankedTensorType type,

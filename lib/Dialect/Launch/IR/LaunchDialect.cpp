@@ -124,8 +124,8 @@ int64_t launch::getBufferBytes(MemRefType type) {
 }
 
 /// Returns the number of bytes from the first element of a buffer to the end of
-/// the last one; std::nullopt if it is dynamic or too large, or if elements lie
-/// before the first.
+/// the last one; std::nullopt if that number is dynamic or too large, or if
+/// elements precede the first one.
 static std::optional<int64_t> getExtent(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset = 0;
@@ -314,7 +314,7 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   SymbolRefAttr kernel = getKernel();
   Operation *root =
       symbolTable.lookupNearestSymbolFrom(*this, kernel.getRootReference());
-  // A code operation contains its kernels as bytes, not as functions.
+  // A code operation contains kernels as bytes, without functions.
   if (root && !kernel.getNestedReferences().empty() &&
       !root->hasTrait<OpTrait::SymbolTable>() &&
       !isa<FunctionOpInterface>(root))
@@ -338,7 +338,7 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
            << "' to take scratch memory, an error word, and the begin "
            << "and end of its share behind its buffers";
   for (auto [index, buffer] : llvm::enumerate(getBuffers())) {
-    // In the dialects of targets, buffers are pointers.
+    // After lowering to a target's dialect, buffers are pointers.
     if (isa<MemRefType>(types[index]) && types[index] != buffer.getType())
       return emitOpError("has a buffer of type ")
              << buffer.getType() << ", but '" << kernel << "' takes "

@@ -53,7 +53,8 @@ static std::optional<SmallVector<IndexSum>> getSums(AffineMap map) {
   return sums;
 }
 
-/// Sums `updates` at the positions that the rows of `indices` [n, rank] name.
+/// Sums `updates` into a tensor of `type`. Row i of `indices` [n, rank] is the
+/// position to which update i is added.
 static Value scatter(ImplicitLocOpBuilder &b, Value updates, Value indices,
                      RankedTensorType type) {
   Value zeros = makeZero(b, type);
@@ -67,13 +68,13 @@ static Value createIndex(ImplicitLocOpBuilder &b, int64_t number) {
 }
 
 namespace {
-/// Solves the sums of an access for dimensions of the loops. The points that
-/// contribute to an element of the accessed tensor are those values of the
-/// remaining dimensions for which the solved dimensions are in range.
+/// Solves the index sums of an access for some of the loops' dimensions, given
+/// the other dimensions and the index. A point of the loops contributes to an
+/// element if the solved dimensions are in range there.
 struct Solution {
   SmallVector<int64_t> solved; ///< for each sum its dimension, or -1
-  SmallVector<unsigned> order; ///< the order in which the sums are solved
-  SmallVector<int64_t> left;   ///< the dimensions that remain
+  SmallVector<unsigned> order; ///< solving order of the sums
+  SmallVector<int64_t> left;   ///< dimensions not solved for
 };
 } // namespace
 
@@ -109,8 +110,8 @@ static Solution solve(ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents) {
   return solution;
 }
 
-/// Returns the element of `values` at the point that corresponds to a position
-/// in the loops of accumulateSums, or zero if the point is out of range.
+/// Returns the element of `values` at the point that corresponds to the indices
+/// of the loops of `accumulateSums`, or zero if that point is out of range.
 static Value readPoint(ImplicitLocOpBuilder &b, Value values,
                        ArrayRef<IndexSum> sums, const Solution &solution,
                        ArrayRef<int64_t> extents) {
@@ -161,8 +162,8 @@ static Value readPoint(ImplicitLocOpBuilder &b, Value values,
                  : element;
 }
 
-/// Returns a tensor of `type`. Each element is the sum of the `values` at the
-/// points where `sums` equal its position.
+/// Returns a tensor of `type` in which each element is the sum of `values` over
+/// the points where `sums` equal the element's position.
 static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
                             ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents,
                             RankedTensorType type) {
@@ -205,7 +206,7 @@ static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
 Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                         Value values, ArrayRef<int64_t> dims, AffineMap map,
                         RankedTensorType type) {
-  // The loops read nothing.
+  // The loops have no iterations.
   if (cast<RankedTensorType>(values.getType()).getNumElements() == 0)
     return makeZero(b, type);
   // Express the map in the dimensions of `values`.
@@ -254,7 +255,7 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
 //===----------------------------------------------------------------------===//
 
 /// Finds the operations of the body that `values` depend on, and the dimensions
-/// of the loops that these depend on.
+/// of the loops whose index these operations read.
 static void getSlice(const Loops &loops, ValueRange values,
                      DenseSet<Operation *> &slice, llvm::SmallBitVector &dims) {
   SmallVector<Value> worklist(values);
@@ -278,7 +279,8 @@ static void getSlice(const Loops &loops, ValueRange values,
   }
 }
 
-/// Returns the dimension of the loops that `index` is the position of, or -1.
+/// Returns the dimension of the loops whose index is `index`; -1 if `index` is
+/// another value.
 static int64_t getPositionDim(Value index) {
   if (auto op = index.getDefiningOp<linalg::IndexOp>())
     return op.getDim();
@@ -292,7 +294,8 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                         PointFunction compute) {
   RankedTensorType type = read.getTensor().getType();
   unsigned numLoops = loops.extents.size();
-  // Trailing indices that cover whole dimensions form a row.
+  // Trailing indices that traverse whole dimensions form a row, which needs no
+  // indices.
   SmallVector<Value> indices(read.getIndices());
   SmallVector<int64_t> row;
   while (!indices.empty()) {
@@ -322,13 +325,14 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
   llvm::append_range(dims, row);
   Value updates =
       computeOver(b, loops, dims, type.getElementType(), extra, compute);
-  // Without indices of their own, all points read the same elements.
+  // Without indices, all points read the same elements.
   if (!updates || depth == 0)
     return updates;
   if (cast<RankedTensorType>(updates.getType()).getNumElements() == 0)
     return makeZero(b, type);
 
-  // The outer dimensions, followed by the column of the indices.
+  // The shape of the indices: the outer dimensions, then a dimension that
+  // numbers the indices of a point.
   SmallVector<AffineExpr> replacements(numLoops, b.getAffineConstantExpr(0));
   SmallVector<int64_t> shape;
   for (auto [i, dim] : llvm::enumerate(outer)) {

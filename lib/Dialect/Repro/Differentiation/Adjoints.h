@@ -19,18 +19,19 @@ namespace mlir::repro {
 /// operations are visited in reverse order.
 class Adjoints {
 public:
-  /// Adjoints are computed at the end of `block`. A value is active if it
-  /// depends on one of `sources` through floats alone.
+  /// Computes adjoints at the end of `block`. A value is active if it depends
+  /// on one of `sources` through floats only.
   Adjoints(Block &block, ArrayRef<Value> sources);
 
   bool isActive(Value value) const { return active.contains(value); }
   bool isActive(Operation *op) const;
-  /// Returns the adjoint of a value; null if nothing has contributed to it.
+  /// Returns the adjoint of a value; null if no contribution has been added.
   Value get(Value value) const { return adjoints.lookup(value); }
-  /// (J1) Adds a contribution after the previous ones. Inactive values have no
-  /// adjoint. A null contribution is zero.
+  /// (J1) Adds a contribution to the adjoint of a value, after earlier
+  /// contributions. A null contribution is zero, and inactive values have no
+  /// adjoint.
   void add(Value value, Value contribution);
-  /// Returns a builder that inserts before the end of the block.
+  /// Returns a builder that inserts before the terminator of the block.
   ImplicitLocOpBuilder builderAt(Location loc) const;
 
 private:
@@ -42,8 +43,9 @@ private:
 /// (J2) Returns the type in which derivatives of floats of `type` are computed.
 Type getDerivativeType(Type type);
 
-/// (J2) Returns the gradients of the operands of a scalar operation, given that
-/// of its result. `lookUp` returns the values of operands and result.
+/// (J2) Returns the gradients of the operands of a scalar operation, given the
+/// gradient of its result. `lookUp` returns the values of the operands and the
+/// result.
 SmallVector<Scalar> deriveOperands(DerivativeOpInterface op, Scalar gradient,
                                    llvm::function_ref<Value(Value)> lookUp);
 
@@ -58,7 +60,8 @@ Value flip(ImplicitLocOpBuilder &b, Value tensor, int64_t dim);
 /// Slices `size` elements from `offset` along a dimension.
 Value slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim, int64_t offset,
             int64_t size);
-/// Returns the positions along a dimension, as i64.
+/// Returns a tensor of `shape` that contains each element's index in a
+/// dimension, as i64.
 Value makePositions(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                     int64_t dim);
 /// Returns the inclusive scan of `tensor`.

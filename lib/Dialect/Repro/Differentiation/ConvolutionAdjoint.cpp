@@ -40,8 +40,9 @@ static Value convolve(ImplicitLocOpBuilder &b, Value input, Value kernel,
                                windows.reversal, featureGroups, batchGroups);
 }
 
-/// Converts [batches, N, C, ...], a batch in `groups` parts, to [N, groups * C,
-/// ...] and back. Batch groups are feature groups of the joined input.
+/// Converts an input [batches, N, C, ...], a batch in `groups` parts, to [N,
+/// groups * C, ...] and back. Groups of the batch become feature groups of the
+/// joined input.
 static Value joinBatchGroups(ImplicitLocOpBuilder &b, Value input,
                              int64_t groups) {
   SmallVector<int64_t> shape(getShape(input));
@@ -94,14 +95,15 @@ static Value exchangeFirst(ImplicitLocOpBuilder &b, Value tensor) {
   return transpose(b, tensor, order);
 }
 
-/// Returns the extent that `count` positions with distance `step` span.
+/// Returns the extent from the first to the last of `count` elements at
+/// distance `step`.
 static int64_t spread(int64_t count, int64_t step) {
   return (count - 1) * step + 1;
 }
 
-/// Window position w satisfies out * stride + w * kernel_dilation = low + in *
-/// input_dilation, where `in` and `out` are positions in input and result. The
-/// input's gradient exchanges out and in, and w runs backward.
+/// For `in` and `out`, positions in the input and the result, window position w
+/// satisfies out * stride + w * kernel_dilation = low + in * input_dilation.
+/// The input's gradient exchanges in and out and reverses w.
 static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                               Value g, ArrayRef<int64_t> shape, Value kernel,
                               int64_t groups, Type element) {
@@ -123,7 +125,7 @@ static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                   windows, groups, 1);
 }
 
-/// The kernel's gradient exchanges out and w, and channels and batch as well.
+/// The kernel's gradient exchanges w and out, and also channels and batch.
 static Value getKernelGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                                Value g, Value input, ArrayRef<int64_t> shape,
                                int64_t groups, Type element) {
@@ -160,7 +162,7 @@ static LogicalResult addAdjointsOf(ConvolutionOp op, Adjoints &adjoints) {
   auto isEmpty = [](Value value) {
     return llvm::is_contained(getShape(value), 0);
   };
-  // There are no products to differentiate.
+  // Without elements there are no products, so that the gradients are zero.
   if (isEmpty(input) || isEmpty(kernel) || isEmpty(g))
     return success();
   int64_t groups = op.getFeatureGroups(), parts = op.getBatchGroups();

@@ -33,8 +33,8 @@ static bool isFloatTensor(Type type) {
          isa<FloatType>(tensor.getElementType());
 }
 
-/// Returns the values at `positions`, which must be float tensors. Fails after
-/// an error.
+/// Returns the arguments or results at `positions`, which must be float
+/// tensors. Fails after an error.
 static FailureOr<SmallVector<Value>> choose(func::FuncOp main,
                                             ArrayRef<int64_t> positions,
                                             ValueRange values, StringRef what) {

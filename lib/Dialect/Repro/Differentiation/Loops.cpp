@@ -40,7 +40,7 @@ SmallVector<int64_t> Loops::getDims(AffineMap map) const {
 
 void repro::cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op,
                          IRMapping &point) {
-  // The original operation keeps its checks.
+  // The clone of the operation needs no check: the original keeps its own.
   if (isa<cf::AssertOp>(op) || op.hasTrait<OpTrait::IsTerminator>())
     return;
   if (auto index = dyn_cast<repro::IndexOp>(op)) {
@@ -59,7 +59,7 @@ static void eraseUnused(Block &body) {
 }
 
 /// Drops inputs that the body of `generic` does not read, if the remaining
-/// operands give the extents of all loops.
+/// operands determine the extents of all loops.
 static linalg::GenericOp dropUnusedInputs(ImplicitLocOpBuilder &b,
                                           linalg::GenericOp generic) {
   SmallVector<AffineMap> maps = generic.getIndexingMapsArray();

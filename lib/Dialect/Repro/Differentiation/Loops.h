@@ -35,20 +35,20 @@ struct Loops {
   AffineMap getOutputMap(unsigned output) const {
     return reads[numInputs + output].map;
   }
-  /// Returns the dimensions that `map` indexes. Its results are dimensions or
-  /// constants.
+  /// Returns the loop dimensions among the results of `map`. Each result of
+  /// `map` must be a dimension or a constant.
   SmallVector<int64_t> getDims(AffineMap map) const;
 };
 
-/// Computes a number at a point of the loops. Clones the required operations of
-/// the body through `point`, which maps to the elements read there, and reads
-/// `extra`.
+/// Computes a number at one point of the loops from the elements `extra` and
+/// the elements read there, to which `point` maps the body's arguments. The
+/// function clones the operations that it needs through `point`.
 using PointFunction = llvm::function_ref<Value(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
-/// Returns the numbers that `compute` returns, as a tensor over the dimensions
-/// `dims` of the loops in this order, summed over the other dimensions. Null if
-/// `compute` returns null.
+/// Returns the numbers that `compute` returns at each point, summed over all
+/// loop dimensions except `dims`, as a tensor over `dims` in this order.
+/// Returns null if `compute` returns null.
 Value computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
                   ArrayRef<int64_t> dims, Type element,
                   ArrayRef<Loops::Read> extra, PointFunction compute);
@@ -56,14 +56,14 @@ Value computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
 /// Clones an operation of the body into the body of a `linalg.generic`.
 void cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op, IRMapping &point);
 
-/// (J4) Sums `values`, which are over the loops' dimensions `dims` in this
-/// order, into the elements of a tensor of `type` that `map` selects.
+/// (J4) Sums `values`, a tensor over the loop dimensions `dims` in this order,
+/// into the elements of a tensor of `type` that `map` selects.
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops, Value values,
                  ArrayRef<int64_t> dims, AffineMap map, RankedTensorType type);
 
 /// (J4) Sums a number for each point of the loops into a tensor of the type
-/// that `read`, an operation of the body, reads. The indices of `read` select
-/// the element.
+/// that `read`, an operation of the body, reads from. The indices of `read`
+/// select the element of the tensor.
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                  tensor::ExtractOp read, ArrayRef<Loops::Read> extra,
                  PointFunction compute);

@@ -15,8 +15,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Returns the text of a location that patterns match: its name, or its file
-/// and line.
+/// Returns the text of a location that is compared with patterns: its name, or
+/// its file and line.
 static std::string getText(Location location) {
   if (auto name = dyn_cast<NameLoc>(location))
     return name.getName().str();
@@ -49,8 +49,8 @@ repro::findNamed(func::FuncOp main, ArrayRef<std::string> patterns) {
   return named;
 }
 
-/// Whether an operation creates a tensor without inputs. Recomputing one saves
-/// nothing.
+/// Whether an operation creates a tensor without reading one; recomputing such
+/// an operation saves no memory.
 static bool isMadeOfNothing(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>() || isa<tensor::EmptyOp>(op))
     return true;
@@ -61,7 +61,8 @@ static bool isMadeOfNothing(Operation *op) {
          });
 }
 
-/// Returns the values from outside that an operation and its regions read.
+/// Returns the values defined outside of an operation that the operation and
+/// its regions read.
 static SetVector<Value> getReadValues(Operation *op) {
   SetVector<Value> read;
   read.insert(op->operand_begin(), op->operand_end());
@@ -70,13 +71,14 @@ static SetVector<Value> getReadValues(Operation *op) {
 }
 
 namespace {
-/// Clones named operations for their readers in the gradient part (J5).
+/// Clones named operations for the operations of the gradient that read them
+/// (J5).
 class Recomputation {
 public:
   explicit Recomputation(const SetVector<Operation *> &named) : named(named) {}
 
-  /// Recomputes the values that `user` reads, before it, and makes it read
-  /// them.
+  /// Recomputes the values that `user` reads, before `user`, and replaces its
+  /// operands by them.
   void update(Operation *user);
 
 private:
@@ -87,13 +89,13 @@ private:
   void clone(OpBuilder &b, Operation *op);
 
   const SetVector<Operation *> &named;
-  /// Maps each value to its recomputed one.
+  /// Maps each value to its recomputed copy.
   IRMapping again;
 };
 } // namespace
 
-/// Returns the operations that `user` needs recomputed and that are not
-/// recomputed yet, in an order in which each follows those that it reads.
+/// Returns the operations that must be recomputed for `user` and have not been
+/// recomputed yet, sorted so that each one follows those that it reads.
 SmallVector<Operation *> Recomputation::findMissing(Operation *user) const {
   SetVector<Operation *> missing;
   SmallVector<Operation *> reached{user};

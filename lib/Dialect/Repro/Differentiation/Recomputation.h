@@ -12,15 +12,15 @@
 
 namespace mlir::repro {
 
-/// Returns the operations whose location has a name, or a file and line, that
-/// matches one of the glob patterns. Fails after an error if a pattern is
-/// invalid or matches no operation.
+/// Returns the operations with a location whose name, or file and line, matches
+/// one of the glob patterns. Fails after an error if a pattern is invalid or
+/// matches no operation.
 FailureOr<SetVector<Operation *>> findNamed(func::FuncOp main,
                                             ArrayRef<std::string> patterns);
 
 /// (J5) Makes the operations between `last` and the end of its block read
-/// clones of `named`, which come before. A clone is inserted before its first
-/// reader and reads other values through barriers (V5).
+/// clones of `named`, which precede `last`. A clone is inserted before its
+/// first reader and reads other values through barriers (V5).
 void computeAgain(const SetVector<Operation *> &named, Operation *last);
 
 } // namespace mlir::repro

@@ -25,7 +25,8 @@ static Value makeEmpty(ImplicitLocOpBuilder &b, Value like) {
 // repro.scan
 //===----------------------------------------------------------------------===//
 
-/// Returns the suffix sums: each element plus all later ones.
+/// Returns the suffix sums: each element is the sum of itself and all later
+/// elements.
 static Value sumBehind(ImplicitLocOpBuilder &b, Value tensor, int64_t dim) {
   return flip(b, scan(b, flip(b, tensor, dim), Combine::add, dim), dim);
 }
@@ -43,7 +44,7 @@ static Scalar isZero(Scalar x) {
   return compare(arith::CmpFPredicate::OEQ, x, x.constant(0));
 }
 
-/// 1 where an element is zero, else 0.
+/// Returns a tensor that contains 1 where an element is zero, else 0.
 static Value markZeros(ImplicitLocOpBuilder &b, Value tensor) {
   RankedTensorType type = getTensorType(tensor);
   return mapElements(
@@ -54,9 +55,9 @@ static Value markZeros(ImplicitLocOpBuilder &b, Value tensor) {
       });
 }
 
-/// (J3) Differentiates prefix products y: at each element, the suffix sum of g
-/// * y divided by the element. At the first zero it is the suffix sum with
-/// products that omit this zero, and after it 0.
+/// (J3) Differentiates prefix products y of x: the gradient is the suffix sum
+/// of g * y, divided by x. At the first zero it is the suffix sum of g times
+/// the products without this zero; after it, the gradient is 0.
 static Value deriveProducts(ImplicitLocOpBuilder &b, Value x, Value y, Value g,
                             int64_t dim) {
   RankedTensorType type = getTensorType(x);
@@ -133,7 +134,7 @@ static LogicalResult addAdjointsOf(SortOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-/// The chosen element gets the gradient.
+/// The element that was selected gets the gradient.
 static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   RankedTensorType type = getTensorType(op.getInputs()[0]);
@@ -159,14 +160,14 @@ static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
 // repro.scatter
 //===----------------------------------------------------------------------===//
 
-/// Returns the slices of `from` that the rows of `indices` name, in the shape
-/// of the updates.
+/// Returns the slices of `from` at the positions in the rows of `indices`, in
+/// the shape of the updates.
 static Value gather(ImplicitLocOpBuilder &b, Value from, Value indices,
                     RankedTensorType type) {
   RankedTensorType source = getTensorType(from);
   int64_t depth = getTensorType(indices).getDimSize(1);
   unsigned rank = type.getRank();
-  // One column of indices for each dimension that they name.
+  // One column of indices per indexed dimension.
   SmallVector<Value> columns;
   for (int64_t i = 0; i < depth; ++i)
     columns.push_back(reshape(b, slice(b, indices, 1, i, 1),
@@ -192,7 +193,8 @@ static Value scatter(ImplicitLocOpBuilder &b, Value updates, Value indices,
       .getResult(0);
 }
 
-/// (J3) The original and the updates that equal the result share the gradient.
+/// (J3) The original element and the updates that equal the result get equal
+/// shares of the gradient.
 static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   Value result = op.getResult(0), g = adjoints.get(result);
@@ -223,9 +225,9 @@ static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-/// (J3) Each factor gets the product of the others. If it is the only zero,
-/// that is the product of the nonzero factors; if there is another zero, it is
-/// 0.
+/// (J3) Each factor gets the gradient times the product of the other factors.
+/// If the factor is the only zero, that is the product of all nonzero factors;
+/// if another factor is zero, it is 0.
 static LogicalResult addOfProducts(ScatterOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();

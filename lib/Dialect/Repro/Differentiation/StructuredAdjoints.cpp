@@ -16,12 +16,13 @@ using namespace mlir::repro;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A value that an operation reads and that has an adjoint: an operand (the
-/// body's argument), an element that the body reads, or a scalar from outside.
+/// A value to which a gradient is propagated: an operand (as the body's
+/// argument), an element that the body extracts, or a scalar from outside of
+/// the body.
 using Target = Value;
 
-/// Propagates gradients backward through a body at one point, from some of its
-/// values to a target.
+/// Propagates gradients backward through the body at one point of the loops,
+/// from some values of the body to one target.
 class PointGradient {
 public:
   PointGradient(const Loops &loops, Target target) : loops(loops) {
@@ -37,7 +38,7 @@ public:
 
   bool reaches(Value value) const { return toTarget.contains(value); }
 
-  /// Returns the gradient of the target, null if it is zero; fails after an
+  /// Returns the gradient of the target; null if it is zero. Fails after an
   /// error.
   FailureOr<Value> compute(ImplicitLocOpBuilder &b, IRMapping &point,
                            ArrayRef<std::pair<Value, Value>> seeds,
@@ -80,14 +81,14 @@ private:
 };
 } // namespace
 
-/// Creates gradients of values of the body at a point from the elements
-/// `extra`.
+/// Returns values of the body at a point, each with its gradient, which is
+/// computed from the elements `extra`.
 using SeedFunction = llvm::function_ref<SmallVector<std::pair<Value, Value>>(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
-/// Adds to the adjoints of all values that `loops` read, given gradients of
-/// values of the body. Fails after an error. Gradients have passed `skipped`,
-/// an operation of the body, already.
+/// Adds the contributions of the loops to the adjoints of all values that they
+/// read. `seed` provides the gradients of values of the body; those gradients
+/// are already past `skipped`, an operation of the body. Fails after an error.
 static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
                                       ArrayRef<Loops::Read> extra,
                                       SeedFunction seed, Operation *skipped) {
@@ -110,7 +111,7 @@ static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
   auto addRead = [&](const Loops::Read &read, Target target) {
     Type element = getElementTypeOrSelf(read.value.getType());
     auto type = dyn_cast<RankedTensorType>(read.value.getType());
-    // The map consists of distinct dimensions and zeros: sum over all other
+    // If the map consists of distinct dimensions and zeros, sum over all other
     // dimensions.
     bool isPlain = read.map.isProjectedPermutation(/*allowZeroInResults=*/true);
     SmallVector<int64_t> dims;
@@ -200,7 +201,7 @@ struct GenericModel
 // repro.fold
 //===----------------------------------------------------------------------===//
 
-/// A fold with one result and the body op(acc, f(inputs)).
+/// A fold with one result whose body is op(acc, f(inputs)).
 struct StepFold {
   FoldOp op;
   Loops loops;
@@ -208,7 +209,7 @@ struct StepFold {
   Value accumulator;
   Value adjoint; ///< of the result
 
-  /// f(inputs), for a step other than math.fma.
+  /// Returns f(inputs) for a step other than math.fma.
   Value getElement() const {
     return step->getOperand(step->getOperand(0) == accumulator ? 1 : 0);
   }
@@ -224,7 +225,7 @@ struct StepFold {
 
 using Seeds = SmallVector<std::pair<Value, Value>>;
 
-/// Sums and contractions: every element gets the gradient.
+/// Sums and contractions: each element gets the gradient of the result.
 static LogicalResult addOfSum(Adjoints &adjoints, StepFold &fold) {
   if (failed(addContributions(
           adjoints, fold.loops, fold.readResults(fold.adjoint),
@@ -275,7 +276,7 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
         Value element = point.lookupOrDefault(fold.getElement());
         return one(isResult(b, element, extra[0]), wide).get();
       });
-  // The share of each element and initial value that equals the result.
+  // The gradient of each element, or initial value, that equals the result.
   Value share =
       mapElements(b, type.getShape(), wide, {count, init, result, fold.adjoint},
                   {}, [&](ImplicitLocOpBuilder &b, ValueRange values) {
@@ -308,7 +309,8 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
   return success();
 }
 
-/// (J3) Products: each element gets the product of all others.
+/// (J3) Products: each element gets the gradient times the product of all other
+/// elements.
 static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   ImplicitLocOpBuilder b = adjoints.builderAt(fold.op.getLoc());
   const Loops &loops = fold.loops;
@@ -331,7 +333,7 @@ static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   }
   Type element = getDerivativeType(
       cast<RankedTensorType>(init.getType()).getElementType());
-  // The factors after the initial one, as rows.
+  // One row of factors per result, without the initial value.
   Value factors =
       computeOver(b, loops, dims, element, {},
                   [&](ImplicitLocOpBuilder &b, IRMapping &point, ValueRange) {
@@ -352,8 +354,8 @@ static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   Value after = tensor::ConcatOp::create(b, rank, ValueRange{factors, one});
   before = scan(b, before, Combine::mul, rank);
   after = flip(b, scan(b, flip(b, after, rank), Combine::mul, rank), rank);
-  // Element i gets the product of those before it, including the initial one,
-  // and of those after it.
+  // Element i gets the product of the elements before it, including the initial
+  // value, and of the elements after it.
   Value others = slice(b, before, rank, 0, count);
   Value behind = slice(b, after, rank, 1, count);
   shape.back() = count;

@@ -150,7 +150,8 @@ static LogicalResult addMoved(tensor::FromElementsOp op,
   return success();
 }
 
-/// Operations on scalars outside of bodies, and selects of whole tensors.
+/// Handles operations on scalars outside of bodies, and selects of whole
+/// tensors.
 template <typename Op>
 static LogicalResult addOfScalars(Op op, ImplicitLocOpBuilder &b, Value g,
                                   Adjoints &adjoints) {
