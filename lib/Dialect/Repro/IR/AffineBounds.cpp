@@ -41,8 +41,8 @@ struct IndexRange {
 };
 } // namespace
 
-/// Returns the minimum and maximum of `range` over [0, extents[d]) for each
-/// dimension d; std::nullopt if they exceed kMaxIndex.
+/// Returns the minimum and maximum of `range` for dimensions d in [0,
+/// extents[d]); std::nullopt if they exceed kMaxIndex.
 static std::optional<Interval> getBounds(const IndexRange &range,
                                          ArrayRef<int64_t> extents) {
   Interval bounds = range.rest;
@@ -85,7 +85,8 @@ static std::optional<IndexRange> scaleRange(const IndexRange &range,
   return product;
 }
 
-/// Returns the values of a floordiv, ceildiv or mod of numbers within `bounds`.
+/// Returns the interval of the results of a floordiv, ceildiv or mod of numbers
+/// within `bounds`.
 static Interval divideInterval(Interval bounds, AffineExprKind kind,
                                int64_t divisor) {
   if (kind == AffineExprKind::CeilDiv)
@@ -101,7 +102,8 @@ static Interval divideInterval(Interval bounds, AffineExprKind kind,
 }
 
 /// Returns the range of `expr`, which must satisfy `isBoundable`, over loops of
-/// `extents` (all positive); std::nullopt if a part of it exceeds kMaxIndex.
+/// `extents` (all positive); std::nullopt if an intermediate result exceeds
+/// kMaxIndex.
 static std::optional<IndexRange> getRange(AffineExpr expr,
                                           ArrayRef<int64_t> extents) {
   IndexRange leaf;
@@ -162,9 +164,9 @@ static bool isBoundable(AffineExpr expr) {
 // Accesses
 //===----------------------------------------------------------------------===//
 
-/// (A1) Returns the extents of the loops. The first map result that is only a
-/// loop's dimension gives the extent of that loop, and all others must agree.
-/// An extent is dynamic if one of these sizes is.
+/// (A1) Returns the extents of the loops. The extent of a loop is the size of
+/// the first dimension that the loop alone indexes; all other such dimensions
+/// must have the same size. An extent is dynamic if one of these sizes is.
 static FailureOr<SmallVector<int64_t>>
 getExtents(Operation *op, ArrayRef<IndexedShape> operands) {
   SmallVector<std::optional<int64_t>> found(
@@ -259,9 +261,9 @@ bool repro::mayAccess(AffineMap map, ArrayRef<int64_t> extents,
       });
 }
 
-/// Returns the range of a value in a loop body, over `extents` (all positive),
-/// computed from at most `budget` operations; std::nullopt if it is not a sum
-/// of multiples of loops.
+/// Returns the range of an index in a loop body over `extents` (all positive),
+/// computed from at most `budget` operations; std::nullopt if the index is not
+/// a sum of multiples of loop indices.
 static std::optional<IndexRange>
 getRange(Value value, ArrayRef<int64_t> extents, unsigned &budget) {
   IndexRange leaf;

@@ -24,8 +24,8 @@ AliasingValueList BarrierOp::getAliasingValues(OpOperand &,
   return {{getResult(), BufferRelation::Equivalent}};
 }
 
-// (V5) Nothing merges operations on buffers, so the result reuses the operand's
-// buffer.
+// (V5) After bufferization no pass merges operations across the barrier, so the
+// result can be the operand's buffer.
 LogicalResult BarrierOp::bufferize(RewriterBase &rewriter,
                                    const BufferizationOptions &options,
                                    BufferizationState &state) {

@@ -40,7 +40,8 @@ Scalar repro::derivePowerByBase(Scalar g, Scalar base, Scalar exponent) {
 Scalar repro::derivePowerByExponent(Scalar g, Scalar base, Scalar exponent,
                                     Scalar power) {
   Scalar zero = g.constant(0);
-  // 0 to any positive power is 0, although the logarithm of 0 is infinite.
+  // For a base of 0 and positive exponents the power is constant, so the
+  // derivative is 0 although the logarithm of 0 is infinite.
   Scalar isFlat = compare(Predicate::OGE, exponent, zero);
   Scalar ofZero = select(isFlat, zero, g * power * apply<LogOp>(base));
   return select(compare(Predicate::OEQ, base, zero), ofZero,
@@ -55,7 +56,8 @@ using Operands = ArrayRef<Scalar>;
 using Gradients = SmallVector<Scalar>;
 
 /// (J3) Differentiates a maximum (minimum): the greater (lesser) operand gets
-/// the gradient. A NaN operand wins, and equal operands get half of it each.
+/// the gradient, as does a NaN operand. Equal operands get half of the gradient
+/// each.
 static Gradients deriveExtreme(Scalar g, Operands x, Predicate wins) {
   Scalar zero = g.constant(0), half = g * 0.5;
   Scalar isFirst = compare(wins, x[0], x[1]);
@@ -117,7 +119,7 @@ static Gradients derive(math::AbsFOp, Scalar g, Operands x, Scalar) {
 static Gradients derive(math::CopySignOp, Scalar g, Operands x, Scalar) {
   return {g * (signOf(x[0]) * signOf(x[1])), Scalar()};
 }
-// Step functions: their derivative is zero wherever it exists.
+// The derivative of a step function is zero wherever it exists.
 static Gradients derive(math::FloorOp, Scalar, Operands, Scalar) {
   return {Scalar()};
 }

@@ -74,8 +74,9 @@ static bool isFoldingOp(Operation *op) {
              arith::XOrIOp>(op);
 }
 
-/// Returns the operation that folds `accumulator` into `yielded`; null if the
-/// body is not op(acc, f(inputs)). Ignores users that are not `counted`.
+/// Returns the operation op of a body that computes `yielded` as
+/// op(accumulator, f(inputs)); null for other bodies. Users of the accumulator
+/// or the result for which `counted` is false are ignored.
 static Operation *findStep(Block *body, BlockArgument accumulator,
                            Value yielded,
                            function_ref<bool(Operation *)> counted) {
@@ -90,7 +91,7 @@ static Operation *findStep(Block *body, BlockArgument accumulator,
     }
   if (uses == 0)
     return nullptr;
-  // Another reader of the step would see intermediate results, which depend on
+  // Another user of the step would read intermediate results, which depend on
   // the order.
   for (Operation *user : step->getUsers())
     if (user != body->getTerminator() && counted(user))
@@ -104,7 +105,8 @@ SmallVector<int64_t> FoldOp::getExtents() {
   SmallVector<int64_t> sizes, extents;
   for (OpOperand &operand : getOperation()->getOpOperands())
     llvm::append_range(sizes, getShape(&operand));
-  // Each loop's extent is the size of a dimension that this loop alone indexes.
+  // The extent of a loop is the size of a dimension that this loop alone
+  // indexes.
   for (AffineExpr result : getShapesToLoopsMap().getResults())
     extents.push_back(sizes[cast<AffineDimExpr>(result).getPosition()]);
   return extents;
@@ -126,7 +128,7 @@ ArrayAttr FoldOp::getConstantInits() {
 /// (K4): the sum of 2^18 products of 22 bits fits into an i64.
 static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
 
-/// Whether the sum of a fold may be replaced by `order`.
+/// Checks that `order` may replace the order of the fold's sum.
 static LogicalResult verifyPlain(FoldOp fold, StringRef order) {
   std::optional<ContractionBody> contraction = getContraction(fold);
   if (contraction && contraction->isPlain())
@@ -320,9 +322,9 @@ LogicalResult IndexOp::verify() {
 // Canonicalization: every pattern keeps every bit (V3) and the order
 //===----------------------------------------------------------------------===//
 
-/// Replaces `fold` by a fold that has only the inputs and outputs in
-/// `keepInputs` and `keepOutputs`. The block arguments and results of the
-/// others must be unused.
+/// Replaces `fold` by a fold with only the inputs in `keepInputs` and the
+/// outputs in `keepOutputs`. The block arguments and results of the removed
+/// ones must be unused.
 static void replaceFold(FoldOp fold, const BitVector &keepInputs,
                         const BitVector &keepOutputs, Attribute order,
                         PatternRewriter &rewriter) {
@@ -375,7 +377,8 @@ static void replaceFold(FoldOp fold, const BitVector &keepInputs,
 }
 
 namespace {
-/// Reads the source of an input that is a cast from a more static shape.
+/// Replaces an input that is a cast from a more static shape by the cast's
+/// source.
 struct FoldInputCast : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,
@@ -391,8 +394,9 @@ struct FoldInputCast : public OpRewritePattern<FoldOp> {
   }
 };
 
-/// Drops an input that the body does not read or that duplicates an earlier
-/// input and map, if the others still determine the iteration space.
+/// Drops an input that the body does not read, or that has the value and the
+/// map of an earlier input, if the remaining operands still determine the
+/// iteration space.
 struct DropFoldInputs : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,
@@ -424,9 +428,9 @@ struct DropFoldInputs : public OpRewritePattern<FoldOp> {
   }
 };
 
-/// Drops an unused result of a sequential fold if no other result needs its
-/// accumulator. A single remaining accumulator must not have a step of (F4)
-/// that depends on the order, because (F1) has no order that starts from init.
+/// Drops an unused result of a sequential fold if no other result reads its
+/// accumulator. If a single result remains, its step must not be one of (F4)
+/// that depends on the order, because no order of (F1) starts from init.
 struct DropFoldResults : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,

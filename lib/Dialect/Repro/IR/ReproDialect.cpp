@@ -49,11 +49,12 @@ Operation *ReproDialect::materializeConstant(OpBuilder &builder,
 
 LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
-  // The fold's verifier checks which constants they are.
+  // The verifier of the fold checks the constants in the attribute.
   if (attr.getName() == InitAttrHelper::getNameStr() && !isa<FoldOp>(op))
     return op->emitOpError("expected '")
            << attr.getName().getValue() << "' on a repro.fold alone";
-  // The passes that read attributes of kernels and launches check them.
+  // The passes that read the other attributes of kernels and launches verify
+  // them.
   if (attr.getName() != "repro.num_state")
     return success();
   auto count = dyn_cast<IntegerAttr>(attr.getValue());
@@ -111,7 +112,8 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// (M1), and more than the exponent of any product of f32.
+/// (M1) limits the terms; the floor's limit exceeds the exponent of any product
+/// of two f32.
 static constexpr int64_t kMaxFdpaTerms = 128, kMaxFdpaFloor = 300;
 
 LogicalResult ExactAttr::verify(function_ref<InFlightDiagnostic()> emitError,
@@ -153,7 +155,7 @@ LogicalResult FdpaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult PowiOp::verify() {
-  // The elementwise trait rejects shapes that differ.
+  // The elementwise trait has rejected different shapes.
   if (isa<ShapedType>(getBase().getType()) ==
       isa<ShapedType>(getExponent().getType()))
     return success();

@@ -18,12 +18,12 @@ using Effects =
 /// Adds reads of all memref operands and writes of the inits.
 void getStructuredEffects(DestinationStyleOpInterface op, Effects &effects);
 
-/// Returns the shape of each result, which is that of its init.
+/// Returns the shape of each result, which equals the shape of its init.
 LogicalResult reifyStructuredShapes(DestinationStyleOpInterface op,
                                     OpBuilder &builder,
                                     ReifiedRankedShapedTypeDims &shapes);
 
-/// Rewrites the operation on buffers, with inits as outputs.
+/// Rewrites the operation on buffers, with the buffers of the inits as outputs.
 LogicalResult bufferizeStructured(DestinationStyleOpInterface op,
                                   RewriterBase &rewriter,
                                   const bufferization::BufferizationOptions &o,

@@ -78,8 +78,8 @@ LogicalResult structured::bufferizeStructured(
   return success();
 }
 
-/// (V1) Signless integers of 1 to 64 bits, index, f64, f32 and the storage
-/// types that targets compare and add.
+/// (V1) Whether targets compare and add values of the type: signless integers
+/// of 1 to 64 bits, index, f64, f32 and the storage types.
 static bool isElementType(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type))
     return integer.isSignless() && integer.getWidth() >= 1 &&
@@ -296,7 +296,7 @@ bool BlockContractionOp::bufferizesToMemoryRead(
   return true;
 }
 
-/// (Q1) Also accepts the types of codes and scales.
+/// (Q1) Like `isElementType`, but also true for the types of codes and scales.
 static bool isBlockElement(Type type) {
   return isElementType(type) || isa<Float6E3M2FNType, Float6E2M3FNType,
                                     Float4E2M1FNType, Float8E8M0FNUType>(type);
@@ -308,14 +308,14 @@ static bool isBlockCode(Type type) {
 }
 
 /// (M2) Whether sums of groups of products of two types, and the sum of a
-/// block, fit into an i64. The two significands of scales are below 2 each.
+/// block, fit into an i64. The significands of the two scales are below 2.
 static bool haveGroups(FdpaAttr by, Type x, Type y) {
   int64_t kept = *by.getFraction() + 2, units = by.getGroup();
   for (Type type : {x, y}) {
     const llvm::fltSemantics &of = cast<FloatType>(type).getFloatSemantics();
     APFloat largest = APFloat::getLargest(of);
     int exponent = llvm::ilogb(largest);
-    // A unit is the smallest positive value.
+    // Elements are counted in units of the smallest positive value.
     int unit = APFloat::semanticsMinExponent(of) -
                (int(APFloat::semanticsPrecision(of)) - 1);
     kept += exponent;
@@ -333,7 +333,7 @@ std::array<Type, 2> BlockContractionOp::getCodeTypes() {
           getElementTypeOrSelf(getInputs()[2].getType())};
 }
 
-/// (M5)
+/// (M5) Checks the accumulator of a block contraction.
 static LogicalResult verifyAccumulator(BlockContractionOp op) {
   FdpaAttr by = op.getAccumulatorAttr();
   bool isScaled = op.getStep() == BlockStep::scaled;
@@ -410,7 +410,7 @@ LogicalResult BlockContractionOp::verify() {
   if (block < 1 || block > kMostBlock)
     return emitOpError("(Q4) expected blocks of 1 to ")
            << kMostBlock << ", got " << block;
-  // Stored programs cannot represent more.
+  // The format of stored programs has no larger numbers of rows.
   constexpr int64_t kMostRows = int64_t(1) << 40;
   if (getRows().size() != 2 || llvm::any_of(getRows(), [](int64_t rows) {
         return rows < 1 || rows > kMostRows;

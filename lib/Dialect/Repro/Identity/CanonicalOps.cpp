@@ -82,8 +82,9 @@ static constexpr CanonicalAttribute blockContracted[] = {
     {"fraction_bits", Form::optionalInteger},
     segments};
 
-/// (M5) A block contraction with an accumulator. The accumulator attribute was
-/// added later, so this variant has a name of its own.
+/// (M5) The name of a block contraction with an accumulator. The attribute
+/// `accumulator` was added later, so operations that have it get a name of
+/// their own.
 static constexpr llvm::StringLiteral accumulated =
     "repro.accumulated_block_contraction";
 static constexpr CanonicalAttribute accumulatedBlocks[] = {

@@ -63,17 +63,20 @@ struct CanonicalOp {
 };
 
 /// Returns the name of an operation in the identity. It is the MLIR name,
-/// except for operations with an attribute that was added later.
+/// except for operations with an attribute that was added after the identity
+/// was defined.
 llvm::StringRef getStoredName(Operation *op);
 
-/// Returns the MLIR name of an operation that the identity names `storedName`.
+/// Returns the MLIR name of the operation whose name in the identity is
+/// `storedName`.
 llvm::StringRef getOperationName(llvm::StringRef storedName);
 
-/// Returns the table's entry; null if the operation is not canonical.
+/// Returns the entry of the table of canonical operations; null if the
+/// operation is not canonical.
 const CanonicalOp *lookupCanonicalOp(llvm::StringRef storedName);
 
-/// Returns the pass that decomposes an operation of imported programs; empty
-/// for all other operations.
+/// Returns the name of the pass that decomposes an operation of imported
+/// programs; empty for all other operations.
 llvm::StringRef getDecomposition(OperationName name);
 
 } // namespace mlir::repro

@@ -81,7 +81,7 @@ bool repro::computesOnStorage(Operation *op) {
 // Attributes
 //===----------------------------------------------------------------------===//
 
-/// Whether a flags attribute has no effect.
+/// Whether the attribute contains no flags.
 static bool isClear(Attribute value) {
   if (auto flags = dyn_cast<arith::FastMathFlagsAttr>(value))
     return flags.getValue() == arith::FastMathFlags::none;
@@ -135,7 +135,7 @@ static LogicalResult verifyPlace(Operation *op, const CanonicalOp &entry) {
   case CanonicalPlace::generic:
   case CanonicalPlace::fold:
   case CanonicalPlace::pad:
-    return success(); // The operation's own verifier checks its parent.
+    return success(); // the operation's verifier checks its parent
   }
   return success();
 }
@@ -151,7 +151,8 @@ bool repro::readsElements(OpOperand &operand) {
            cast<DestinationStyleOpInterface>(owner).isDpsInit(&operand));
 }
 
-/// (Q4) Sums of products of wider integers may overflow.
+/// (Q4) Checks the element types: sums of products of wider integers may
+/// overflow.
 static LogicalResult verifyBlocks(BlockContractionOp op) {
   for (Value input : op.getInputs())
     if (getElementTypeOrSelf(input.getType()).isInteger(16))
@@ -160,7 +161,8 @@ static LogicalResult verifyBlocks(BlockContractionOp op) {
   return success();
 }
 
-/// No operation may read the undefined elements of a tensor.empty (F6).
+/// (F6) Checks that no operation reads the undefined elements of a
+/// tensor.empty.
 static LogicalResult verifyEmpty(tensor::EmptyOp op) {
   for (OpOperand &use : op->getUses())
     if (readsElements(use))
@@ -170,10 +172,10 @@ static LogicalResult verifyEmpty(tensor::EmptyOp op) {
   return success();
 }
 
-/// Whether `select` replaces the bits from `cast` by those of a canonical NaN
+/// Whether `select` yields the bits from `cast`, or those of the canonical NaN
 /// if the operand of `cast` is a NaN.
 static bool isNaNSelected(arith::SelectOp select, arith::BitcastOp cast) {
-  auto isX = [&](Value value) { // accepts x or its exact extension
+  auto isX = [&](Value value) { // accepts x and its exact extension
     auto extension = value.getDefiningOp<arith::ExtFOp>();
     return value == cast.getIn() ||
            (extension && extension.getIn() == cast.getIn());
@@ -190,9 +192,9 @@ static bool isNaNSelected(arith::SelectOp select, arith::BitcastOp cast) {
                  .bitcastToAPInt();
 }
 
-/// (V4) The bits of a NaN must not be observable. Bits of a float must go
-/// through a select that replaces those of a NaN by the canonical ones, and
-/// floats must not be cast to other float types.
+/// (V4) Checks that the bits of a NaN are not observable: a bitcast of a float
+/// to an integer must feed a select that replaces the bits of a NaN by the
+/// canonical ones. Bitcasts between float types are not permitted.
 static LogicalResult verifyBitcast(arith::BitcastOp op) {
   if (!isa<FloatType>(op.getIn().getType()))
     return success();
@@ -205,7 +207,7 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
                           "another operation alone");
   for (Operation *user : op->getUsers()) {
     auto select = dyn_cast<arith::SelectOp>(user);
-    // A select that yields the bits for a NaN would use them as well.
+    // A select that yields these bits for a NaN would be a second use.
     if (!select || !isNaNSelected(select, op))
       return op.emitOpError("(V4) expected every use to be select(cmpf uno x, "
                             "x; bits of the canonical NaN; bitcast x), got '")
@@ -214,7 +216,8 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
   return success();
 }
 
-/// (V1) No rule defines rounding to f8E8M0FNU; an extension is exact.
+/// (V1) Checks conversions of f8E8M0FNU: no rule defines rounding to it, but an
+/// extension is exact.
 static LogicalResult verifyConversion(Operation *op) {
   if (!isa<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp>(
           op))
@@ -329,9 +332,9 @@ static LogicalResult verifyMain(func::FuncOp main) {
   return result.wasInterrupted() ? failure() : verifySizes(main);
 }
 
-/// Rejects negative f8E8M0FNU constants. MLIR can represent them, but they have
-/// no bit pattern, so this check must precede anything that prints the
-/// operation.
+/// Rejects constants of f8E8M0FNU that are negative. MLIR can represent them
+/// but has no bit pattern for them, so this check must precede everything that
+/// prints the operation.
 static LogicalResult verifyPowers(ModuleOp module) {
   WalkResult walked = module.walk([](arith::ConstantOp constant) {
     auto number = dyn_cast<FloatAttr>(constant.getValue());

@@ -12,22 +12,22 @@
 
 namespace mlir::repro {
 
-/// Checks the contract "canonical program" of
-/// docs/contributors/architecture.md. Reports a violation as an error at its
+/// Verifies that the module is a canonical program
+/// (docs/contributors/architecture.md). Reports a violation as an error at its
 /// location.
 LogicalResult verifyCanonicalProgram(ModuleOp module);
 
 /// Whether the results of the operation depend on the elements of this tensor
-/// operand. They do not for an init that is only a destination, or for an input
-/// that only provides its shape.
+/// operand. They do not if the operand is an init that is only a destination,
+/// or an input that only determines a shape.
 bool readsElements(OpOperand &operand);
 
-/// (V1) Whether the type is a storage type: bf16, f16 or an f8 type, which is
-/// stored as such but computed in f32.
+/// (V1) Whether the type is a storage type: bf16, f16 or an f8 type. Tensors
+/// contain such elements, but arithmetic on them is in f32.
 bool isStorage(Type type);
 
-/// (V1) Whether the operation computes on scalars of storage types. Operations
-/// that only move or convert scalars and the step of a fold do not count.
+/// (V1) Whether the operation computes on scalars of storage types. The step of
+/// a fold, and operations that only move or convert scalars, do not count.
 bool computesOnStorage(Operation *op);
 
 } // namespace mlir::repro

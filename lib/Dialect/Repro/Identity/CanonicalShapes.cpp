@@ -26,7 +26,7 @@ static constexpr int64_t kMaxConstantBytes = int64_t(1) << 32;
 static constexpr int64_t kMaxIterations = int64_t(1) << 60;
 
 /// Returns the product of non-negative factors; std::nullopt if it exceeds
-/// `limit`. The other factors are checked even if one factor is 0.
+/// `limit`, or if the product of the other factors does when one factor is 0.
 static std::optional<int64_t> multiply(ArrayRef<int64_t> factors,
                                        int64_t limit) {
   int64_t product = 1;
@@ -108,7 +108,7 @@ static LogicalResult verifyIterations(Operation *op,
 //===----------------------------------------------------------------------===//
 
 /// Returns the value of an index expression at `dims`; std::nullopt if an
-/// intermediate result does not fit into 64 bits. Divisors are positive.
+/// intermediate result does not fit into 64 bits. Divisors must be positive.
 static std::optional<int64_t> evaluate(AffineExpr expr,
                                        ArrayRef<int64_t> dims) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
@@ -289,7 +289,7 @@ static LogicalResult verifyReshape(Operation *op, ArrayRef<int64_t> collapsed,
              << op->getOperand(0).getType() << " and "
              << op->getResult(0).getType();
   }
-  // Without groups, both sides have exactly one element.
+  // A reshape without groups has exactly one element on both sides.
   bool isComplete =
       groups.empty() ? llvm::all_of(expanded, [](int64_t n) { return n == 1; })
                      : next == int64_t(expanded.size());
@@ -306,8 +306,8 @@ static LogicalResult verifyExpand(tensor::ExpandShapeOp op) {
                        op.getReassociationIndices());
 }
 
-/// Checks that the dimension is a constant within the rank, so that no check is
-/// needed at run time.
+/// Checks that the dimension is a constant below the rank, so that a run needs
+/// no check.
 static LogicalResult verifyDim(tensor::DimOp op) {
   std::optional<int64_t> index = op.getConstantIndex();
   int64_t rank = cast<RankedTensorType>(op.getSource().getType()).getRank();

@@ -15,28 +15,28 @@ namespace mlir::repro {
 /// (A4) The maximum rank of a tensor and number of iterators of an operation.
 constexpr int64_t kMaxRank = 24;
 
-/// (A4) Whether a tensor is within the limits on rank and size in bytes. The
-/// tensor has a static shape and an element type of (V1).
+/// (A4) Whether the rank and the size in bytes of a tensor are within the
+/// limits. The tensor must have a static shape and an element type of (V1).
 bool isWithinLimits(RankedTensorType type);
 
-/// (A4) Checks the size of a tensor of `op`. The tensor has a static shape and
-/// an element type of (V1).
+/// (A4) Checks the size of a tensor of `op`. The tensor must have a static
+/// shape and an element type of (V1).
 LogicalResult verifySize(Operation *op, RankedTensorType type);
 
-/// (A4) Checks the total size of all tensors of `main`. Each tensor has been
-/// checked by itself before.
+/// (A4) Checks the total size of all tensors of `main`. `verifySize` must have
+/// accepted each tensor.
 LogicalResult verifySizes(func::FuncOp main);
 
-/// Whether the indices at the first and the last iteration can be computed in
-/// 64 bits. MLIR's verifier evaluates these indices and aborts on overflow.
+/// Whether 64-bit arithmetic can compute the indices at the first and the last
+/// iteration. MLIR's verifier evaluates these indices and aborts on overflow.
 bool hasEnds(ArrayRef<AffineMap> maps, ValueRange operands);
 
-/// (A1), (A2) Checks the accesses of the structured operation `op` if its maps,
-/// of static shapes, were `maps`.
+/// (A1), (A2) Checks the accesses that the structured operation `op` would have
+/// with `maps` instead of its own maps. Shapes must be static.
 LogicalResult verifyMaps(Operation *op, ArrayRef<AffineMap> maps);
 
-/// (A1), (A2), (A3), (A4) Checks the shapes and accesses of an operation. Its
-/// types have been checked before.
+/// (A1), (A2), (A3), (A4) Checks the shapes and accesses of an operation whose
+/// types have been checked.
 LogicalResult verifyShapes(Operation *op);
 
 } // namespace mlir::repro

@@ -18,7 +18,8 @@ static void append(std::string &bytes, uint64_t number) {
   bytes.append(buffer, 8);
 }
 
-/// Returns the code of a type of term; a dimension has code 0.
+/// Returns the code of the type of a term in the encoding; the code of a
+/// dimension is 0.
 static char getKind(AffineExprKind kind) {
   switch (kind) {
   case AffineExprKind::Mod:
@@ -30,8 +31,9 @@ static char getKind(AffineExprKind kind) {
   }
 }
 
-/// Each round reduces the number of terms or divisions, or the number of terms
-/// in divisions. Random expressions need at most 4 rounds.
+/// The most rounds of simplification. A round reduces the number of terms or
+/// divisions, or of terms within divisions; random expressions need at most 4
+/// rounds.
 static constexpr unsigned kMaxRounds = 64;
 
 FailureOr<IndexSum> IndexSum::get(Emitter emitError, AffineExpr expr) {

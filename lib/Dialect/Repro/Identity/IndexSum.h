@@ -21,7 +21,7 @@ namespace mlir::repro {
 /// that MLIR chooses.
 class IndexSum {
 public:
-  /// MLIR recurses once for each term of a sum.
+  /// The most terms of a sum: MLIR recurses once for each term.
   static constexpr size_t kMaxTerms = 64;
   /// The maximum nesting of divisions.
   static constexpr unsigned kMaxDepth = 64;
@@ -30,18 +30,18 @@ public:
   using Term = std::pair<AffineExpr, uint64_t>;
   using Emitter = function_ref<InFlightDiagnostic()>;
 
-  /// Converts `expr` to a sum. MLIR simplifies expressions while it builds
-  /// them, depending on the order; `build` of the returned sum yields an
-  /// expression that converts to the same sum.
+  /// Converts `expr` to a sum. MLIR simplifies an expression while it builds
+  /// it, depending on the order of the terms; the expression that `build`
+  /// returns for this sum converts to the same sum.
   static FailureOr<IndexSum> get(Emitter emitError, AffineExpr expr);
 
-  /// Builds an expression from terms that are sorted by their encoding, as a
-  /// reader does.
+  /// Builds an expression as a reader of stored programs does: from terms that
+  /// are sorted by their encodings.
   static AffineExpr build(ArrayRef<Term> terms, uint64_t constant,
                           MLIRContext *context);
   AffineExpr build(MLIRContext *context) const;
 
-  /// Returns the encoding that docs/verification/identity.md defines.
+  /// Returns the encoding of the sum (docs/verification/identity.md).
   std::string getBytes() const;
 
 private:

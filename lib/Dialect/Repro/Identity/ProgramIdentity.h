@@ -16,8 +16,9 @@ namespace mlir::repro {
 
 using ProgramHash = std::array<uint8_t, 32>;
 
-/// (H2) Returns the BLAKE3 hash of the bytes that docs/verification/identity.md
-/// defines. Fails with an error if verifyCanonicalProgram does.
+/// (H2) Returns the BLAKE3 hash of the bytes that writeBody writes
+/// (docs/verification/identity.md). Fails with an error if
+/// verifyCanonicalProgram does.
 FailureOr<ProgramHash> hashProgram(ModuleOp module);
 
 } // namespace mlir::repro

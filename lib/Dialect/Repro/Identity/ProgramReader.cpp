@@ -45,7 +45,7 @@ public:
 
   size_t getPosition() const { return position; }
   size_t getLeft() const { return end - position; }
-  /// Returns the bytes that have been read since position `start`.
+  /// Returns the bytes from `start` to the current byte.
   StringRef getRead(size_t start) const { return file.slice(start, position); }
 
   LogicalResult readBytes(size_t size, StringRef &bytes);
@@ -240,13 +240,13 @@ LogicalResult Origins::expectEnd() const {
 // The body
 //===----------------------------------------------------------------------===//
 
-/// Bodies of operations contain no operations with bodies.
+/// Operations with bodies are not nested.
 static constexpr unsigned kMaxNesting = 1;
 
 namespace {
-/// Builds a module from the bytes that docs/verification/identity.md defines.
-/// The result may be invalid; MLIR's verifiers and verifyCanonicalProgram check
-/// it.
+/// Builds a module from the body of a stored program
+/// (docs/verification/identity.md). The module may be invalid: MLIR's verifiers
+/// and verifyCanonicalProgram check it afterwards.
 class BodyReader {
 public:
   BodyReader(Cursor bytes, Messages messages, Origins origins,
@@ -284,7 +284,7 @@ private:
   Origins origins;
   MLIRContext *context;
   Location unknown;
-  /// The values defined so far; null if their body has ended.
+  /// The values defined so far; null for values of a body that has ended.
   SmallVector<Value> values;
 };
 } // namespace
@@ -458,7 +458,7 @@ LogicalResult BodyReader::readSum(unsigned numDims, unsigned depth,
   return success();
 }
 
-/// Reads a term without its factor, and returns its bytes.
+/// Reads a term without its factor, and sets `written` to its bytes.
 LogicalResult BodyReader::readTerm(unsigned numDims, unsigned depth,
                                    AffineExpr &term, StringRef &written) {
   size_t start = bytes.getPosition();
@@ -548,7 +548,7 @@ LogicalResult BodyReader::readIterators(Attribute &iterators) {
   return success();
 }
 
-/// Reads the accumulator of (M4) an order or (M5) a block contraction.
+/// Reads the accumulator of an order (M4) or of a block contraction (M5).
 LogicalResult BodyReader::readAccumulator(size_t start, bool isOfBlocks,
                                           Attribute &accumulator) {
   uint64_t terms, fraction, round, floor, late, chunk = 0, begin = 0, group = 1;
@@ -648,8 +648,8 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
     SmallVector<int64_t> numbers;
     if (failed(bytes.readNumbers("integers", numbers)))
       return failure();
-    // MLIR's verifiers add these numbers. (A4) bounds offsets, sizes and
-    // padding, but not strides.
+    // MLIR's verifiers add offsets, sizes and padding, so (A4) bounds them.
+    // Strides are not added.
     int64_t most = attribute.name == "static_strides"
                        ? std::numeric_limits<int64_t>::max()
                        : int64_t(1) << 40;
@@ -752,7 +752,7 @@ LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
     if (value)
       attributes.append(attribute.name, value);
   }
-  // MLIR's verifier would abort.
+  // MLIR's verifier would abort on these maps.
   if (auto maps = attributes.get("indexing_maps");
       maps &&
       !hasEnds(llvm::to_vector(
@@ -901,8 +901,7 @@ private:
 };
 } // namespace
 
-/// Finds the sections by their numbers. All sections except the body are
-/// optional.
+/// Finds the section of each number. All sections except the body are optional.
 static LogicalResult
 readSections(Cursor bytes, StringRef file, MLIRContext *context,
              std::array<std::optional<Cursor>, kNumSections> &sections) {
@@ -957,7 +956,8 @@ OwningOpRef<ModuleOp> repro::readProgram(StringRef file, MLIRContext *context) {
   if (failed(reader.readProgram(*module, main)) ||
       (names && failed(readNames(*names, main))) || failed(verify(*module)))
     return nullptr;
-  // A program has exactly one encoding: writing it must reproduce the file.
+  // Each program has exactly one encoding: writing the module must reproduce
+  // the file.
   CompareStream again(file);
   if (failed(writeProgram(*module, again)))
     return nullptr;

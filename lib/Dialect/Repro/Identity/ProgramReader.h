@@ -14,7 +14,7 @@
 namespace mlir::repro {
 
 /// Reads the canonical module that writeProgram has written as `bytes`, in
-/// linear time and memory. Returns null for any other bytes, even another
+/// linear time and memory. Returns null for all other bytes, even another
 /// encoding of a program, after an error that names the byte if it is known.
 OwningOpRef<ModuleOp> readProgram(StringRef bytes, MLIRContext *context);
 

@@ -140,7 +140,7 @@ void BodyWriter::writeElement(const APInt &bits) {
   writeNumber(bits.getZExtValue(), llvm::divideCeil(bits.getBitWidth(), 8));
 }
 
-/// (V4): the bits of a float; those of the canonical NaN for any NaN.
+/// (V4): returns the bits of a float; for any NaN, those of the canonical NaN.
 static APInt getCanonicalBits(const APFloat &value) {
   return (value.isNaN() ? APFloat::getQNaN(value.getSemantics()) : value)
       .bitcastToAPInt();
@@ -184,7 +184,7 @@ LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
   return success();
 }
 
-/// Writes `expr` and replaces it by the expression that a reader builds.
+/// Writes `expr`, and replaces it by the expression that a reader will build.
 LogicalResult BodyWriter::writeExpr(Operation *op, AffineExpr &expr) {
   FailureOr<IndexSum> sum =
       IndexSum::get([&] { return op->emitOpError("(H2) "); }, expr);
@@ -402,7 +402,7 @@ LogicalResult BodyWriter::writeProgram(func::FuncOp main) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Writes one section that is not part of the identity.
+/// Writes a section that the identity does not cover.
 class SectionWriter : public BytesWriter {
 public:
   using BytesWriter::BytesWriter;
@@ -428,7 +428,8 @@ static StringRef getName(DictionaryAttr attributes) {
   return name ? name.getValue() : StringRef();
 }
 
-/// Writes nothing if no argument or result has a name.
+/// Writes the section of names; writes nothing if no argument or result has a
+/// name.
 LogicalResult SectionWriter::writeNames(func::FuncOp main) {
   SmallVector<StringRef> arguments, results;
   for (unsigned i = 0; i < main.getNumArguments(); ++i)
@@ -447,7 +448,7 @@ LogicalResult SectionWriter::writeNames(func::FuncOp main) {
   return success();
 }
 
-/// Writes nothing if there is no assertion.
+/// Writes the section of messages; writes nothing if there is no assertion.
 LogicalResult SectionWriter::writeMessages(func::FuncOp main) {
   SmallVector<cf::AssertOp> asserts;
   main.getBody().walk<WalkOrder::PreOrder>(
@@ -461,7 +462,8 @@ LogicalResult SectionWriter::writeMessages(func::FuncOp main) {
   return success();
 }
 
-/// Writes nothing if no operation has a source name or line.
+/// Writes the section of origins; writes nothing if no operation has a source
+/// name or line.
 LogicalResult SectionWriter::writeOrigins(func::FuncOp main) {
   llvm::MapVector<StringRef, uint32_t> texts;
   SmallVector<std::array<uint32_t, 4>> origins;

@@ -17,8 +17,7 @@ namespace mlir::repro {
 LogicalResult writeBody(ModuleOp module, raw_ostream &stream);
 
 /// Writes a stored program (docs/verification/identity.md): the body, names,
-/// messages and origins. Fails if writeBody does, and for text that is not
-/// UTF-8.
+/// messages and origins. Fails if writeBody does, or if a text is not UTF-8.
 LogicalResult writeProgram(ModuleOp module, raw_ostream &stream);
 
 } // namespace mlir::repro

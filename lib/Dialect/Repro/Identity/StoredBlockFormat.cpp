@@ -79,8 +79,8 @@ SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
 }
 
 namespace {
-/// Reads numbers one after the other. Fails on a number that is not a value of
-/// the requested enumeration.
+/// Reads numbers one after the other. Fails if a number is not a value of the
+/// enumeration to which it is converted.
 class Numbers {
 public:
   explicit Numbers(ArrayRef<int64_t> numbers) : left(numbers) {}

@@ -12,12 +12,12 @@
 
 namespace mlir::repro {
 
-/// Returns the numbers that encode a block format in the identity (H2), without
-/// its element type (docs/verification/identity.md).
+/// Returns the numbers that represent a block format, except its element type,
+/// in the identity (H2) (docs/verification/identity.md).
 SmallVector<int64_t> getStoredNumbers(BlockFormatAttr format);
 
-/// Returns the block format with these numbers; null after an error by
-/// `emitError`.
+/// Returns the block format that these numbers represent; null after an error
+/// by `emitError`.
 BlockFormatAttr
 getStoredBlockFormat(function_ref<InFlightDiagnostic()> emitError, Type element,
                      ArrayRef<int64_t> numbers);

@@ -12,8 +12,8 @@
 
 namespace mlir::repro {
 
-/// The first bytes of a stored program. The line ends reveal a transfer that
-/// has converted them.
+/// The first bytes of a stored program. A transfer that converts line ends
+/// changes these bytes, which makes it visible.
 inline constexpr llvm::StringRef kFileMagic("\x89repro-mlir\r\n\x1a\n\0", 16);
 inline constexpr uint32_t kFileVersion = 1;
 
@@ -21,7 +21,7 @@ inline constexpr uint32_t kFileVersion = 1;
 /// hashes.
 inline constexpr llvm::StringRef kBodyMagic("repro-program-v2\0", 17);
 
-/// The first bytes of what the identity of a symbolic program (H4) hashes.
+/// The first bytes that are hashed for the identity of a symbolic program (H4).
 inline constexpr llvm::StringRef kSymbolicMagic("repro-symbolic-v1\0", 18);
 
 /// The sections of a stored program, in their order.

@@ -10,8 +10,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-// A value's number is its index. New values are appended so that existing
-// numbers never change.
+// The number of a value is its index in the table. New values are appended, so
+// that numbers never change.
 
 static constexpr arith::CmpIPredicate integerPredicates[] = {
     arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne,

@@ -14,14 +14,15 @@
 namespace mlir::repro {
 
 /// (H2) Returns the number of an enumeration's value; std::nullopt for another
-/// attribute. docs/verification/identity.md defines these numbers, which do not
-/// depend on MLIR's.
+/// attribute. docs/verification/identity.md defines these numbers,
+/// independently of MLIR's numbers.
 std::optional<uint64_t> getStoredNumber(AttributeForm form, Attribute value);
 std::optional<uint64_t> getStoredNumber(Totals totals);
 std::optional<uint64_t> getStoredNumber(SumRounding rounding);
 std::optional<uint64_t> getStoredNumber(SumStart start);
 
-/// Returns the value with this number; null or none if no value has it.
+/// Returns the value with this number; null or std::nullopt if there is no such
+/// value.
 Attribute getStoredValue(AttributeForm form, uint64_t number,
                          MLIRContext *context);
 std::optional<Totals> getStoredTotals(uint64_t number);

@@ -126,7 +126,8 @@ private:
 };
 } // namespace
 
-/// Hashes a tensor type by element type and extents; dynamic extents are 2^63.
+/// Hashes a type: for a tensor, the element type and the extents, where a
+/// dynamic extent is 2^63.
 void SymbolicHash::hashType(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   hashNumber(bool(tensor), 1);
@@ -136,7 +137,7 @@ void SymbolicHash::hashType(Type type) {
   hashNumbers(tensor.getShape());
 }
 
-/// Returns the number of a type of index expression.
+/// Returns the number of the kind of an index expression.
 static unsigned getNumber(AffineExprKind kind) {
   switch (kind) {
   case AffineExprKind::Constant:

@@ -14,22 +14,22 @@
 
 namespace mlir::repro {
 
-/// A dynamic extent of a program, between `least` and `most`.
+/// A dynamic extent of a program, which is at least `least` and at most `most`.
 struct Symbol {
   std::string name;
   int64_t least;
   int64_t most;
 };
 
-/// The maximum size of a symbol, chosen so that sums and products of a few
-/// sizes fit into 64 bits.
+/// The maximum value of a symbol. Sums and products of a few such values fit
+/// into 64 bits.
 inline constexpr int64_t kGreatestSize = (int64_t(1) << 31) - 1;
 
 /// The symbols of a program and the extents of its arguments.
 struct SymbolicSignature {
   SmallVector<Symbol> symbols;
-  /// For each argument, the map from symbols to its extents; null if its type
-  /// is static.
+  /// For each argument, the map from the symbols to the extents of the
+  /// argument; null if its type is static.
   SmallVector<AffineMap> extents;
 };
 
@@ -44,7 +44,7 @@ FailureOr<SymbolicSignature> readSymbolicSignature(func::FuncOp main);
 void eraseSymbolicSignature(func::FuncOp main);
 
 /// (H4) Returns the BLAKE3 hash of the bytes that docs/verification/identity.md
-/// defines.
+/// defines for symbolic programs.
 FailureOr<ProgramHash> hashSymbolicProgram(ModuleOp module);
 
 } // namespace mlir::repro
