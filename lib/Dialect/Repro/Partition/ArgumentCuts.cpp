@@ -18,25 +18,26 @@ bool repro::isWorthDividing(Operation *op, int64_t least) {
   auto fold = dyn_cast<FoldOp>(op);
   if (!fold || !getContraction(fold))
     return false;
-  // (A4) The product is at most 2^60.
+  // (A4) The product cannot overflow: it is at most 2^60.
   return llvm::product_of(fold.getExtents()) >= least;
 }
 
 namespace {
-/// The effects of cutting an argument if nothing else is cut.
+/// The consequences of cutting an argument if nothing else is cut.
 struct Trace {
-  /// Whether the argument, or a value that depends on it alone, is needed whole
-  /// before a contraction that is worth dividing.
+  /// Whether an operation that the cut does not divide needs the argument, or a
+  /// value computed from it without a contraction that is worth dividing.
   bool isNeededWhole = false;
-  /// Whether there is such a contraction.
+  /// Whether the cut divides a contraction that is worth dividing.
   bool isWorthIt = false;
-  /// Blocks and unit with which an operation that stops the cut could continue.
+  /// The blocks and the unit of a cut with which the operation that stops this
+  /// cut could be divided.
   int64_t blocks = 1, unit = 1;
 };
 } // namespace
 
-/// Records the blocks or unit that a reshape or a slice needs to continue the
-/// cut.
+/// Records the blocks or the unit with which a cut could continue through a
+/// reshape or a slice.
 static void findHint(OpOperand &use, const Cut &cut, const Cut &start,
                      Trace &trace) {
   Operation *op = use.getOwner();
@@ -86,7 +87,8 @@ static Trace traceCut(Value argument, const Cut &start, int64_t least) {
       trace.isWorthIt |= division && isContraction;
       if (!division) {
         trace.isNeededWhole |= entry.isOfArgument;
-        // After other operations, offsets count different elements.
+        // After operations that change the extent of a block, offsets count
+        // other elements than those of the argument.
         if (entry.cut.getBlock() == start.getBlock())
           findHint(use, entry.cut, start, trace);
         continue;
@@ -101,8 +103,8 @@ static Trace traceCut(Value argument, const Cut &start, int64_t least) {
   return trace;
 }
 
-/// Traces the argument again with the blocks or unit that an operation
-/// requires, for as long as these change.
+/// Traces the cut of an argument repeatedly, with the blocks or the unit that
+/// an operation requires, until these no longer change.
 static std::pair<Cut, Trace> findCut(Value argument, int64_t dim,
                                      unsigned ranks, int64_t least) {
   int64_t extent = cast<RankedTensorType>(argument.getType()).getDimSize(dim);

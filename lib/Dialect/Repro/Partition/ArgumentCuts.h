@@ -15,13 +15,13 @@ namespace mlir::repro {
 /// Whether `op` is a contraction of at least `least` products.
 bool isWorthDividing(Operation *op, int64_t least);
 
-/// Returns the cut of an argument along a dimension. It is even, except that it
-/// keeps whole heads if results are reshaped to heads, and divides each tensor
-/// in the same way if the argument stacks several.
+/// Returns the cut of an argument along a dimension. The cut is even, but it
+/// keeps heads whole if results are reshaped to heads, and divides each tensor
+/// alike if the argument stacks several tensors.
 Cut getCutAlong(Value argument, int64_t dim, unsigned ranks);
 
-/// Returns the first cut of an argument that is worth it; std::nullopt if no
-/// cut is.
+/// Returns the first cut of an argument that divides a large contraction;
+/// std::nullopt if there is none.
 std::optional<Cut> chooseCut(Value argument, unsigned ranks, int64_t least);
 
 } // namespace mlir::repro

@@ -32,8 +32,8 @@ static int64_t countBytes(Value tensor) {
          llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-/// Whether one rank may own the value. Sending a single element costs less than
-/// tracking its owner.
+/// Whether the value may have a single owner. Tensors of one element may not:
+/// sending them costs less than tracking their owners.
 static bool isOwnable(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getNumElements() > 1;
@@ -43,9 +43,9 @@ static bool isOwnable(Value value) {
 // Owners of arguments
 //===----------------------------------------------------------------------===//
 
-/// Returns the owner of each argument that may be owned. Arguments that meet in
-/// one operation form a set. The largest sets are assigned first, each to the
-/// rank with the fewest bytes.
+/// Returns the owner of each argument in `ownable`. Arguments on which one
+/// operation depends form a set with one owner. The largest sets are assigned
+/// first, each to the rank with the fewest bytes.
 static DenseMap<Value, unsigned>
 assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
   llvm::IntEqClasses sets(ownable.size());
@@ -88,8 +88,8 @@ assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The values of the whole program on this rank: whole on every rank, on one
-/// owner, or both. The stage at which a value becomes available is the same on
+/// The values of the whole program on this rank: available on every rank, on
+/// one owner, or both. The stage at which a value becomes available is equal on
 /// all ranks.
 class OwnedValues {
 public:
@@ -102,9 +102,10 @@ public:
   }
   /// Computes the results of an operation of the whole program.
   void add(Operation *op);
-  /// (T2) Returns the value on every rank.
+  /// (T2) Returns the value on every rank; broadcasts it if only its owner has
+  /// it.
   Value getWhole(Value value) { return makeWhole(value).value; }
-  /// Returns the value on its owner; null on other ranks.
+  /// Returns the value on the rank `owner`; null on other ranks.
   Value getOwned(Value value, unsigned owner);
 
 private:
@@ -147,7 +148,8 @@ Value OwnedValues::getOwned(Value value, unsigned owner) {
 }
 
 /// Returns the owner of the operation, which is the owner of the tensors that
-/// it reads. Owners of single elements count only if it reads nothing larger.
+/// it reads. Owners of tensors of one element count only if the operation reads
+/// no larger tensor.
 std::optional<unsigned> OwnedValues::findOwner(Operation *op) const {
   if (!llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
     return std::nullopt;
@@ -260,7 +262,7 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
         results.push_back(values.getWhole(value));
         continue;
       }
-      // No operation reads the argument on a rank that is not its owner.
+      // On ranks that do not own the argument, no operation reads it.
       Value own = values.getOwned(value, owner->second);
       results.push_back(own ? own : Value(block.getArgument(i)));
     }

@@ -128,7 +128,7 @@ Value repro::slicePart(OpBuilder &builder, Location loc, Value tensor,
                        const Cut &cut, unsigned rank) {
   auto type = cast<RankedTensorType>(tensor.getType());
   SmallVector<int64_t> shape(type.getShape());
-  // The slice is taken with the blocks as a separate dimension.
+  // To take the slice, view the blocks as a separate dimension.
   SmallVector<ReassociationIndices> groups;
   bool hasBlocks = cut.blocks != 1;
   for (int64_t i = 0, end = type.getRank(); i < end; ++i) {

@@ -15,24 +15,24 @@
 
 namespace mlir::repro {
 
-/// Finds the function @main that is divided among ranks; null after an error
-/// that names the rule `label`.
+/// Finds the function @main, which is to be divided among ranks. Returns null
+/// after an error that names the rule `label`.
 func::FuncOp findDivided(ModuleOp module, StringRef label, int64_t ranks,
                          int64_t rank);
 
 /// Returns the number of state arguments and results of `main`.
 int64_t getNumState(func::FuncOp main);
 
-/// Erases the operations of the whole program and operations that become
-/// unused. Operations with a check stay.
+/// Erases operations of the whole program, which the rank's operations have
+/// replaced, and operations that become unused. Operations with a check stay.
 void eraseDivided(Block &block, ArrayRef<Operation *> operations);
 
 /// Returns all values that an operation and its regions read.
 SetVector<Value> getRead(Operation *op);
 
-/// The elements of a tensor that each rank has. A dimension consists of
-/// `blocks` blocks of equal extent. Rank r has the elements from offsets[r] to
-/// offsets[r + 1] of each block, concatenated.
+/// Defines which elements of a tensor each rank has. The dimension `dim`
+/// consists of `blocks` blocks of equal extent. Rank r has the elements from
+/// offsets[r] to offsets[r + 1] of each block, concatenated.
 struct Cut {
   int64_t dim = 0;
   int64_t blocks = 1;
@@ -51,30 +51,31 @@ struct Cut {
   }
   /// Returns the extent of the dimension on a rank.
   int64_t getExtent(unsigned rank) const { return blocks * getSize(rank); }
-  /// Returns the same cut of another dimension.
+  /// Returns this cut for the dimension `other`.
   Cut along(int64_t other) const { return {other, blocks, offsets}; }
 };
 
-/// Returns a cut of a dimension into blocks, each divided as evenly as
-/// multiples of `unit` permit.
+/// Returns a cut of a dimension into blocks, each divided among the ranks as
+/// evenly as multiples of `unit` permit.
 Cut getEvenCut(int64_t dim, int64_t extent, int64_t blocks, int64_t unit,
                unsigned ranks);
 
 /// Returns the type of a rank's part of a tensor.
 RankedTensorType getPartType(Type type, const Cut &cut, unsigned rank);
 
-/// The cut of each operand and each result of an operation; none: whole.
+/// The cut of each operand and each result of an operation; std::nullopt for a
+/// whole tensor.
 struct Division {
   SmallVector<std::optional<Cut>> operands, results;
 };
 
-/// A dimension that operands and results share, by its position in each; -1 if
-/// an operand or result lacks it.
+/// A dimension along which an operation can be divided: its position in each
+/// operand and result, or -1 where an operand or result does not have it.
 struct Axis {
   SmallVector<int64_t> operands, results;
 };
 
-/// Returns the division along the axis along which `operand` is cut.
+/// Returns the division along the one of `axes` along which `operand` is cut.
 std::optional<Division> divideAlong(ArrayRef<Axis> axes, unsigned operand,
                                     const Cut &cut);
 
@@ -83,11 +84,11 @@ Operation *clonePart(Operation *op, OpBuilder &builder,
                      const Division &division, unsigned rank,
                      ValueRange operands, const IRMapping &whole);
 
-/// (E1) Whether an operation has a check and so stays even if its results are
-/// unused.
+/// (E1) Whether an operation has a check. Such an operation stays even if its
+/// results are unused.
 bool hasCheck(Operation *op);
 
-/// Slices a rank's part out of a whole tensor.
+/// Slices the part of `rank` out of a whole tensor.
 Value slicePart(OpBuilder &builder, Location loc, Value tensor, const Cut &cut,
                 unsigned rank);
 

@@ -27,8 +27,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Whether each segment that reads the operation computes it again: it returns
-/// no tensor, or depends on no tensor.
+/// Whether every segment that reads the operation repeats it: the operation has
+/// no tensor as a result, or depends on no tensor.
 static bool isRepeated(Operation *op) {
   if (isa<tensor::EmptyOp>(op) || op->hasTrait<OpTrait::ConstantLike>())
     return true;
@@ -39,7 +39,8 @@ static bool isRepeated(Operation *op) {
 }
 
 namespace {
-/// Operations that run together, the exchanges after them, and their operands.
+/// Operations that run without exchanges between them, the exchanges after
+/// them, and their operands.
 struct Segment {
   /// The operations in program order.
   SmallVector<Operation *> operations;
@@ -99,7 +100,8 @@ struct OutlineSegments
                value;
   }
 
-  /// Adds repeated operations to a segment and finds its inputs.
+  /// Adds to a segment the operations that it repeats, and finds the inputs of
+  /// the segment.
   void findOperands(func::FuncOp main, Segment &segment) {
     SetVector<Operation *> needed;
     for (Operation *op : segment.operations)
@@ -121,7 +123,7 @@ struct OutlineSegments
     }
   }
 
-  /// Finds the tensors of a segment that other operations read.
+  /// Finds the tensors of a segment that operations outside of it read.
   void findOutputs(func::FuncOp main, unsigned number) {
     DenseSet<Operation *> own(segments[number].operations.begin(),
                               segments[number].operations.end());

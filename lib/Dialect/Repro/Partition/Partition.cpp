@@ -33,14 +33,14 @@ using namespace mlir::repro;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A rank's part of a value and the cut that defines it.
+/// The part of a value on a rank, and the cut that defines the part.
 struct Part {
   Cut cut;
   Value value;
 };
 
-/// The values of the whole program on this rank. A value is available whole, in
-/// parts, or both.
+/// The values of the whole program on this rank. A value is available as a
+/// whole, in parts, or both.
 class RankValues {
 public:
   RankValues(Block &block, unsigned ranks, unsigned rank, int64_t least)
@@ -84,14 +84,14 @@ static SmallVector<Value> getCapturedTensors(Operation *op) {
   return llvm::filter_to_vector(captured, isTensor);
 }
 
-/// A slice of an empty tensor would be out of bounds.
+/// Whether the tensor has no elements: a slice of it would be out of bounds.
 static bool isWithoutElements(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getNumElements() == 0;
 }
 
-/// Creates a mapping for one operation, because a clone adds the values in its
-/// regions.
+/// Creates a mapping for one operation. Mappings are not shared because a clone
+/// adds the values in its regions.
 IRMapping RankValues::mapRead(Operation *op) const {
   IRMapping mapping;
   for (Value value : getRead(op))
@@ -158,8 +158,8 @@ Value RankValues::getPart(Value value, const Cut &cut) {
   return part;
 }
 
-/// Returns the bytes of the tensors that must be gathered if the operation is
-/// divided in this way, or computed whole if `division` is null.
+/// Returns the number of bytes to gather if the operation is divided by
+/// `division`, or computed whole if `division` is null.
 int64_t RankValues::countMoved(Operation *op, const Division *division) const {
   SetVector<Value> gathered;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -184,8 +184,9 @@ int64_t RankValues::countMoved(Operation *op, const Division *division) const {
   return bytes;
 }
 
-/// Returns the division that moves the fewest bytes. Whole results are
-/// preferred if they move nothing, except for large contractions.
+/// Returns the division that gathers the fewest bytes. Except for large
+/// contractions, computing whole results is preferred if nothing must be
+/// gathered.
 std::optional<Division> RankValues::choose(Operation *op) const {
   auto divisible = dyn_cast<PartitionOpInterface>(op);
   if (!divisible || ranks == 1 ||
@@ -264,7 +265,7 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     SmallVector<std::optional<Cut>> cuts(main.getNumArguments());
     if (failed(findNamed(main, cuts)))
       return signalPassFailure();
-    // A single rank has everything.
+    // A single rank has all elements.
     if (ranks == 1)
       llvm::fill(cuts, std::nullopt);
     else if (chooses)
@@ -275,7 +276,7 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     partition(main, cuts);
   }
 
-  /// Whether the argument is a state that does not change.
+  /// Whether the argument is a state that the step does not change.
   bool isKept(func::FuncOp main, int64_t position) {
     return position < numState && main.front().getTerminator()->getOperand(
                                       position) == main.getArgument(position);
@@ -318,8 +319,8 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     for (Operation &op : block.without_terminator())
       operations.push_back(&op);
     RankValues values(block, ranks, rank, least);
-    // Parts are appended after the arguments until nothing reads the whole
-    // ones.
+    // The arguments for parts come after the whole arguments until nothing
+    // reads those.
     unsigned count = block.getNumArguments();
     DenseMap<Value, Value> partOf;
     for (unsigned i = 0; i < count; ++i) {

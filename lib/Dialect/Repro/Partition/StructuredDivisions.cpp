@@ -24,8 +24,8 @@ static SmallVector<utils::IteratorType> getIterators(Operation *op) {
   return cast<linalg::LinalgOp>(op).getIteratorTypesArray();
 }
 
-/// Returns the dimension of an operand that is indexed by a loop; -1 if there
-/// is none or if other dimensions depend on the loop too.
+/// Returns the dimension of an operand that the loop indexes; -1 if there is
+/// none, or if other dimensions depend on the loop too.
 static int64_t getDimOf(AffineMap map, unsigned loop) {
   int64_t found = -1;
   for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
@@ -38,7 +38,8 @@ static int64_t getDimOf(AffineMap map, unsigned loop) {
   return found;
 }
 
-/// (A1) Whether an uncut operand would determine the extent of the loop.
+/// (A1) Whether an operand, if it is not cut, would determine the extent of the
+/// loop.
 static bool saysExtent(AffineMap map, unsigned loop) {
   return llvm::any_of(map.getResults(), [&](AffineExpr expr) {
     auto dim = dyn_cast<AffineDimExpr>(expr);
@@ -46,7 +47,8 @@ static bool saysExtent(AffineMap map, unsigned loop) {
   });
 }
 
-/// (T1) Returns the parallel loops as dimensions of operands.
+/// (T1) Returns, for each loop, the dimension of each operand that it indexes;
+/// -1 for reductions, which are not divided.
 static SmallVector<Axis> getLoopAxes(Operation *op) {
   auto maps = cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
   unsigned numInputs = op->getNumOperands() - op->getNumResults();
@@ -61,7 +63,7 @@ static SmallVector<Axis> getLoopAxes(Operation *op) {
   return axes;
 }
 
-/// Returns the loop that a division divides.
+/// Returns the loop that is divided among the ranks.
 static unsigned getDividedLoop(Operation *op, const Division &division) {
   AffineMap map =
       cast<IndexingMapOpInterface>(op).getIndexingMapsArray().back();
@@ -79,8 +81,8 @@ static bool readsIndex(Operation *op, unsigned loop) {
   return result.wasInterrupted();
 }
 
-/// Adds `offset` to each position of `loop` that the body reads, so that it is
-/// the position in the whole program.
+/// Adds `offset` to each index of `loop` that the body reads, so that the body
+/// reads the index in the whole program.
 static void shiftIndices(Operation *part, unsigned loop, int64_t offset) {
   SmallVector<Operation *> positions;
   part->walk([&](Operation *inner) {
@@ -111,8 +113,8 @@ struct LoopModel : PartitionOpInterface::ExternalModel<LoopModel<Op>, Op> {
     if (!division)
       return std::nullopt;
     unsigned loop = getDividedLoop(op, *division);
-    // With blocks, a position is not the sum of the loop's index and a
-    // constant.
+    // If the cut has several blocks, an index in the whole program is not the
+    // sum of the loop's index and a constant.
     bool hasBlocks = cut.blocks != 1;
     auto maps = cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
     for (auto [map, own] : llvm::zip_equal(maps, division->operands))
@@ -152,7 +154,8 @@ struct LoopModel : PartitionOpInterface::ExternalModel<LoopModel<Op>, Op> {
 // Operations along a dimension
 //===----------------------------------------------------------------------===//
 
-/// Returns an axis that all operands and results share.
+/// Returns the axis that consists of dimension `dim` of every operand and
+/// result.
 static Axis getSharedAxis(Operation *op, int64_t dim) {
   return {SmallVector<int64_t>(op->getNumOperands(), dim),
           SmallVector<int64_t>(op->getNumResults(), dim)};
@@ -197,8 +200,8 @@ static SmallVector<Axis> getAxes(ArgReduceOp op) {
   return axes;
 }
 
-/// The dimensions that indices do not name. Each rank has all updates of its
-/// elements.
+/// Returns the dimensions that the scatter's indices do not index. Along these,
+/// each rank has all updates of its elements.
 static SmallVector<Axis> getAxes(ScatterOp op) {
   SmallVector<Axis> axes;
   int64_t named =

@@ -25,9 +25,9 @@ static int64_t multiply(ArrayRef<int64_t> extents) {
 // Reshapes
 //===----------------------------------------------------------------------===//
 
-/// Returns the cut of an expanded tensor, given the cut of the collapsed one.
-/// It is along the first dimension before which each block covers whole
-/// dimensions and after which each rank has whole elements.
+/// Returns the cut of an expanded tensor, given that of the collapsed one. It
+/// is along the first dimension for which blocks cover whole earlier dimensions
+/// and ranks have whole elements of that dimension.
 static std::optional<Cut> expandCut(const Cut &cut, ArrayRef<int64_t> shape,
                                     ArrayRef<ReassociationIndices> groups) {
   ArrayRef<int64_t> dims = groups[cut.dim];
@@ -62,7 +62,7 @@ static std::optional<Cut> collapseCut(const Cut &cut, ArrayRef<int64_t> shape,
     int64_t position = at - group.begin();
     int64_t before = multiply(extents.take_front(position));
     int64_t inner = multiply(extents.drop_front(position + 1));
-    // (A3) A block of an empty tensor would have no extent.
+    // (A3) The blocks of an empty tensor would have no extent.
     if (before == 0 || inner == 0)
       return std::nullopt;
     Cut found{int64_t(dim), cut.blocks * before, cut.offsets};
@@ -121,7 +121,8 @@ struct CollapseModel
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// Divides slices that keep whole dimensions, or whole blocks of the cut one.
+/// Divides slices that keep whole dimensions, or whole blocks of the cut
+/// dimension.
 struct ExtractSliceModel
     : PartitionOpInterface::ExternalModel<ExtractSliceModel,
                                           tensor::ExtractSliceOp> {
