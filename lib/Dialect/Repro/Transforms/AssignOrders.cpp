@@ -25,8 +25,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (P1): whether the fold is a contraction in which exactly one factor has some
-/// parallel dimension.
+/// (P1): whether the fold is a contraction with a parallel dimension that
+/// exactly one factor has.
 static bool isProduct(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
   if (!contraction || !contraction->isOfElements())
@@ -38,8 +38,8 @@ static bool isProduct(FoldOp fold) {
   return false;
 }
 
-/// (P2): the number of reduction dimensions in the longest suffix of the
-/// input's dimensions that consists of reductions. The input is the first
+/// (P2): returns the number of dimensions in the longest suffix of the input's
+/// dimensions that consists of reduction dimensions. The input is the first
 /// operand that the body reads.
 static int64_t getReducedSuffix(FoldOp fold) {
   SmallVector<utils::IteratorType> iterators = fold.getIteratorTypesArray();
@@ -65,7 +65,7 @@ static int64_t getReducedSuffix(FoldOp fold) {
   return 0;
 }
 
-/// Implements rules (P0) to (P3).
+/// Returns the order that rules (P0) to (P3) define.
 static Attribute chooseOrder(FoldOp fold) {
   MLIRContext *context = fold.getContext();
   Operation *step = fold.getStep();

@@ -33,7 +33,7 @@ using namespace mlir::repro;
 
 namespace {
 /// Casts an index to a narrow integer by way of i64. Upstream's folder replaces
-/// a cast to a narrow integer and back by the index itself, which loses the
+/// a cast to a narrow integer and back by the index itself, without the
 /// truncation.
 template <typename CastOp>
 struct NarrowByInteger : public OpRewritePattern<CastOp> {
@@ -51,7 +51,8 @@ struct NarrowByInteger : public OpRewritePattern<CastOp> {
   }
 };
 
-/// (E1) Folds the check of an index that intervals (A2) prove to be in range.
+/// (E1) Folds the check of an index that interval arithmetic (A2) proves to be
+/// in range.
 struct FoldKnownCheck : public OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -71,9 +72,9 @@ struct FoldKnownCheck : public OpRewritePattern<arith::CmpIOp> {
   }
 };
 
-/// Sets the stride to 1 in dimensions where a slice has at most one element.
-/// Otherwise upstream may regard any of several dimensions with equal strides
-/// as the dropped one.
+/// Sets the stride of a slice to 1 in dimensions with at most one element. With
+/// other strides, upstream may choose any of several dimensions with equal
+/// strides as the one that the slice drops.
 template <typename SliceOp>
 struct DropUnitStride : public OpRewritePattern<SliceOp> {
   using OpRewritePattern<SliceOp>::OpRewritePattern;
@@ -114,7 +115,7 @@ struct Canonicalize : public repro::impl::ReproCanonicalizeBase<Canonicalize> {
     GreedyRewriteConfig config;
     config.enableFolding(false);
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Normal);
-    // If the patterns do not converge, the program is still correct.
+    // If the patterns do not converge, the program is correct but less simple.
     (void)applyPatternsGreedily(getOperation(), patterns, config);
   }
 

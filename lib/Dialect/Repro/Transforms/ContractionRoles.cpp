@@ -29,8 +29,9 @@ SmallVector<FoldOp> repro::getContractions(func::FuncOp function) {
   return folds;
 }
 
-/// Returns the tensor that `value` is a rounding of, by way of blocks or of the
-/// bits of each f32; null if `value` is not a rounding.
+/// Returns the tensor of which `value` is a rounded copy, through quantization
+/// to blocks or through the bits of each f32; null if `value` is not a rounded
+/// copy.
 static Value getRoundedTensor(Value value) {
   if (auto dequantized = value.getDefiningOp<DequantizeOp>()) {
     auto quantized = dequantized.getCodes().getDefiningOp<QuantizeOp>();
@@ -46,8 +47,8 @@ static Value getRoundedTensor(Value value) {
                                                    : Value();
 }
 
-/// Returns the value from which an operand follows by moves, conversions and
-/// roundings.
+/// Returns the value that an operand is a copy of, after undoing moves,
+/// conversions and roundings.
 static Value findRoot(Value value) {
   for (Value next = value; next; next = getRoundedTensor(value))
     value = getMovedFrom(next);
@@ -60,14 +61,15 @@ static int64_t getNumElements(Value value) {
 }
 
 namespace {
-/// A contraction with its operands and their roots.
+/// A contraction with its operands, and the roots (`findRoot`) of these.
 struct Candidate {
   FoldOp fold;
   std::array<Value, 2> operands, roots;
   /// Whether each factor has a parallel dimension that the other factor lacks.
   bool ofMatrices = false;
   bool isForward = false;
-  /// The forward contraction that this one recomputes, -1 for none.
+  /// The forward contraction that this one recomputes; -1 if it recomputes
+  /// none.
   int64_t again = -1;
 
   int64_t getState(unsigned side, int64_t numState) const {
@@ -118,7 +120,7 @@ private:
   SmallVector<ContractionRole> roles;
   llvm::DenseMap<Value, Value> representatives;
   DenseSet<Operation *> forward, updates;
-  /// The operations, such as the optimizer's, that depend on a weight gradient.
+  /// The operations that depend on a weight gradient, such as the optimizer's.
   DenseSet<Operation *> behindUpdates;
 };
 } // namespace
@@ -257,8 +259,8 @@ void Analysis::findFprop() {
       roles[number] = roles[candidate.again];
 }
 
-/// Recognizes computed weights: factors that depend on state alone in a product
-/// with a factor that depends on an input.
+/// Recognizes computed weights: a factor that depends on state only, if the
+/// other factor of the product depends on an input.
 void Analysis::findComputedWeights() {
   DenseSet<Value> fromState, fromInput;
   for (BlockArgument argument : function.getArguments())
@@ -283,9 +285,9 @@ void Analysis::findComputedWeights() {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-/// Whether the result, through values of at least its size, reaches the new
-/// value of the weight, or any result if the new state is not among the
-/// results.
+/// Whether the result reaches the new value of the weight through values of at
+/// least its size. If the new state is not among the results, any result
+/// counts.
 bool Analysis::reachesUpdate(const Candidate &candidate, int64_t weight) {
   FoldOp fold = candidate.fold;
   Value result = fold.getResult(0);
@@ -371,12 +373,12 @@ void Analysis::findWgrad() {
       return roles[layer].weight == weight;
     });
   };
-  // Forward contractions that already have a wgrad that matches in both
-  // factors. If a weight is used more than once, the contraction of the step's
-  // input has none.
+  // Forward contractions for which a wgrad has matched in both factors. If a
+  // weight is used more than once, the contraction that reads the step's input
+  // has no such wgrad.
   llvm::DenseSet<int64_t> complete;
-  // Try the best match first: both factors match, then one factor and the
-  // destination of the result.
+  // Try better matches first: in both factors; then in one factor, with a
+  // result that reaches the weight.
   for (unsigned match : {0, 1, 2})
     for (auto [number, candidate] : llvm::enumerate(candidates))
       for (unsigned side : {0, 1}) {
@@ -405,8 +407,8 @@ void Analysis::findWgrad() {
       }
 }
 
-/// Fails if weights change but there is no loss. Without a loss, all
-/// contractions would count as forward, which is wrong for a training step.
+/// Fails if weights change but there is no loss: all contractions would count
+/// as forward, which is wrong in a training step.
 LogicalResult Analysis::verifyLoss(int64_t loss) {
   if (loss >= 0 || !shape.hasNewState)
     return success();

@@ -15,7 +15,7 @@
 namespace mlir::repro {
 
 /// Returns the contractions of a function whose precision can be chosen, in
-/// program order. These are the contractions whose sum may be chosen.
+/// program order: those for which the order of the sum may be chosen.
 SmallVector<FoldOp> getContractions(func::FuncOp function);
 
 /// The role of a contraction in a training step.
@@ -29,11 +29,11 @@ struct ContractionRole {
   Role role = Role::other;
   /// The factors x and y of the body.
   std::array<Factor, 2> factors = {Factor::none, Factor::none};
-  /// The argument that is the layer's weight, -1 for none.
+  /// The argument that is the layer's weight; -1 if there is none.
   int64_t weight = -1;
-  /// The number of the layer's contraction in the forward pass, -1 for none.
-  /// For a wgrad this is the contraction with its activation, and for a
-  /// recomputed contraction that of the original.
+  /// The number of the layer's contraction in the forward pass, -1 if there is
+  /// none. For a wgrad it is the contraction that reads the same activation;
+  /// for a recomputed contraction it is that of the original.
   int64_t forward = -1;
 };
 
@@ -43,9 +43,8 @@ struct StepShape {
   int64_t numState = 0;
   /// Whether the new state comes first in the results.
   bool hasNewState = true;
-  /// The result that is the loss. -1 selects the result with the name
-  /// `lossName`, or else the only result that is a float of shape [] and not
-  /// state.
+  /// The result that is the loss; -1 selects the result named `lossName` or, if
+  /// there is none, the only result that is a float of shape [] and not state.
   int64_t loss = -1;
   StringRef lossName = "loss";
 };

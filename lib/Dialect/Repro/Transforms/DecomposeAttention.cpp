@@ -38,8 +38,8 @@ struct Span {
 
 /// A tensor and, for each of its dimensions, the loop that indexes it.
 struct Operand {
-  /// Indexes `tensor` by the first loops. If it has fewer dimensions than the
-  /// result, its elements are broadcast.
+  /// Indexes dimension i of `tensor` by loop i. If the tensor has fewer
+  /// dimensions than there are loops, its elements are broadcast.
   Operand(Value tensor) : tensor(tensor) {
     loops.resize(cast<RankedTensorType>(tensor.getType()).getRank());
     std::iota(loops.begin(), loops.end(), 0);
@@ -71,7 +71,7 @@ static AffineMap getMap(ImplicitLocOpBuilder &b, unsigned numLoops,
   return AffineMap::getMultiDimMapWithTargets(numLoops, loops, b.getContext());
 }
 
-/// Returns a tensor of `shape` whose elements `body` computes from those of
+/// Returns a tensor of `shape` whose elements `body` computes from elements of
 /// `inputs`.
 static Value compute(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                      Type element, ArrayRef<Operand> inputs, Body body) {
@@ -153,7 +153,7 @@ static Value fold(ImplicitLocOpBuilder &b, ArrayRef<Operand> inputs,
   return op.getResult(0);
 }
 
-/// (K1) Contracts over loop t, with the parallel loops n, i and j.
+/// (K1) Contracts over loop t; the loops n, i and j are parallel.
 static Value contract(ImplicitLocOpBuilder &b, Operand x, Operand y) {
   return fold(b, {x, y}, /*numLoops=*/4, /*reduction=*/3, 0.0,
               [](ImplicitLocOpBuilder &b, ValueRange x) {
@@ -185,7 +185,7 @@ static Value slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim,
   return tensor::ExtractSliceOp::create(b, tensor, offsets, sizes, strides);
 }
 
-/// `matrices` with the rows in `rows` replaced by `other`.
+/// Returns `matrices` with `other` instead of the rows in the range `rows`.
 static Value replaceRows(ImplicitLocOpBuilder &b, Value matrices, Value other,
                          Span rows) {
   ArrayRef<int64_t> shape = getShape(matrices);
@@ -210,8 +210,8 @@ static Value concatenate(ImplicitLocOpBuilder &b, int64_t dim,
 // (K5)
 //===----------------------------------------------------------------------===//
 
-/// Broadcasts `operand` from [n / g, ..] to [n, ..]: the items of a group share
-/// it.
+/// Broadcasts `operand` from [n / g, ..] to [n, ..]: g consecutive items (batch
+/// element and head) share one entry.
 static Value shareItems(ImplicitLocOpBuilder &b, Value operand, int64_t items) {
   ArrayRef<int64_t> shape = getShape(operand);
   if (shape[0] == items)
@@ -224,7 +224,8 @@ static Value shareItems(ImplicitLocOpBuilder &b, Value operand, int64_t items) {
       b, shared, ArrayRef<ReassociationIndices>{{0, 1}, {2}, {3}});
 }
 
-/// (P2) Sums the gradients [n, ..] of a shared operand to [count, ..].
+/// (P2) Sums gradients [n, ..] to [count, ..], over the items that share an
+/// entry of the operand.
 static Value addShared(ImplicitLocOpBuilder &b, Value gradient, int64_t count) {
   ArrayRef<int64_t> shape = getShape(gradient);
   if (shape[0] == count)
@@ -237,7 +238,7 @@ static Value addShared(ImplicitLocOpBuilder &b, Value gradient, int64_t count) {
 }
 
 namespace {
-/// Writes the operations of one attention before it.
+/// Creates the operations of one attention before the attention.
 class Writer {
 public:
   template <typename OpTy>
@@ -276,9 +277,12 @@ private:
   bool isCausal;
   double scale;
   int64_t queries, keys;
-  /// The operands of each item. The queries are scaled.
+  /// The operands, with one entry per item (batch element and head) in the
+  /// first dimension. `q` is already multiplied by `scale`; shared keys and
+  /// values are repeated.
   Value q, k, v, mask;
-  /// The weights that dropout keeps, as i1, and the factor that scales them.
+  /// Dropout: an i1 for each weight that is kept, and the factor of these
+  /// weights.
   Value kept, factor;
 };
 } // namespace
@@ -306,7 +310,7 @@ void Writer::draw(Value seed, Value step, IntegerAttr site, double rate,
   factor = createFloat(b, rate < 1.0 ? 1.0 / (1.0 - rate) : 0.0);
 }
 
-/// Returns the scores of the queries `rows` and the keys `columns`.
+/// Returns the scores of the queries in `rows` and the keys in `columns`.
 Value Writer::computeScores(Span rows, Span columns) {
   Value someQueries = slice(b, q, 1, rows), someKeys = slice(b, k, 1, columns);
   Value scores = contract(b, {someQueries, {0, 1, 3}}, {someKeys, {0, 2, 3}});
@@ -350,7 +354,7 @@ Value Writer::drop(Value weights, Span rows, Span columns) {
 /// Returns the output, maxima and logarithms.
 SmallVector<Value> Writer::writeResults() {
   SmallVector<Value> outputs, maxima, logarithms;
-  // Replaces `none`, the value of a query without keys, by `replacement`.
+  // Replaces `none`, which marks a query without keys, by `replacement`.
   auto replace = [&](Value tensor, double none, double replacement) {
     if (!mask)
       return tensor;
@@ -430,7 +434,7 @@ SmallVector<Value> Writer::writeGradients(AttentionGradientOp op) {
     part = update<arith::AddFOp>(b, slice(b, queryGradient, 1, rows), part);
     queryGradient = replaceRows(b, queryGradient, part, rows);
   }
-  // No query attends to these keys.
+  // The remaining keys, to which no query attends, have gradients of zero.
   if (numKeys < keys)
     for (auto [gradients, operand] :
          {std::pair(&keyGradients, k), std::pair(&valueGradients, v)}) {

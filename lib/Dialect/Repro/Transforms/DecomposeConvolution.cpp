@@ -31,7 +31,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The maximum number of phases. Each phase becomes a fold of its own.
+/// The maximum number of phases. Each phase becomes a separate fold.
 static constexpr int64_t kMaxPhases = 4096;
 
 //===----------------------------------------------------------------------===//
@@ -40,16 +40,16 @@ static constexpr int64_t kMaxPhases = 4096;
 
 namespace {
 
-/// The results of one residue along a spatial dimension, as a convolution of
-/// the input without dilation. Tap t of result q reads element q * stride + t *
-/// dilation - low of the input.
+/// The results with equal residues along a spatial dimension, computed by a
+/// convolution without input dilation: tap t of result q reads element q *
+/// stride + t * dilation - low of the input.
 struct Phase {
   int64_t taps = 0;   ///< if 0, the results are the initial values
   int64_t first = 0;  ///< position of the first tap in the window
   int64_t period = 1; ///< distance between the positions of taps
   int64_t dilation = 1;
   int64_t low = 0;  ///< elements of padding before the input
-  int64_t high = 0; ///< after it; negative if the input is cropped
+  int64_t high = 0; ///< padding after it; negative if it is cropped
 };
 
 /// The extents and phases of a spatial dimension.
@@ -66,8 +66,8 @@ struct Axis {
 } // namespace
 
 /// Returns the smallest t >= 0 with t * factor congruent to `value` modulo
-/// `modulus`. Factor and modulus are coprime. All numbers except `value` are
-/// below 2^31 in magnitude.
+/// `modulus`. `factor` and `modulus` must be coprime, and all numbers except
+/// `value` below 2^31 in magnitude.
 static int64_t solveCongruence(int64_t factor, int64_t value, int64_t modulus) {
   // Euclid's algorithm computes the inverse of the factor.
   int64_t a = factor % modulus, b = modulus, x = 1, y = 0;
@@ -79,7 +79,8 @@ static int64_t solveCongruence(int64_t factor, int64_t value, int64_t modulus) {
   return llvm::mod(llvm::mod(value, modulus) * llvm::mod(x, modulus), modulus);
 }
 
-/// Returns std::nullopt if there are too many phases.
+/// Returns the extents and phases of a spatial dimension; std::nullopt if there
+/// are too many phases.
 static std::optional<Axis> getAxis(ConvolutionOp op, unsigned dim) {
   int64_t inputDilation = op.getInputDilation()[dim];
   int64_t kernelDilation = op.getKernelDilation()[dim];
@@ -125,7 +126,7 @@ namespace {
 /// A tensor with permuted dimensions.
 struct View {
   Value tensor;
-  SmallVector<unsigned> dims; ///< the position of each dimension in the tensor
+  SmallVector<unsigned> dims; ///< position of each dimension in the tensor
 
   RankedTensorType getType() const {
     return cast<RankedTensorType>(tensor.getType());
@@ -146,8 +147,8 @@ struct View {
 } // namespace
 
 /// Returns the value that an operation without computation yields for each
-/// element of its result: a value from outside its body, or the argument of an
-/// input. Null for other operations.
+/// element of its result: a value from outside of its body, or the argument of
+/// an input. Returns null for other operations.
 static Value getYielded(linalg::GenericOp op) {
   Block *body = op.getBody();
   if (op->getNumResults() != 1 || !llvm::hasSingleElement(*body) ||
@@ -160,8 +161,8 @@ static Value getYielded(linalg::GenericOp op) {
   return isInit ? Value() : yielded;
 }
 
-/// For an operation that only permutes dimensions and leaves the last
-/// `numFixed` in place, the position of each dimension of its input in the
+/// For an operation that only permutes dimensions and keeps the last
+/// `numFixed`, returns the position of each dimension of the input in the
 /// result; std::nullopt for other operations.
 static std::optional<SmallVector<unsigned>> getPermutation(linalg::GenericOp op,
                                                            unsigned numFixed) {
@@ -181,8 +182,8 @@ static std::optional<SmallVector<unsigned>> getPermutation(linalg::GenericOp op,
   return dims;
 }
 
-/// Looks through operations that permute all but the last `numFixed` dimensions
-/// of `tensor`, so that an image and its transpose share one padded tensor.
+/// Looks through operations that permute the dimensions of `tensor` except the
+/// last `numFixed`, so that an image and its transpose share one padded tensor.
 static View getView(Value tensor, unsigned numFixed) {
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
   View view{tensor, llvm::to_vector(llvm::seq<unsigned>(rank))};
@@ -197,7 +198,8 @@ static View getView(Value tensor, unsigned numFixed) {
   return view;
 }
 
-/// Returns the scalar that all elements of `tensor` equal; null if unknown.
+/// Returns the scalar that each element of `tensor` equals; null if it is not
+/// known.
 static Value getFilledScalar(OpBuilder &builder, Value tensor) {
   SplatElementsAttr elements;
   if (matchPattern(tensor, m_Constant(&elements)))
@@ -259,7 +261,7 @@ static Value broadcastAnew(RewriterBase &rewriter, Value tensor,
 
 namespace {
 
-/// For each axis, the number of its phase and the phase.
+/// For each axis, the number of a phase (its residue), and the phase.
 using Residues = SmallVector<int64_t>;
 using Phases = SmallVector<const Phase *>;
 
@@ -292,10 +294,10 @@ private:
   bool isWhole = false; ///< there is only one phase
   Value init;           ///< used if each phase has its own initial elements
   Value initOfPhase;    ///< used if all phases share one, else null
-  Value withoutTaps;  ///< `initOfPhase` as the results of a phase without taps
-  View input;         ///< the input of the convolution
-  View padded;        ///< the input, padded enough for every phase
-  Residues low, high; ///< the amounts of that padding
+  Value withoutTaps;    ///< the results of a phase without taps
+  View input;           ///< the input of the convolution
+  View padded;          ///< the input, padded enough for every phase
+  Residues low, high;   ///< the amounts of that padding
   View kernel;
 };
 
@@ -340,7 +342,7 @@ View Decomposition::splitDim(View view, unsigned dim, int64_t groups) {
   return result;
 }
 
-/// Pads the spatial dimensions with zeros; a negative amount crops.
+/// Pads the spatial dimensions with zeros; crops where an amount is negative.
 View Decomposition::takeRange(View view, ArrayRef<int64_t> low,
                               ArrayRef<int64_t> high) {
   RankedTensorType type = view.getType();
@@ -378,7 +380,7 @@ View Decomposition::takeRange(View view, ArrayRef<int64_t> low,
   return view;
 }
 
-/// (K3) Prepares the initial operand at the results of all phases.
+/// (K3) Computes the initial values for the results of all phases.
 void Decomposition::prepareInit() {
   init = op.getInit();
   SmallVector<int64_t> shape(op.getType().getShape());
@@ -453,7 +455,7 @@ View Decomposition::takeTaps(ArrayRef<const Phase *> phases) {
       first = axis.window - 1 - first;
       step = -step;
     }
-    // A single tap needs no loop.
+    // A phase with a single tap needs no loop over taps.
     expr = phase->taps == 1 ? rewriter.getAffineConstantExpr(first)
                             : expr * step + first;
   }
@@ -496,8 +498,7 @@ void Decomposition::buildBody(Block &body) {
   repro::YieldOp::create(rewriter, loc, sum);
 }
 
-/// Folds over channels and taps, starting from `initial`, which has the
-/// result's type.
+/// Folds over channels and taps; `initial` has the type of the result.
 Value Decomposition::fold(View image, View taps, Value initial,
                           ArrayRef<const Phase *> phases) {
   int64_t features = op.getFeatureGroups(), batches = op.getBatchGroups();
@@ -567,7 +568,8 @@ Value Decomposition::buildPhase(ArrayRef<int64_t> residues) {
   return fold(image, takeTaps(phases), initial, phases);
 }
 
-/// Interleaves, along each axis, the phases whose first numbers are `residues`.
+/// Interleaves, along each axis, the results of the phases that have the
+/// numbers `residues` along the first axes.
 Value Decomposition::interleave(Residues residues) {
   if (residues.size() == axes.size())
     return buildPhase(residues);

@@ -26,7 +26,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Draws from a distribution that canonical programs have, at the site of `op`.
+/// Draws numbers at the site of `op`, from a distribution that canonical
+/// programs support.
 static Value draw(ImplicitLocOpBuilder &b, RandomOp op,
                   Distribution distribution, ArrayRef<int64_t> shape,
                   Type element) {
@@ -46,7 +47,7 @@ static Value createInteger(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
 }
 
-/// (R2) uniform < p.
+/// (R2) Draws u from the uniform distribution and returns u < p.
 static Value decomposeBernoulli(ImplicitLocOpBuilder &b, RandomOp op,
                                 RankedTensorType type) {
   Value uniform =
@@ -61,7 +62,7 @@ static Value decomposeBernoulli(ImplicitLocOpBuilder &b, RandomOp op,
       });
 }
 
-/// (R2) (bits * r) >> 32. The product is less than 2^64.
+/// (R2) Returns (bits * r) >> 32, in 64 bits.
 static Value decomposeRandint(ImplicitLocOpBuilder &b, RandomOp op,
                               RankedTensorType type) {
   Value bits = draw(b, op, Distribution::bits, type.getShape(), b.getI32Type());
@@ -77,7 +78,7 @@ static Value decomposeRandint(ImplicitLocOpBuilder &b, RandomOp op,
       });
 }
 
-/// (R2) Box-Muller transform of two adjacent uniform numbers.
+/// (R2) Applies the Box-Muller transform to pairs of adjacent uniform numbers.
 static Value decomposeNormal(ImplicitLocOpBuilder &b, RandomOp op,
                              RankedTensorType type) {
   // A slice of an empty dimension would start out of range.

@@ -16,15 +16,15 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (Q1) Returns the maximum of the element type.
+/// (Q1) Returns the largest value of the element type.
 static double getLargest(Type element) {
   if (auto type = dyn_cast<FloatType>(element))
     return APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
   return 127.0 / 64;
 }
 
-/// Returns the amax history after this step: this step's amax precedes the
-/// others.
+/// Returns the amax history after this step: the step's amax, then the earlier
+/// ones.
 static Value createHistory(ImplicitLocOpBuilder &b, Value amax, Value history) {
   Type f32 = b.getF32Type();
   AffineMap scalar = AffineMap::get(1, 0, {}, b.getContext());
@@ -41,8 +41,8 @@ static Value createHistory(ImplicitLocOpBuilder &b, Value amax, Value history) {
   return tensor::ConcatOp::create(b, /*dim=*/0, ValueRange{first, former});
 }
 
-/// (Q6) (max / amax) / 2^margin; the old scale if amax is not a positive
-/// number.
+/// (Q6) Returns (max / amax) / 2^margin, or the old scale if amax is zero,
+/// infinite or NaN.
 static Value createScale(ImplicitLocOpBuilder &b, Value amax, Value scale,
                          const DelayedScaling &scaling, Type element) {
   auto number = [&](const APFloat &value) -> Value {

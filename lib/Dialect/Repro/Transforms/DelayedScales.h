@@ -14,7 +14,7 @@
 
 namespace mlir::repro {
 
-/// (Q6) How a scale follows from the amax of the preceding steps.
+/// (Q6) How a scale depends on the amax of earlier steps.
 struct DelayedScaling {
   StringAttr name;     ///< of the states `amax_history.NAME` and `scale.NAME`
   int64_t history = 0; ///< number of steps; 0: the scale is constant
@@ -35,7 +35,8 @@ struct DelayedScale {
   Value history, scale; ///< before the step; a constant scale has no history
   SmallVector<Value> amaxes; ///< of all tensors that it quantizes
 
-  /// Returns the history and scale after the step. A constant scale has none.
+  /// Returns the history and the scale after the step, which a constant scale
+  /// does not have.
   std::pair<Value, Value> createNext(ImplicitLocOpBuilder &b) const;
 };
 

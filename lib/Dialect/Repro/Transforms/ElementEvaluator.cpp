@@ -20,8 +20,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Returns the number of elements of a value of this type; std::nullopt if it
-/// exceeds `most` or for other types.
+/// Returns the number of elements of a value of this type; std::nullopt if
+/// there are more than `most`, or for types that have no elements.
 static std::optional<int64_t> countElements(Type type, int64_t most) {
   if (type.isIntOrIndexOrFloat())
     return 1;
@@ -41,9 +41,8 @@ static std::optional<int64_t> countElements(Type type, int64_t most) {
   return count;
 }
 
-/// (V1) Whether the operation computes in the width of its types. Arithmetic on
-/// storage types does not: it is widened to f32 later. Conversions already have
-/// their final types.
+/// (V1) Whether the operation computes in its own types. Arithmetic on storage
+/// types does not, since it is widened to f32 later; conversions do.
 static bool hasWidth(Operation *op) {
   auto isNarrow = [](Type type) {
     return isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 32;
@@ -141,7 +140,7 @@ std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
       })
       .Case([&](tensor::SplatOp splat) { return fillOf(splat.getInput()); })
       .Case([&](linalg::FillOp fill) { return fillOf(fill.value()); })
-      // (F6) An empty tensor that is read contains zeros.
+      // (F6) The elements of an empty tensor are zero if they are read.
       .Case([&](tensor::EmptyOp empty) -> Result {
         return Elements(
             *count,
@@ -176,7 +175,7 @@ std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
       });
 }
 
-/// Runs the iterations of a linalg.generic in order.
+/// Computes a linalg.generic by running its iterations in order.
 SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
   SmallVector<int64_t> ranges = op.getStaticLoopRanges();
   int64_t points = 1;
@@ -187,8 +186,8 @@ SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
     if (points == 0)
       return {};
   }
-  // Sums of integers do not depend on the order; that of floats is chosen
-  // later.
+  // The result does not depend on the order for sums of integers. For sums of
+  // floats it does, and the order is chosen later.
   for (Value result : op->getResults())
     if (!isa<RankedTensorType>(result.getType()) ||
         (op.getNumReductionLoops() &&
@@ -209,7 +208,7 @@ SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
       return {};
   }
   Block *body = op.getBody();
-  // The operation may be erased, so forget the values of its body.
+  // The operation may be erased later, so forget the values of its body.
   llvm::scope_exit forget([&] {
     for (Value argument : body->getArguments())
       known.erase(argument);

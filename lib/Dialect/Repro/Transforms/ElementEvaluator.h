@@ -20,19 +20,19 @@ namespace mlir::repro {
 /// The elements of a scalar or a tensor, in row-major order.
 using Elements = SmallVector<Attribute>;
 
-/// Computes the elements of scalars, and of tensors of at most 1024 elements,
-/// that follow from constants alone, by `evaluateScalar`. Sums of floats stay
-/// unknown because their order is not chosen yet.
+/// Evaluates scalars, and tensors of at most 1024 elements, that depend on
+/// constants only, with `evaluateScalar`. Sums of floats stay unknown, because
+/// their order has not been chosen.
 class ElementEvaluator {
 public:
-  /// Returns the elements of `value`; null if unknown.
+  /// Returns the elements of `value`; null if they are not known.
   const Elements *find(Value value) const {
     auto entry = known.find(value);
     return entry == known.end() ? nullptr : &entry->second;
   }
 
-  /// Returns the integer that `value` is or contains as its only element;
-  /// std::nullopt if unknown.
+  /// Returns the integer that `value` is, or contains as its only element;
+  /// std::nullopt if it is not known.
   std::optional<APInt> findInteger(Value value) const;
 
   /// Records the elements of a value.
@@ -40,11 +40,12 @@ public:
     known[value] = std::move(elements);
   }
 
-  /// Computes the elements of each result of `op` from those of its operands;
-  /// empty if any is unknown.
+  /// Returns the elements of each result of `op`, computed from those of the
+  /// operands; empty if any of them is not known.
   SmallVector<Elements> compute(Operation *op);
 
-  /// Whether the limit of work is reached; nothing more is computed then.
+  /// Whether the limit on the work has been reached. After that, nothing is
+  /// computed.
   bool isExhausted() const { return work > mostWork; }
 
 private:

@@ -22,8 +22,8 @@ using namespace mlir::repro;
 // Upstream folders that keep every bit
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` is the step of a fold. Without it, the fold's body would have
-/// no step and the fold another order (F6).
+/// Whether `op` is the step of a fold. A fold whose step is folded away would
+/// need another order (F6), so steps are not folded.
 static bool isStep(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op->getParentOp());
   return fold && fold.getStep() == op;
@@ -41,9 +41,9 @@ static bool isArithmetic(Dialect *dialect) {
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(dialect);
 }
 
-/// Whether upstream's folder of `op` only moves data or computes integers. Not
-/// divisions and shifts, whose undefined cases (I1) defines, and not casts of
-/// indices: a cast to i8 and back is folded to the index.
+/// Whether upstream's folder of `op` only moves data or computes integers.
+/// Excludes divisions and shifts, whose undefined cases (I1) defines, and casts
+/// of indices, since a cast to i8 and back is folded to the index.
 static bool hasSafeFolder(Operation *op) {
   if (!isArithmetic(op->getDialect()))
     return llvm::is_contained(getTrustedDialects(),
@@ -122,7 +122,8 @@ struct EvaluateScalar : public RewritePattern {
 };
 
 /// (V3) Applies the identities that keep every bit: x + (-0), x - (+0), x * 1,
-/// x / 1, -(-x), a rounding of an extension, an integer to index and back.
+/// x / 1, -(-x), a rounding of an extension, and a cast of an integer to index
+/// and back.
 struct FoldExactIdentity : public RewritePattern {
   FoldExactIdentity(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
@@ -171,8 +172,8 @@ private:
       auto inner = rounding.getIn().getDefiningOp<arith::ExtFOp>();
       return inner ? inner.getIn() : Value();
     }
-    // An index is an i64 (V1). If it was a narrower integer in between, it may
-    // have lost bits.
+    // An index is an i64 (V1). A cast to a narrower integer in between may have
+    // dropped bits.
     if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op) &&
         op->getOperand(0).getType().isIndex()) {
       Operation *inner = op->getOperand(0).getDefiningOp();

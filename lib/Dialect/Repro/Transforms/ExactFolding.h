@@ -15,16 +15,17 @@
 namespace mlir::repro {
 
 /// Returns the dialects whose canonicalization patterns and folders are
-/// trusted, because they only move data and control and compute indices.
+/// trusted, because these patterns only move data and control and compute
+/// indices.
 ArrayRef<StringRef> getTrustedDialects();
 
-/// (V3) Adds patterns for constants, the identities that keep every bit, and
-/// the folders of operations that move data or compute integers. For a driver
-/// that does not fold.
+/// (V3) Adds patterns that fold constants, the identities that keep every bit,
+/// and operations that move data or compute integers. The driver must not fold
+/// by itself.
 void populateExactFolding(RewritePatternSet &patterns);
 
-/// Whether an empty slice starts at the end of a dimension. MLIR regards that
-/// offset as out of bounds.
+/// Whether an empty slice starts at the end of a dimension, an offset that MLIR
+/// regards as out of bounds.
 bool isEmptyAtEnd(ArrayRef<int64_t> shape, ArrayRef<OpFoldResult> offsets,
                   ArrayRef<OpFoldResult> sizes);
 

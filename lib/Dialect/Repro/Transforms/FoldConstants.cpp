@@ -35,7 +35,7 @@ using namespace mlir::repro;
 // Structured operations
 //===----------------------------------------------------------------------===//
 
-/// Returns the scalar that all elements of `value` equal; null if there is
+/// Returns the scalar that each element of `value` equals; null if there is
 /// none.
 static TypedAttr getFilledConstant(Value value) {
   Attribute constant;
@@ -55,7 +55,7 @@ static TypedAttr getFilledConstant(Value value) {
                                           : dyn_cast<TypedAttr>(constant);
 }
 
-/// Returns a tensor of a static type whose elements are all `constant`.
+/// Returns a tensor of a static type in which each element is `constant`.
 static Value createFill(OpBuilder &builder, Location loc, RankedTensorType type,
                         TypedAttr constant) {
   Value scalar = arith::ConstantOp::create(builder, loc, constant);
@@ -113,7 +113,7 @@ struct ReshapeFill : public OpRewritePattern<ReshapeOp> {
   }
 };
 
-/// Replaces a destination that is not read by an empty tensor.
+/// Replaces a destination whose elements are not read by an empty tensor.
 struct DropUnreadInit
     : public OpInterfaceRewritePattern<DestinationStyleOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
@@ -159,7 +159,7 @@ struct StaticPadding : public OpRewritePattern<tensor::PadOp> {
 
   LogicalResult matchAndRewrite(tensor::PadOp op,
                                 PatternRewriter &rewriter) const override {
-    // These accessors return constants as attributes.
+    // These accessors return attributes for values that are constants.
     SmallVector<OpFoldResult> low = op.getMixedLowPad(),
                               high = op.getMixedHighPad();
     if (llvm::count_if(low, llvm::IsaPred<Value>) ==
@@ -177,7 +177,7 @@ struct StaticPadding : public OpRewritePattern<tensor::PadOp> {
   }
 };
 
-/// Lets tensor.concat read the sources of casts to less static shapes.
+/// Makes tensor.concat read the source of a cast to a less static shape.
 struct ConcatOfCasts : public OpRewritePattern<tensor::ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -229,8 +229,8 @@ struct FoldConstants
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
     GreedyRewriteConfig config;
     config.enableFolding(false);
-    // An operation that becomes a fill is visible to its users only in the next
-    // round.
+    // The users of an operation that becomes a fill can use this only in the
+    // next round.
     int64_t rounds = 10;
     getOperation().walk([&](linalg::GenericOp) { ++rounds; });
     config.setMaxIterations(rounds);

@@ -18,8 +18,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Returns the input whose elements a linalg.generic yields; null if it
-/// computes.
+/// Returns the input whose elements a linalg.generic yields unchanged or
+/// converted; null if it computes.
 static OpOperand *getYieldedInput(linalg::GenericOp generic) {
   if (generic.getNumResults() != 1)
     return nullptr;
@@ -66,8 +66,8 @@ SmallVector<Value> repro::getMovements(Value value) {
 
 Value repro::getMovedFrom(Value value) { return getMovements(value).back(); }
 
-/// Undoes the permutation or reshape `op` on `values`, which have the shape of
-/// its result; null if `op` is neither.
+/// Applies the inverse of `op` to `values`, which have the shape of the result
+/// of `op`. Returns null if `op` is not a permutation, a reshape or a barrier.
 static Value moveBack(OpBuilder &builder, Operation *op, Value values) {
   if (isa<BarrierOp>(op))
     return values;
@@ -103,8 +103,8 @@ static Value moveBack(OpBuilder &builder, Operation *op, Value values) {
   return moved.getResult(0);
 }
 
-/// Applies the movement of `op` to `values`, which have the shape of its
-/// source.
+/// Applies the movement `op` to `values`, which have the shape of its source
+/// `moved`.
 static Value moveOn(OpBuilder &builder, Operation *op, Value moved,
                     Value values) {
   // A conversion between floats would round `values` again.

@@ -13,21 +13,21 @@
 
 namespace mlir::repro {
 
-/// Returns the tensor whose elements `value` contains, unchanged or converted
-/// to another float type, possibly with constant padding; null if `value` is
-/// computed.
+/// Returns the tensor from which an operation moves the elements of `value`,
+/// unchanged or converted to another float type, possibly with constant
+/// padding; null if `value` is computed.
 Value getMovedTensor(Value value);
 
-/// Returns the chain of values from `value` itself back to a computed value or
-/// an argument, by movements.
+/// Returns `value`, the tensor that it is moved from, the tensor that this one
+/// is moved from, and so on, up to a computed value or an argument.
 SmallVector<Value> getMovements(Value value);
 
-/// Returns the last of `getMovements`.
+/// Returns the last value of `getMovements`.
 Value getMovedFrom(Value value);
 
-/// Moves `values`, which correspond to `from`, so that they correspond to `to`.
-/// Both must be moved from one tensor, `from` by permutations and reshapes
-/// alone; null otherwise.
+/// Moves `values`, which correspond to the elements of `from`, so that they
+/// correspond to those of `to`. Both must be moved from one tensor, `from` by
+/// permutations and reshapes alone; returns null otherwise.
 Value moveAlike(OpBuilder &builder, Value values, Value from, Value to);
 
 } // namespace mlir::repro

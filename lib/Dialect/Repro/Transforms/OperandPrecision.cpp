@@ -27,7 +27,7 @@ static Value createSingle(ImplicitLocOpBuilder &b, double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
 }
 
-/// Computes each element of a tensor from the one of `tensor`.
+/// Returns a tensor whose elements `body` computes from those of `tensor`.
 static Value updateElements(ImplicitLocOpBuilder &b, Value tensor, Type element,
                             Body body) {
   RankedTensorType type = getTensorType(tensor);
@@ -39,8 +39,8 @@ static Value updateElements(ImplicitLocOpBuilder &b, Value tensor, Type element,
 // Floats
 //===----------------------------------------------------------------------===//
 
-/// Rounds to tf32: clears 13 bits of an f32's fraction, to nearest even. (V4)
-/// defines how its bits are read.
+/// Rounds f32 to tf32, which has 13 fraction bits less, to nearest even. (V4)
+/// defines which bits a NaN has.
 static Value roundToTF32(ImplicitLocOpBuilder &b, Value tensor) {
   auto integer = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
@@ -80,8 +80,8 @@ OperandLayout repro::getLayout(FoldOp fold, unsigned side) {
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
   AffineMap map = maps[(side ? body.y : body.x).inputs.front()];
   AffineMap other = maps[(side ? body.x : body.y).inputs.front()];
-  /// The position of a result of `map` that is exactly `dim`, if no other
-  /// result uses `dim`; else -1.
+  /// Returns the position of the result of `map` that is exactly `dim`; -1 if
+  /// there is none or if another result depends on `dim`.
   auto findAlone = [](AffineMap map, unsigned dim) -> int64_t {
     int64_t found = -1;
     for (auto [place, expr] : llvm::enumerate(map.getResults())) {
@@ -109,8 +109,8 @@ OperandLayout repro::getLayout(FoldOp fold, unsigned side) {
   return layout;
 }
 
-/// How to view an operand as a matrix for blocks of `tileRows` rows. Blocks
-/// with as many columns as rows are `square`.
+/// Returns how to view an operand as a matrix for blocks of `tileRows` rows.
+/// `square` means that blocks have as many columns as rows.
 static MatrixView getMatrixView(RankedTensorType type,
                                 const OperandLayout &layout, int64_t tileRows,
                                 bool square) {
@@ -154,7 +154,7 @@ static MatrixView getMatrixView(RankedTensorType type,
 // Transforms (Q5)
 //===----------------------------------------------------------------------===//
 
-/// (Q5) Transforms neighbours in the last dimension.
+/// (Q5) Transforms groups of neighbours in the last dimension.
 static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                        const OperandPrecision &precision) {
   Type f32 = b.getF32Type();
@@ -221,9 +221,9 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
 // Blocks (Q2)
 //===----------------------------------------------------------------------===//
 
-/// Returns the scale of the whole tensor that a rule uses: (Q2) the amax, for
-/// `nvfp4_quotient` divided by the greatest value of both levels; (Q6) the
-/// scale before the step.
+/// Returns the scale of the whole tensor: (Q2) the amax, which is divided by
+/// the greatest value of both levels for `nvfp4_quotient`; or (Q6) the scale
+/// before the step. Returns null if the format has none.
 static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
                                const OperandPrecision &precision) {
   BlockFormatAttr format = precision.getBlockFormat();
@@ -283,8 +283,8 @@ static Value dequantize(ImplicitLocOpBuilder &b, Value codes, Value scales,
 // Operands
 //===----------------------------------------------------------------------===//
 
-/// Converts an operand to the matrix that blocks and transforms refer to, and
-/// applies the transform.
+/// Converts an operand to the matrix that is divided into blocks, and applies
+/// the transform.
 static FailureOr<Value> createMatrix(ImplicitLocOpBuilder &b, FoldOp fold,
                                      Value operand,
                                      const OperandPrecision &precision,
@@ -308,7 +308,7 @@ static FailureOr<Value> createMatrix(ImplicitLocOpBuilder &b, FoldOp fold,
   return isTransformed ? transform(b, matrix, precision) : matrix;
 }
 
-/// Converts a matrix back to the operand.
+/// Converts a matrix back to the shape of the operand.
 static Value createOperand(ImplicitLocOpBuilder &b, Value matrix,
                            const MatrixView &view) {
   SmallVector<int64_t> back(view.order.size());
@@ -357,8 +357,9 @@ FailureOr<Value> repro::roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
 // Factors (Q4)
 //===----------------------------------------------------------------------===//
 
-/// (Q8) Returns the f32 factor of the codes under each scale, which is (Q2) the
-/// value of code 1. Scales that the contraction reads directly stay unchanged.
+/// (Q8) Returns the f32 factor of the codes under each scale: the value (Q2) of
+/// code 1. Returns the scales themselves if the contraction reads them
+/// directly.
 static Value createFactors(ImplicitLocOpBuilder &b,
                            const QuantizedOperand &quantized) {
   BlockFormatAttr format = quantized.format;
@@ -369,7 +370,7 @@ static Value createFactors(ImplicitLocOpBuilder &b,
   Type element = format.getElement();
   auto type = RankedTensorType::get(getTensorType(quantized.scales).getShape(),
                                     element);
-  // The unit of an mxint8 code is 2^-6.
+  // Code 64 of mxint8 has the value 1, since the unit is 2^-6.
   TypedAttr one = element.isInteger() ? TypedAttr(b.getIntegerAttr(element, 64))
                                       : TypedAttr(b.getFloatAttr(element, 1.0));
   Value ones = mapElements(b, type.getShape(), element, {}, {},
@@ -436,12 +437,13 @@ BlockFactor repro::createBlockFactor(ImplicitLocOpBuilder &b,
                          numRows, numBlocks);
   } else if (format.getRows() > 1) {
     factor.scaleRows = format.getRows();
-    // Square blocks refer to the matrix without a permutation.
+    // A matrix with square blocks may be viewed without a permutation; the
+    // scales then need one.
     factor.scales = layout.batch.empty() && wanted == ArrayRef<int64_t>({1, 0})
                         ? transpose(b, scales, wanted)
                         : scales;
   } else {
-    // All rows, including those of the batch, share one scale.
+    // All rows share one scale, across the batch too.
     factor.scaleRows = std::max<int64_t>(numRows, 1);
     SmallVector<int64_t> shape(batch);
     shape.append({numRows ? 1 : 0, numBlocks});

@@ -15,13 +15,14 @@
 
 namespace mlir::repro {
 
-/// The dimensions of a factor's tensor: `batch` is in both factors and the
-/// result, `columns` is K in the order of the fold, and `rows` is the rest.
+/// The dimensions of a factor's tensor. `batch` dimensions are in both factors
+/// and the result, `columns` are the dimensions of K in the order of the fold,
+/// and `rows` are all others.
 struct OperandLayout {
   SmallVector<int64_t> batch, rows, columns;
 };
 
-/// Returns the layout of the operand that is factor `side` (0 or 1).
+/// Returns the layout of factor `side` (0 or 1) of the fold.
 OperandLayout getLayout(FoldOp fold, unsigned side);
 
 /// (R1) The source of the bits of stochastic rounding.
@@ -30,11 +31,11 @@ struct RandomSites {
   int64_t next = 0; ///< the first unused site
 };
 
-/// How to convert an operand to lower precision.
+/// The precision to which an operand is converted, and how.
 struct OperandPrecision {
   /// bf16, f16, tf32 or a BlockFormatAttr.
   Attribute format;
-  SmallVector<int64_t> signs; ///< (Q5) of the transform; empty: no transform
+  SmallVector<int64_t> signs; ///< (Q5) of the transform; empty if none
   bool toBF16 = false; ///< (Q5) whether the transform's result is rounded
   bool hasAmaxOfRows = false;
   /// (Q6) The delayed scale of a format that requires one; it records the amax.
@@ -53,8 +54,8 @@ struct OperandPrecision {
 /// Rounds a float tensor to `type`: bf16, f16, or f32 for tf32.
 Value roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type);
 
-/// How the dimensions of an operand form a matrix: the batch, then rows and
-/// columns.
+/// How an operand becomes a matrix: the order of its dimensions (batch, rows,
+/// columns) and the shape after merging them.
 struct MatrixView {
   SmallVector<int64_t> order; ///< of the operand's dimensions
   SmallVector<int64_t> sizes; ///< of those dimensions, in that order
@@ -69,7 +70,7 @@ struct QuantizedOperand {
   MatrixView view;
 };
 
-/// Quantizes a float tensor to blocks, which `layout` determines. Reports an
+/// Quantizes a float tensor to the blocks that `layout` determines. Reports an
 /// error at `fold` if that is impossible.
 FailureOr<QuantizedOperand> quantizeOperand(ImplicitLocOpBuilder &b,
                                             FoldOp fold, Value operand,
@@ -95,9 +96,8 @@ struct BlockFactor {
   int64_t block;
 };
 
-/// (Q4) Converts a quantized operand to a factor, with scales by which its
-/// codes are multiplied; (M5) if `isScaled`, with the scales in their stored
-/// type.
+/// (Q4) Converts a quantized operand to a factor. Its scales multiply the
+/// codes; (M5) if `isScaled`, they keep their stored type.
 BlockFactor createBlockFactor(ImplicitLocOpBuilder &b,
                               const QuantizedOperand &quantized,
                               const OperandLayout &layout, bool isScaled);

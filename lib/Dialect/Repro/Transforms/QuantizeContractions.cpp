@@ -32,7 +32,7 @@ using namespace mlir::repro;
 static constexpr StringLiteral kPrecision = "repro.precision";
 static constexpr StringLiteral kSides[] = {"left", "right"};
 static constexpr StringLiteral kRandom[] = {"seed", "step"};
-/// (Q6) The maximum length of a history, and magnitude of a margin.
+/// (Q6) The largest length of a history, and the largest magnitude of a margin.
 static constexpr int64_t kMostHistory = 65536, kMostMargin = 32;
 
 //===----------------------------------------------------------------------===//
@@ -44,8 +44,8 @@ namespace {
 struct Request {
   OperandPrecision precision;
   std::optional<DelayedScaling> delayed;
-  /// If set, the factor reads the values of this forward contraction's factor
-  /// instead.
+  /// If not -1, the factor reads the values that this forward contraction's
+  /// factor `forwardSide` reads.
   int64_t forward = -1;
   unsigned forwardSide = 0;
 };
@@ -187,7 +187,8 @@ private:
     std::array<Value, 2> operands;
     std::array<std::optional<Request>, 2> requests;
     Attribute result;
-    /// (Q4) The step if it becomes a block contraction.
+    /// (Q4) The step of the block contraction that replaces the fold, if one
+    /// does.
     std::optional<BlockStep> step;
     FdpaAttr accumulator; ///< (M5) null for exact dot products
   };
@@ -209,7 +210,7 @@ private:
   void replace(const Contraction &contraction, unsigned side, Value values);
 
   std::vector<Contraction> contractions;
-  /// The values and the blocks that exist already.
+  /// The rounded values and the quantized operands that have been created.
   llvm::DenseMap<Key, Value> created;
   llvm::DenseMap<Key, QuantizedOperand> quantized;
   RandomSites sites;
@@ -276,8 +277,8 @@ QuantizeContractions::read(FoldOp fold) {
   return contraction;
 }
 
-/// (R1) Finds seed, step and the first unused site. Adds the missing ones to
-/// the state.
+/// (R1) Finds seed, step and the first unused site. If seed and step are
+/// missing, adds them to the state.
 LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   function.walk([&](Operation *op) {
     auto site = op->getAttrOfType<IntegerAttr>("site");
@@ -305,7 +306,7 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
       }))
     return function.emitError("(R1) expected the positions of seed and step, "
                               "i64 of shape []");
-  // In a microbatch (B1), neither one is state.
+  // In a microbatch (B1), seed and step are not state.
   if (places[1] < numState &&
       function.getBody().front().getTerminator()->getOperand(places[1]) ==
           function.getArgument(places[1]))
@@ -321,7 +322,7 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   return success();
 }
 
-/// Appends a tensor, unchanged by the step, to the state.
+/// Appends a tensor, which the step does not change, to the state.
 FailureOr<BlockArgument> QuantizeContractions::addState(func::FuncOp function,
                                                         const Twine &name,
                                                         ArrayRef<int64_t> shape,
@@ -344,7 +345,7 @@ FailureOr<BlockArgument> QuantizeContractions::addState(func::FuncOp function,
   return argument;
 }
 
-/// Sets the value of a state after the step.
+/// Sets the value that a state has after the step.
 static void setNext(Value state, Value next) {
   unsigned position = cast<BlockArgument>(state).getArgNumber();
   state.getParentBlock()->getTerminator()->setOperand(position, next);
@@ -418,7 +419,8 @@ void QuantizeContractions::updateScales(func::FuncOp function) {
   }
 }
 
-/// Blocks and transforms depend on the layout; elementwise rounding does not.
+/// Returns a key that is equal for factors with equal values: blocks and
+/// transforms depend on the layout, but elementwise rounding does not.
 QuantizeContractions::Key
 QuantizeContractions::getKey(const Contraction &contraction, unsigned side) {
   FoldOp fold = contraction.fold;
@@ -435,7 +437,7 @@ QuantizeContractions::getKey(const Contraction &contraction, unsigned side) {
                                 builder.getDenseI64ArrayAttr(layout.columns)})};
 }
 
-/// Returns the values that a factor reads after the pass.
+/// Returns the values that a factor reads after this pass.
 FailureOr<Value> QuantizeContractions::getValues(unsigned number,
                                                  unsigned side) {
   const Contraction &contraction = contractions[number];
@@ -475,8 +477,8 @@ FailureOr<Value> QuantizeContractions::getValues(unsigned number,
   return moved;
 }
 
-/// Quantizes a factor. The blocks are created right after the operand, because
-/// other readers of the operand may come earlier than this contraction.
+/// Quantizes a factor. The codes are created right after the operand, because
+/// another contraction that reads the operand may precede this one.
 FailureOr<QuantizedOperand>
 QuantizeContractions::quantize(const Contraction &contraction, unsigned side) {
   Key key = getKey(contraction, side);
@@ -501,8 +503,8 @@ FailureOr<Value> QuantizeContractions::create(const Contraction &contraction,
   FoldOp fold = contraction.fold;
   const OperandPrecision &precision = contraction.requests[side]->precision;
   Key key = getKey(contraction, side);
-  // (Q6) With a given scale, the values do not depend on the layout, except for
-  // random bits, which depend on the position.
+  // (Q6) With a delayed scale, the values do not depend on the layout, except
+  // for random bits, which depend on an element's position.
   if (precision.delayed && precision.signs.empty() && !precision.isStochastic())
     key.second =
         fold->getAttrOfType<DictionaryAttr>(kPrecision).get(kSides[side]);
@@ -557,8 +559,8 @@ getResultDims(FoldOp fold, ArrayRef<OperandLayout> layouts) {
   return dims;
 }
 
-/// (M5) Checks that the scales of both factors can be factors of products:
-/// powers of two, f8E4M3FN scales of one level, or both of two levels.
+/// (M5) Checks that products can be scaled by the scales of both factors:
+/// powers of two, f8E4M3FN scales of one level, or two levels in both factors.
 static LogicalResult verifyScaled(FoldOp fold,
                                   ArrayRef<QuantizedOperand> operands) {
   auto isFactor = [](const QuantizedOperand &operand) {
@@ -585,7 +587,7 @@ static LogicalResult verifyScaled(FoldOp fold,
   return success();
 }
 
-/// (Q9) Computes init + total * ((A * A') / (36 * largest * largest')) for two
+/// (Q9) Returns init + total * ((A * A') / (36 * largest * largest')) for two
 /// factors with scales of two levels.
 static Value addTotal(ImplicitLocOpBuilder &b, Value init, Value total,
                       ArrayRef<QuantizedOperand> operands) {
@@ -607,8 +609,8 @@ static Value addTotal(ImplicitLocOpBuilder &b, Value init, Value total,
       });
 }
 
-/// (Q4), (M5) Contracts two quantized factors and permutes the result to that
-/// of the fold.
+/// (Q4), (M5) Contracts two quantized factors and permutes the result to the
+/// dimension order of the fold's result.
 static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
                                        FdpaAttr accumulator,
                                        ArrayRef<QuantizedOperand> operands) {
@@ -741,7 +743,8 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
   std::vector<std::array<QuantizedOperand, 2>> blocks(contractions.size());
   for (auto [number, contraction] : llvm::enumerate(contractions)) {
     const auto &requests = contraction.requests;
-    // Unequal transforms along K would not cancel out (Q5).
+    // (Q5) Transforms along K cancel out only if both factors have the same
+    // one.
     if ((requests[0] ? requests[0]->precision.signs : SmallVector<int64_t>()) !=
         (requests[1] ? requests[1]->precision.signs : SmallVector<int64_t>()))
       return contraction.fold.emitError(

@@ -36,7 +36,8 @@ static TypedAttr makeFloat(const APFloat &value, FloatType type) {
   return FloatAttr::get(type, convert(value, type.getFloatSemantics()));
 }
 
-/// (S1), (S2), (S4).
+/// (S1), (S2), (S4): computes an operation on floats; std::nullopt if it is not
+/// supported.
 static std::optional<APFloat> computeFloat(Operation *op,
                                            MutableArrayRef<APFloat> x) {
   APFloat result = x[0];
@@ -202,7 +203,8 @@ static bool compareIntegers(arith::CmpIPredicate predicate, const APInt &lhs,
   llvm_unreachable("unknown predicate of arith.cmpi");
 }
 
-/// (I1): every operation is defined for all operands.
+/// (I1): computes an operation on integers, each of which is defined for all
+/// operands.
 static std::optional<APInt> computeInteger(Operation *op, ArrayRef<APInt> x) {
   unsigned width = x[0].getBitWidth();
   auto isOversized = [&] { return x[1].uge(width); };

@@ -25,8 +25,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (M1) depends on the original element types, so extensions before the
-/// contraction move into its body.
+/// (M1) depends on the original element types, so move extensions before the
+/// contraction into its body.
 static void readExtendedInputs(FoldOp fold) {
   Block *body = fold.getBody();
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
@@ -50,7 +50,7 @@ static void readExtendedInputs(FoldOp fold) {
   }
   fold.setIndexingMapsAttr(
       Builder(fold.getContext()).getAffineMapArrayAttr(maps));
-  // Erase operations that have lost their last use.
+  // Erase the operations that have no uses left.
   while (!passed.empty()) {
     Operation *op = passed.pop_back_val();
     if (isa<FoldOp>(op) || !isOpTriviallyDead(op))
@@ -63,8 +63,9 @@ static void readExtendedInputs(FoldOp fold) {
   }
 }
 
-/// Sets `order` on the contractions with these numbers, or on all if the list
-/// is empty. The fold's verifier reports a contraction that cannot have it.
+/// Sets `order` on the contractions with these numbers, or on all contractions
+/// if the list is empty. The fold's verifier reports a contraction that does
+/// not permit the order.
 static LogicalResult setOrder(Operation *root, Attribute order,
                               ArrayRef<int64_t> contractions) {
   SmallVector<FoldOp> folds;
@@ -89,7 +90,7 @@ static LogicalResult setOrder(Operation *root, Attribute order,
 }
 
 namespace {
-/// (K4): sets exact sums.
+/// (K4): gives contractions exact sums.
 struct SetExact : public repro::impl::ReproSetExactBase<SetExact> {
   using ReproSetExactBase::ReproSetExactBase;
 
@@ -102,7 +103,7 @@ struct SetExact : public repro::impl::ReproSetExactBase<SetExact> {
   }
 };
 
-/// (M4): sets accumulators of matrix units.
+/// (M4): gives contractions the accumulator of a matrix unit.
 struct SetAccumulator
     : public repro::impl::ReproSetAccumulatorBase<SetAccumulator> {
   using ReproSetAccumulatorBase::ReproSetAccumulatorBase;

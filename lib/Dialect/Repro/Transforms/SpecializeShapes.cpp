@@ -71,8 +71,8 @@ readSizes(func::FuncOp main, ArrayRef<Symbol> symbols,
   return sizes;
 }
 
-/// Returns the type of an argument whose extents are `map` applied to the
-/// sizes.
+/// Returns the type of an argument whose extents result from applying `map` to
+/// the sizes.
 static FailureOr<RankedTensorType> getArgumentType(func::FuncOp main,
                                                    unsigned number,
                                                    AffineMap map,
@@ -122,8 +122,8 @@ static LogicalResult failToSpecialize(Operation *op, Type type) {
          << type;
 }
 
-/// Replaces `op` by constants if it computes integers, which determine shapes,
-/// from constants. Exact folding handles floats elsewhere.
+/// Replaces `op` by constants if it computes integers from constants. Such
+/// integers may determine shapes; exact folding handles floats elsewhere.
 static bool foldIntegers(IRRewriter &rewriter, Operation *op) {
   bool isArithmetic =
       isa_and_nonnull<affine::AffineDialect, arith::ArithDialect>(
@@ -159,7 +159,7 @@ static LogicalResult checkAssertion(IRRewriter &rewriter, cf::AssertOp op) {
   return success();
 }
 
-/// Returns the shape that a tensor of extents describes, if all extents are
+/// Returns the shape that a tensor of extents contains, if all extents are
 /// constants.
 static std::optional<SmallVector<int64_t>> getNamedShape(Value extents) {
   auto elements = extents.getDefiningOp<tensor::FromElementsOp>();
@@ -175,8 +175,8 @@ static std::optional<SmallVector<int64_t>> getNamedShape(Value extents) {
   return shape;
 }
 
-/// Rewrites a reshape of static types as a collapse of the smallest groups of
-/// dimensions with equal numbers of elements, followed by an expansion.
+/// Rewrites a reshape of static types as a collapse and an expansion of the
+/// smallest groups of dimensions that have equal numbers of elements.
 static FailureOr<Value> reshape(IRRewriter &rewriter, tensor::ReshapeOp op,
                                 RankedTensorType target) {
   Value source = op.getSource();
@@ -219,7 +219,7 @@ static FailureOr<Value> reshape(IRRewriter &rewriter, tensor::ReshapeOp op,
     expanded.push_back(tos);
   }
   if (shape.empty()) {
-    // One side is a tensor of rank 0.
+    // One of the tensors has rank 0.
     collapsed.clear();
     expanded.clear();
   }
@@ -335,8 +335,8 @@ static FailureOr<Value> rebuild(IRRewriter &rewriter, Operation *op) {
       .Default([](Operation *) -> Result { return Value(); });
 }
 
-/// Returns the operands whose types the results have; empty if there are none,
-/// or if sizes matter as well.
+/// Returns the operands whose types equal those of the results; empty if there
+/// are none, or if sizes determine the result types as well.
 static SmallVector<Value> getDestinations(Operation *op) {
   if (isa<tensor::InsertSliceOp>(op))
     return {};
@@ -346,14 +346,14 @@ static SmallVector<Value> getDestinations(Operation *op) {
     return {select.getTrueValue()};
   if (op->hasTrait<OpTrait::SameOperandsAndResultType>())
     return {op->getOperand(0)};
-  // The dialect is not registered; its outputs come last.
+  // The dialect is not registered. The operands for its outputs come last.
   if (op->getName().getStringRef().starts_with("tm_tensor."))
     return llvm::to_vector(op->getOperands().take_back(op->getNumResults()));
   return {};
 }
 
-/// Whether an operation has constant operands that could be attributes instead;
-/// its types may be static already.
+/// Whether an operation has constant operands that should be attributes. The
+/// types of such an operation may be static already.
 static bool hasConstantPlaces(Operation *op) {
   return isa<tensor::ExtractSliceOp, tensor::InsertSliceOp, tensor::PadOp>(
              op) &&
@@ -363,7 +363,7 @@ static bool hasConstantPlaces(Operation *op) {
          });
 }
 
-/// Makes the results of an operation with static operands static.
+/// Gives the results of an operation with static operands static types.
 static LogicalResult specialize(IRRewriter &rewriter, Operation *op) {
   if (auto assertion = dyn_cast<cf::AssertOp>(op))
     return checkAssertion(rewriter, assertion);

@@ -32,8 +32,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// f32 represents every integer up to this limit exactly; sums are divided by
-/// the count.
+/// f32 represents all integers up to this limit exactly, and sums are divided
+/// by the number of microbatches in f32.
 static constexpr int64_t kMostMicrobatches = int64_t(1) << 24;
 
 //===----------------------------------------------------------------------===//
@@ -52,9 +52,9 @@ static bool readsAny(Operation *op, const DenseSet<Value> &values) {
   return result.wasInterrupted();
 }
 
-/// Returns the sources and all results of operations of `block` that depend on
-/// them. The search does not continue past operations for which `isEnd` is
-/// true.
+/// Returns the sources and all values of `block` that depend on them. Values
+/// that depend on them only through operations for which `isEnd` is true are
+/// not included.
 static DenseSet<Value> findDependent(Block &block, ArrayRef<Value> sources,
                                      function_ref<bool(Operation *)> isEnd) {
   DenseSet<Value> dependent(sources.begin(), sources.end());
@@ -68,7 +68,8 @@ static bool isReduction(Operation *op) { return isa<ReduceMicrobatchesOp>(op); }
 
 static bool isNone(Operation *) { return false; }
 
-/// (B2) Returns the type of sums of tensors of `type`: f32 for narrower floats.
+/// (B2) Returns the type in which tensors of `type` are summed: f32 for
+/// narrower floats.
 static RankedTensorType getSumType(RankedTensorType type) {
   auto element = dyn_cast<FloatType>(type.getElementType());
   if (!element || element.getWidth() >= 32)
@@ -197,8 +198,8 @@ struct SplitMicrobatches
     return arguments;
   }
 
-  /// Drops reductions of values that do not depend on a microbatch, because the
-  /// mean of equal numbers may differ from the number.
+  /// Drops reductions of values that do not depend on a microbatch: the mean of
+  /// equal numbers may differ from the number because of rounding.
   void dropShared(func::FuncOp main) {
     SmallVector<Value> sources = getPartArguments(main);
     if (step >= 0)
@@ -212,7 +213,7 @@ struct SplitMicrobatches
       }
   }
 
-  /// Returns the values that depend on a microbatch.
+  /// Returns the values that depend on a microbatch before any reduction.
   DenseSet<Value> findParts(func::FuncOp main) {
     return findDependent(main.front(), getPartArguments(main), isReduction);
   }
@@ -318,7 +319,7 @@ struct SplitMicrobatches
     DenseSet<Value> parts = findParts(main);
     SmallVector<Value> results;
     SmallVector<DictionaryAttr> attributes;
-    // (B5) The state of all microbatches.
+    // (B5) The states that each microbatch changes on its own.
     DenseSet<Value> ownStates;
     for (int64_t position : own) {
       Value state = main.getArgument(position);
@@ -374,7 +375,8 @@ struct SplitMicrobatches
         return failure();
       ends.setOperand(position, main.getArgument(number++));
     }
-    // The program of the microbatch has the checks of its own values.
+    // Drop checks of a microbatch's own values: the program of the microbatch
+    // has them.
     DenseSet<Value> ending =
         findDependent(block, llvm::to_vector(sums), isNone);
     clean(main, [&](Operation *op) { return !readsAny(op, ending); });

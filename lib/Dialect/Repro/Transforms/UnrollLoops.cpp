@@ -35,13 +35,14 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// No program that compiles in reasonable time has more operations.
+/// The limit on operations. Larger programs would not compile in reasonable
+/// time.
 static constexpr int64_t mostOperations = 1'000'000;
 
-/// Bounds the recursion so that it fits on a thread's stack.
+/// Limits the recursion, so that a thread's stack suffices.
 static constexpr size_t mostNesting = 256;
 
-/// StableHLO is not registered: its loops and branches arrive in generic form.
+/// StableHLO is not registered, so its loops and branches are in generic form.
 static constexpr StringLiteral whileName = "stablehlo.while",
                                ifName = "stablehlo.if",
                                caseName = "stablehlo.case";
@@ -53,7 +54,8 @@ static bool isControl(Operation *op) {
          name == whileName || name == ifName || name == caseName;
 }
 
-/// Returns the minimum and maximum of an integer, as far as constants bound it.
+/// Returns the minimum and maximum of an integer, as far as constants determine
+/// them.
 static std::pair<int64_t, int64_t> getBounds(Value value) {
   unsigned width =
       value.getType().isIndex() ? 64 : value.getType().getIntOrFloatBitWidth();
@@ -77,7 +79,7 @@ static std::pair<int64_t, int64_t> getBounds(Value value) {
   return {std::min(lhs.first, rhs.first), std::min(lhs.second, rhs.second)};
 }
 
-/// Whether a read is known to be in range.
+/// Whether an extraction is known to be in range.
 static bool isInRange(tensor::ExtractOp op) {
   Operation *loops = op->getParentOp();
   bool isBody = isa<linalg::GenericOp, FoldOp>(loops);
@@ -92,8 +94,8 @@ static bool isInRange(tensor::ExtractOp op) {
       });
 }
 
-/// Whether `op` may fail (E1), so that it must run only if the original program
-/// runs it.
+/// Whether `op` may fail (E1). Such an operation may run only if the original
+/// program runs it.
 static bool mayFail(Operation *op) {
   WalkResult result = op->walk([](Operation *inner) {
     auto extract = dyn_cast<tensor::ExtractOp>(inner);
@@ -106,15 +108,15 @@ static bool mayFail(Operation *op) {
 }
 
 namespace {
-/// Emits the operations of a function again, those of loops once for each
-/// iteration. The function itself does not change meanwhile, so facts about its
-/// values stay true.
+/// Emits the operations of a function again, those of a loop's body once per
+/// iteration. The function itself does not change meanwhile, so that facts
+/// about its values stay true.
 class Unroller {
 public:
   Unroller(ModuleOp module, OpBuilder &builder)
       : symbols(module), builder(builder) {}
 
-  /// Fills `target` with the operations of the only block of `function`.
+  /// Emits into `target` the operations of the only block of `function`.
   LogicalResult unroll(func::FuncOp function, Block *target);
 
 private:
@@ -133,7 +135,7 @@ private:
   /// terminator.
   FailureOr<SmallVector<Value>> emitBlock(Block &block, ValueRange arguments);
 
-  /// Selects one of two values by a condition.
+  /// Returns `yes` or `no`, as the condition selects.
   FailureOr<Value> select(Operation *op, Value condition, Value yes, Value no);
 
   LogicalResult spend(Operation *op, int64_t count);
@@ -160,9 +162,9 @@ private:
   OpBuilder &builder;
   IRMapping mapping;
   ElementEvaluator evaluator;
-  /// The loops, branches and calls that enclose the emission point.
+  /// The loops, branches and calls that are being emitted, outermost first.
   SmallVector<Operation *> active;
-  /// The number of these that are branches the program may not take.
+  /// The number of branches in `active` that the program may not take.
   unsigned numMaybe = 0;
   int64_t numOperations = 0;
 };
@@ -182,7 +184,8 @@ LogicalResult Unroller::spend(Operation *op, int64_t count) {
 FailureOr<SmallVector<Value>> Unroller::emitBlock(Block &block,
                                                   ValueRange arguments) {
   mapping.map(block.getArguments(), arguments);
-  // MLIR does not recognize an unregistered terminator.
+  // Excludes the last operation instead of a terminator, which MLIR does not
+  // recognize if it is unregistered.
   for (Operation &op : llvm::make_range(block.begin(), --block.end()))
     if (failed(emit(&op)))
       return failure();
@@ -191,8 +194,8 @@ FailureOr<SmallVector<Value>> Unroller::emitBlock(Block &block,
 
 LogicalResult Unroller::emitPlain(Operation *op) {
   int64_t count = 0;
-  // A separate mapping is needed: a mapping that has cloned a body before does
-  // not clone it again.
+  // Use a new mapping: one that has already cloned a body would not clone it
+  // again.
   IRMapping operands;
   op->walk([&](Operation *inner) {
     ++count;
@@ -283,7 +286,7 @@ LogicalResult Unroller::emitCall(func::CallOp op) {
   auto callee = symbols.lookup<func::FuncOp>(op.getCallee());
   if (!callee || !callee.getBody().hasOneBlock())
     return op.emitOpError("expected a function of one block");
-  // A call with the arguments of an active call would recurse forever.
+  // A call with the arguments of an enclosing call would recurse forever.
   for (Operation *outer : ArrayRef(active).drop_back())
     if (auto call = dyn_cast<func::CallOp>(outer);
         call && call.getCallee() == op.getCallee())
@@ -314,7 +317,8 @@ LogicalResult Unroller::emitFor(scf::ForOp op) {
     return isUnsigned ? x.zext(width) : x.sext(width);
   };
   Type type = op.getInductionVar().getType();
-  // One more bit than the counter has, so that the last sum does not wrap.
+  // The sums have one more bit than the counter, so that the last sum does not
+  // wrap.
   for (APInt at = widen(*begin), last = widen(*end);
        isUnsigned ? at.ult(last) : at.slt(last); at += step->zext(width)) {
     if (failed(spend(op, 1)))
@@ -394,9 +398,9 @@ FailureOr<Value> Unroller::select(Operation *op, Value condition, Value yes,
   return generic.getResult(0);
 }
 
-/// Emits the branch that `selector` chooses, or the last one if no case
-/// matches. If the selector is unknown, emits all branches and selects their
-/// results.
+/// Emits the branch that `selector` selects, or the last one if no case
+/// matches. If the selector is not known, emits all branches and selects among
+/// their results.
 LogicalResult Unroller::emitBranches(Operation *op, Value selector,
                                      ArrayRef<Block *> branches,
                                      ArrayRef<std::optional<int64_t>> cases) {
@@ -513,13 +517,14 @@ LogicalResult Unroller::unroll(func::FuncOp function, Block *target) {
   return success();
 }
 
-/// Replaces the block of `function` by one without control flow.
+/// Replaces the block of `function` by a block without loops, branches and
+/// calls.
 static LogicalResult unrollFunction(func::FuncOp function, Unroller &unroller) {
   Region &body = function.getBody();
   Block *source = &body.front(), *target = new Block();
   for (BlockArgument argument : source->getArguments())
     target->addArgument(argument.getType(), argument.getLoc());
-  // The region is outside of the function until it is complete, so that an
+  // The region belongs to the function only after it is complete, so that an
   // error leaves the function unchanged.
   Region region(function);
   region.push_back(target);
