@@ -44,7 +44,7 @@ private:
   bool isRegister(Value value) const {
     return program.values[value].source == ValueInfo::Register;
   }
-  /// Calls f with each register that a step reads or writes.
+  /// Calls `f` with each register that a step reads, or writes (`forWritten`).
   template <typename F>
   void forRead(const Step &step, F f) const {
     for (Value value : step.sources)
@@ -73,8 +73,8 @@ private:
   Kernel &kernel;
   std::vector<Block> blocks;
   std::vector<bool> leaders;
-  /// The live interval of each register, inclusive. Step i reads at time 2 i,
-  /// and writes at 2 i or, if it is pure, at 2 i + 1, so that the result may
+  /// The live interval of each register, inclusive. Step i reads at time 2 i.
+  /// It writes at 2 i too or, if it is pure, at 2 i + 1, so that its result may
   /// reuse the location of a source.
   std::vector<uint32_t> first, last;
   std::vector<uint32_t> offsets; // indexed by value
@@ -214,7 +214,7 @@ void Allocator::placeRegisters() {
       order.push_back(value);
   std::stable_sort(order.begin(), order.end(),
                    [&](Value a, Value b) { return first[a] < first[b]; });
-  // By the number of bytes: free locations, and ends of live intervals.
+  // Free locations by their number of bytes, and the ends of live intervals.
   std::vector<uint32_t> free[9];
   std::vector<std::pair<uint32_t, uint32_t>> ends; // a heap of (end, value)
   auto later = std::greater<>();

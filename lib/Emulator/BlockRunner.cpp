@@ -217,7 +217,8 @@ Fault BlockRunner::run(uint64_t number) {
 }
 
 /// Handles the state in which no thread can proceed: either all threads have
-/// exited, or all wait at one barrier, which is then released.
+/// exited, or all wait at one barrier, which is then released. Any other state
+/// is a fault.
 bool BlockRunner::releaseBarrier(bool &allDone) {
   const Warp *waiter = nullptr, *leaver = nullptr;
   for (const Warp &warp : warps) {
@@ -250,8 +251,8 @@ bool BlockRunner::releaseBarrier(bool &allDone) {
                       " of line " + std::to_string(other.line));
   }
   for (Warp &warp : warps) {
-    // Groups that wait at an unaligned barrier may be at different
-    // instructions.
+    // The groups of a warp may wait at different instructions if the barrier is
+    // not aligned.
     for (const Group &group : warp.parked)
       addReady(warp, group.place + 1, group.mask);
     warp.parked.clear();
@@ -273,7 +274,7 @@ size_t BlockRunner::pickGroup(const Warp &warp) const {
   return best;
 }
 
-/// Runs a warp until each of its threads waits at a barrier or has exited.
+/// Runs a warp until each of its threads has exited or waits at a barrier.
 bool BlockRunner::runWarp(Warp &warp) {
   while (!warp.ready.empty()) {
     size_t index = pickGroup(warp);
@@ -283,7 +284,8 @@ bool BlockRunner::runWarp(Warp &warp) {
                           : advance<false>(warp, group)))
       return false;
   }
-  // Only threads that wait at barriers may be parked here.
+  // A thread that is parked at any other instruction than a barrier waits for
+  // threads that never arrive.
   for (const Group &group : warp.parked) {
     const Instruction &instruction = kernel.code[group.place];
     const Detail &detail = kernel.details[instruction.index];
@@ -301,7 +303,8 @@ bool BlockRunner::runWarp(Warp &warp) {
   return true;
 }
 
-/// Computes all lanes into scratch and copies those of the mask.
+/// Computes all lanes into scratch memory and copies the lanes of the mask to
+/// the result.
 void BlockRunner::computeMasked(Warp &warp, const Instruction &instruction,
                                 uint32_t mask) {
   uint32_t operands[5];
@@ -361,7 +364,7 @@ static bool isAccess(Kind kind) {
          kind == Kind::LoadMatrix || kind == Kind::AsyncCopy;
 }
 
-/// Runs a group until it catches up with another group, waits, or has exited.
+/// Runs a group until it meets another group of its warp, waits, or has exited.
 template <bool isCounted>
 bool BlockRunner::advance(Warp &warp, Group group) {
   auto findLimit = [&] {

@@ -34,16 +34,15 @@ struct LaunchContext {
   }
 };
 
-/// Runs blocks one after the other. The threads of a warp that are at the same
-/// instruction form a group. The group with the lowest instruction index runs
-/// first, so that threads reconverge where their paths join. With an order
-/// other than lockstep, each thread is its own group until it reaches a
-/// barrier.
+/// Runs blocks one after the other. Threads of a warp at the same instruction
+/// form a group. The group with the lowest instruction index runs first, so
+/// that threads meet again where their paths join. With an order other than
+/// lockstep, each thread is a group until it reaches a barrier.
 class BlockRunner {
 public:
   explicit BlockRunner(const LaunchContext &context);
 
-  /// Runs the block with that number until its first fault.
+  /// Runs block `number` until it ends or has its first fault.
   Fault run(uint64_t number);
 
 private:
@@ -61,16 +60,16 @@ private:
     char *frame;
     char *local;
     uint32_t index;
-    uint32_t all;  // the lanes that exist
-    uint32_t live; // the lanes that have not exited
+    uint32_t all;  // lanes with a thread
+    uint32_t live; // lanes whose threads have not exited
     std::vector<Group> ready, parked;
     uint32_t waiting = 0; // lanes that wait at a barrier
     uint32_t barrier = 0; // the instruction index of that barrier
     uint32_t epoch = 0;   // the number of warp barriers passed
     std::vector<Copy> copies;
-    std::array<uint32_t, warpSize> committed; // groups per lane
+    std::array<uint32_t, warpSize> committed; // copy groups per lane
   };
-  /// The addresses of an access as host addresses.
+  /// The addresses that the lanes access, as host addresses.
   struct Access {
     uint64_t addresses[warpSize];
     bool equal, consecutive;

@@ -62,8 +62,9 @@ void Counter::addGlobal(uint32_t place, const uint64_t *addresses,
   }
 }
 
-/// A wavefront serves as many lanes as access 128 bytes. Lanes that access the
-/// same word share the access; other words in the same bank are serialized.
+/// Counts the wavefronts of an access to shared memory. Each wavefront serves
+/// as many lanes as access 128 bytes. Lanes with the same word share an access;
+/// other words in one bank are accessed one after the other.
 void Counter::addShared(uint32_t place, const uint64_t *addresses,
                         uint32_t mask, unsigned bytes) {
   unsigned lanes = std::min<unsigned>(warpSize, numBanks * bankBytes / bytes);
@@ -94,7 +95,8 @@ Counts Counter::take() {
   return std::move(counts);
 }
 
-/// Counts an access before it runs; the access itself reports its errors.
+/// Counts an access before it runs. Errors of the access are reported only when
+/// it runs.
 void BlockRunner::countAccess(Warp &warp, const Instruction &instruction,
                               uint32_t mask) {
   const Detail &detail = kernel.details[instruction.index];

@@ -23,8 +23,8 @@ public:
 
   /// Resets the state of the block: its sectors and instruction limit.
   void startBlock();
-  /// Records that a warp runs `run` instructions from `place` on. Returns false
-  /// if the block has exceeded its instruction limit.
+  /// Records that a warp runs `run` instructions, the first of which is number
+  /// `place`. Returns false if the block has reached its instruction limit.
   bool addRun(uint32_t place, uint32_t run) {
     ++starts[place];
     --starts[place + run];
@@ -44,7 +44,8 @@ public:
 private:
   const std::vector<Region> &regions;
   uint64_t most, left = 0;
-  /// The number of runs that begin at a place minus those that end before it.
+  /// For each instruction, the number of runs that begin there minus the number
+  /// that end before it.
   std::vector<int64_t> starts;
   std::unordered_set<uint64_t> seen; // sectors that the block has accessed
   Counts counts;

@@ -43,8 +43,8 @@ void Decoder::noteGranule(Space space, unsigned bytes) {
     kernel->globalGranule = std::min(kernel->globalGranule, bytes);
 }
 
-/// Returns the registers of {a, b, ...} or a single register; all have one
-/// size.
+/// Returns the registers of a list {a, b, ...}, or a single register. Sets
+/// `registerBytes` to their common size.
 std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
                                         unsigned count, bool isLoad,
                                         uint8_t &registerBytes) {
@@ -62,8 +62,8 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
   if (bits > type.bits && type.kind == Type::Float)
     fail("'" + statementText + "' on a register of " + std::to_string(bits) +
          " bits");
-  // ptxas stores such a register's float converted to an integer, not its low
-  // bits.
+  // For such a store, ptxas converts the float in the register to an integer
+  // instead of storing its low bits.
   if (!isLoad)
     for (const Operand &part : parts)
       if (scope->floats.count(part.name) && getRegisterBits(part) > type.bits)
@@ -90,8 +90,7 @@ bool Decoder::decodeLoadStore(const Statement &statement, Opcode &opcode) {
   Detail &detail = step.detail;
   takeOrdering(opcode, detail);
   takeSpace(opcode, detail.space);
-  // The position of the ordering relative to the space depends on the PTX
-  // version.
+  // Depending on the PTX version, the ordering precedes or follows the space.
   if (isLoad)
     opcode.take("nc");
   while (!opcode.atEnd() && (opcode.parts[opcode.at].substr(0, 4) == "L1::" ||
@@ -136,8 +135,8 @@ bool Decoder::decodeLoadStore(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// A parameter of the kernel is a location in the frame; a parameter of a
-/// called function is in local memory.
+/// Decodes an access to a parameter. A parameter of the kernel is a location in
+/// the frame; a parameter of a called function is in local memory.
 bool Decoder::decodeParameterAccess(const Statement &statement, Step &step,
                                     const Operand &address,
                                     const std::vector<Value> &elements,
@@ -246,8 +245,8 @@ bool Decoder::decodeAtomic(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Decodes cp.async. The copied bytes arrive when the kernel waits for them,
-/// not before.
+/// Decodes cp.async. The bytes are copied when the kernel waits for them, not
+/// before.
 bool Decoder::decodeAsync(const Statement &statement, Opcode &opcode) {
   if (!opcode.take("async"))
     return false;
@@ -301,7 +300,7 @@ bool Decoder::decodeAsync(const Statement &statement, Opcode &opcode) {
   getAddress(statement.operands[1], from);
   Value used = operands == 4 ? getOperand(statement.operands[3], "u32")
                              : getConstant(bytes, 4);
-  // Computes an address as a 64-bit register.
+  // Returns a 64-bit register that contains the whole address.
   auto complete = [&](const Step &step) {
     Value offset = getConstant(step.detail.offset, 8), base = step.sources[0];
     if (base == noValue)

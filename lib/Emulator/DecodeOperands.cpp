@@ -210,8 +210,8 @@ unsigned Decoder::getRegisterBits(const Operand &operand) {
   return info.isPredicate ? 1 : 8u * info.bytes;
 }
 
-/// Decodes [register + offset], [variable + offset] or [offset] to the first
-/// source and the offset of the detail.
+/// Decodes [register + offset], [variable + offset] or [offset]. Sets the first
+/// source of the step to the register, and the offset of its detail.
 void Decoder::getAddress(const Operand &operand, Step &step) {
   Detail &detail = step.detail;
   if (operand.kind != Operand::Address) {

@@ -28,7 +28,8 @@ void Decoder::decodeTable(const Statement &statement,
   step.sources = std::move(sources);
 }
 
-/// Decodes mov of an address, or between a register and a list of its parts.
+/// Decodes a mov of an address, or one between a register and a list of
+/// registers that contain its parts.
 bool Decoder::decodeMove(const Statement &statement, Opcode &opcode) {
   Type type = opcode.takeType();
   if (!type || !opcode.atEnd() || !expectOperands(statement, 2))
@@ -75,7 +76,8 @@ static std::string getName(Type type) {
   return (type.kind == Type::Signed ? "s" : "u") + std::to_string(type.bits);
 }
 
-/// Decodes cvt from integers; the registers may be wider than the types.
+/// Decodes a cvt from integers. The registers may be wider than the types of
+/// the cvt.
 bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
   if (opcode.parts.size() < 3 || statement.operands.size() != 2)
     return false;
@@ -153,7 +155,8 @@ bool Decoder::decodeSetPredicate(const Statement &statement, Opcode &opcode) {
     return true;
   Value compared = addPure(plain, {a, b});
   Value opposite = isPair ? addPure("not.pred", {compared}) : noValue;
-  // `other` may also be a result, so it is read before any result is written.
+  // `other` may also be a result of setp, so it is read before any result is
+  // written.
   if (!combine.empty()) {
     compared = addPure(combine + ".pred", {compared, other});
     if (isPair)

@@ -180,8 +180,8 @@ bool Decoder::decodeReduce(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Returns the float type of an mma.sync operand if the type supports `depth`
-/// elements of K and the type of the sums.
+/// Returns the float type of an operand of mma.sync, if the type supports
+/// `depth` elements of K and results in f16 or f32 (`toF16`).
 static std::optional<MatrixElement> findElement(std::string_view name,
                                                 unsigned depth, bool toF16) {
   struct Form {
@@ -202,8 +202,8 @@ static std::optional<MatrixElement> findElement(std::string_view name,
   return std::nullopt;
 }
 
-/// Decodes mma.sync on 8-bit integers, and on floats with sums in f32 or f16.
-/// WarpOperations.cpp documents the fragments.
+/// Decodes mma.sync on 8-bit integers, and on floats with results in f32 or
+/// f16. WarpOperations.cpp documents which lane has which elements.
 bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
   if (!opcode.take("sync") || !opcode.take("aligned"))
     return false;

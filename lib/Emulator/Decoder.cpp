@@ -193,12 +193,13 @@ void Decoder::decodeStatement(const Statement &statement) {
       {"mma", &Decoder::decodeMatrixMultiply},
       {"ldmatrix", &Decoder::decodeLoadMatrix},
   };
-  // Try the special decoders first; they decline opcodes of the table.
+  // Try the special decoders first. They return false for opcodes that the
+  // table defines.
   if (auto found = special.find(opcode.parts[0]); found != special.end()) {
     if ((this->*found->second)(statement, opcode) || failed())
       return;
   }
-  // Operations that exist only in steps have no PTX statement.
+  // Operations that only the decoder creates have no PTX opcode.
   static const std::string_view internal[] = {
       "extend",   "narrow",   "join",     "join4",   "part0", "part1",
       "carry",    "carryc",   "borrow",   "borrowc", "addc",  "subc",
@@ -216,8 +217,8 @@ void Decoder::decodeStatement(const Statement &statement) {
 bool Decoder::decodeControl(const Statement &statement, Opcode &opcode) {
   const std::string &name = opcode.parts[0];
   if (name == "membar" || name == "fence" || name == "prefetch") {
-    // The emulator executes all accesses of a thread in order; the race
-    // detector handles the order between threads.
+    // These need no step: the emulator executes the accesses of a thread in
+    // order, and the race detector checks the order between threads.
     static const std::string_view known[] = {
         "membar.cta",         "membar.gl",         "membar.sys",
         "fence.acq_rel.cta",  "fence.acq_rel.gpu", "fence.acq_rel.sys",
@@ -277,7 +278,7 @@ void Decoder::decodeBranchTable(const Statement &statement) {
   step.labels = std::move(targets);
 }
 
-/// Inlines the body of the called function; its .param variables are those of
+/// Inlines the body of the called function, whose .param variables are those of
 /// the caller.
 void Decoder::decodeCall(const Statement &statement) {
   const std::vector<Operand> &operands = statement.operands;
@@ -354,8 +355,8 @@ std::string Decoder::decode(const Function &entry, Kernel &result) {
   body.function = &entry;
   callStack = {&entry};
   // Dynamic shared memory begins after the static shared memory of all bodies.
-  // Its offset must be known before decoding, so reserve the most that the
-  // bodies can need.
+  // The offset must be known before the bodies are decoded, so reserve the
+  // largest size that they can need.
   for (const Variable &variable : module.variables)
     if (variable.space == Space::Shared && !variable.external) {
       uint64_t &bytes = kernel->sharedBytes;

@@ -33,7 +33,7 @@ private:
   /// One inlined instance of a function's body, with its own names.
   struct Scope {
     const Function *function = nullptr;
-    std::string prefix; // of the body's names, empty for the kernel itself
+    std::string prefix; // prefix of the body's names; empty for the kernel
     uint32_t returnLabel = noValue;
     /// The offsets of .param variables in local memory.
     std::unordered_map<std::string, uint64_t> parameters;

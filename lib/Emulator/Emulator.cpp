@@ -136,8 +136,8 @@ static std::string checkLaunch(const Kernel &kernel, const LaunchSize &size,
   return {};
 }
 
-/// Returns the matrix unit class with that name or of that architecture; writes
-/// an error message to `wrong`.
+/// Returns the matrix unit class named `name`, or that of the architecture
+/// `name`; sets `wrong` to an error message if there is none.
 static const MatrixUnit *chooseMatrixUnit(const Kernel &kernel,
                                           std::string_view name,
                                           std::string &wrong) {
@@ -225,7 +225,7 @@ Fault Module::launch(size_t index, const LaunchSize &size,
   if (threads > 1 && (!pool || pool->size() != options.threads))
     pool = std::make_unique<::repro_runtime::ThreadPool>(options.threads);
 
-  // Orders other than lockstep also change the order of the blocks.
+  // Orders other than lockstep also determine the order of the blocks.
   uint64_t step = 1, start = 0;
   if (options.order == Order::Descending) {
     step = blocks - 1;
@@ -257,8 +257,8 @@ Fault Module::launch(size_t index, const LaunchSize &size,
         Fault found = runner->run(number);
         if (!found)
           continue;
-        // Report the fault of the first block, whichever thread finds its fault
-        // first.
+        // Report the fault of the block with the lowest number, no matter which
+        // host thread finds its fault first.
         std::lock_guard<std::mutex> lock(mutex);
         if (i < failedBlock) {
           failedBlock = i;

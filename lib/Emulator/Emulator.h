@@ -80,8 +80,9 @@ struct LaunchOptions {
   bool checked = false;
   Order order = Order::Lockstep;
   uint64_t seed = 0;
-  /// The class (M3) whose rules matrix instructions on floats follow, or an
-  /// architecture of that class; "" selects the class of the module's target.
+  /// The class (M3) whose rules the matrix instructions on floats follow, or an
+  /// architecture of that class. An empty string selects the class of the
+  /// module's target.
   std::string matrixUnit = {};
 };
 
@@ -91,16 +92,17 @@ struct LaunchSize {
   uint32_t sharedBytes; // dynamic
 };
 
-/// The work of one instruction of a kernel in the counted blocks. A sector is
-/// 32 bytes of global memory at a multiple of 32.
+/// How often one instruction of a kernel ran in the counted blocks, and what it
+/// accessed. A sector consists of 32 bytes of global memory, aligned to 32.
 struct InstructionCount {
   int line;
-  /// Executions by warps, including those whose guard is false for all threads.
+  /// The number of executions by warps, including those where the guard is
+  /// false for all threads.
   uint64_t runs = 0;
-  /// Sectors that warps accessed, and those that their block accessed for the
-  /// first time.
+  /// The number of sectors that warps accessed, and of those that their block
+  /// accessed for the first time.
   uint64_t sectors = 0, newSectors = 0;
-  /// Cycles of shared memory, which has 32 banks of 4 bytes.
+  /// The cycles of accesses to shared memory, which has 32 banks of 4 bytes.
   uint64_t wavefronts = 0;
 };
 
@@ -139,8 +141,8 @@ public:
                std::string_view parameters, const Memory &memory,
                const LaunchOptions &options);
 
-  /// Runs only the blocks with these numbers and counts their work. A block
-  /// that runs more than `most` warp instructions is a fault.
+  /// Runs only the blocks with the given numbers and counts their work. It is a
+  /// fault if a block executes more than `most` warp instructions.
   Fault count(size_t kernel, const LaunchSize &size,
               std::string_view parameters, const Memory &memory,
               const std::vector<uint64_t> &blocks, uint64_t most,

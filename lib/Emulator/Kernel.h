@@ -59,15 +59,15 @@ enum class ShuffleMode : uint8_t { Up, Down, Butterfly, Index };
 /// The mode of a vote.
 enum class VoteMode : uint8_t { All, Any, Uniform, Ballot };
 
-/// The data of a non-Pure instruction in addition to its operands.
+/// The data of an instruction that is not Pure, in addition to its operands.
 struct Detail {
   std::string opcode; // for messages
   Space space = Space::Global;
-  /// The size of one element in memory, and of the registers.
+  /// The bytes of one element in memory, and of each register.
   uint8_t bytes = 0, registerBytes = 0;
   uint8_t count = 1; // elements of a vector access, matrices of ldmatrix
   bool isSigned = false;
-  /// Volatile or ordered: never in a data race with another such access.
+  /// Whether the access is volatile or ordered. Two such accesses never race.
   bool strong = false;
   /// The constant part of the address.
   uint64_t offset = 0;
@@ -79,12 +79,13 @@ struct Detail {
     VoteMode vote;
   };
   bool flag = false; // ldmatrix .trans, mma .satfinite, match.all, bar aligned
-  // For mma: on 8-bit integers, or on floats, possibly with sums in f16.
+  // For mma: whether 8-bit integers are signed, or the types of floats; and
+  // whether the results are f16.
   bool signedA = true, signedB = true, toF16 = false;
   std::optional<MatrixElement> elementA, elementB;
   uint8_t rows = 0, columns = 0, depth = 0;
-  uint32_t number = 0; // barrier number, or groups of a wait
-  /// Registers. The first source of an access is its address.
+  uint32_t number = 0; // number of a barrier, or of groups of a wait
+  /// The registers. The first source of an access contains its address.
   std::vector<uint32_t> results, sources;
   std::vector<uint32_t> targets; // brx.idx targets: indices in the code
 };
@@ -97,7 +98,7 @@ struct Instruction {
   bool guardNegated = false;
   int line = 0;
   Compute compute = nullptr;
-  /// Byte offsets in the frame of the result and the sources.
+  /// The offsets in the frame, in bytes, of the result and the sources.
   uint32_t operands[5] = {0, 0, 0, 0, 0};
   uint32_t guard = none; // a predicate register
   /// The index of the Detail, or of a branch's target instruction.
@@ -165,7 +166,8 @@ struct Kernel {
   uint64_t dynamicSharedOffset = 0;
   uint64_t localBytes = 0; // per thread
   uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
-  /// The narrowest access to global and to shared memory, in bytes.
+  /// The number of bytes of the narrowest access to global memory, and to
+  /// shared memory.
   unsigned globalGranule = 16, sharedGranule = 16;
   /// The float types that the kernel's matrix instructions multiply, as a bit
   /// set.
@@ -179,8 +181,8 @@ struct Kernel {
   uint64_t frameBytes = 0; // per warp
 };
 
-/// Generic addresses below the first window are global; shared and local memory
-/// have a window each.
+/// Generic addresses below the first window are addresses of global memory;
+/// shared and local memory have one window each.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(2) << 56;
 

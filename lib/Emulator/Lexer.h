@@ -36,11 +36,14 @@ public:
   void skipLine();
   /// Advances and returns true if the current token is this character.
   bool take(char punctuation);
-  /// Advances if the current token is this character; fails otherwise.
+  /// Advances if the current token is this character; otherwise records an
+  /// error.
   void expect(char punctuation);
-  /// Returns the current word and advances; fails with `what` otherwise.
+  /// Returns the current word and advances; records the error `what` if the
+  /// token is not a word.
   std::string takeWord(const char *what);
-  /// Records the first error and moves to the end of the text.
+  /// Records an error, unless there is one already, and moves to the end of the
+  /// text.
   void fail(const std::string &message);
 
 private:

@@ -15,7 +15,7 @@ using namespace repro_emulator;
 using repro_target::MatrixRounding;
 
 namespace {
-/// A result format and its canonical NaN on devices.
+/// A format of results, and the canonical NaN that devices return in it.
 struct Format {
   unsigned exponentBits, fraction;
   uint32_t infinity, nan;
@@ -90,8 +90,8 @@ static int64_t align(uint64_t significand, int places, bool negative) {
   return negative ? -int64_t(cut) : int64_t(cut);
 }
 
-/// Returns the bits of total * 2^place. A zero total, and a value that is
-/// truncated to zero, become +0.
+/// Returns the bits of total * 2^place in the format of results. A zero total,
+/// and a value that truncation turns into zero, become +0.
 static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   if (total == 0)
     return 0;
@@ -121,7 +121,7 @@ static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   return sign | uint32_t((uint64_t(exponent + bias - 1) << to.fraction) + cut);
 }
 
-/// Adds to c the products for which `has` returns true.
+/// Adds to c the products a[k] * b[k] for which has(k) is true.
 template <typename Has>
 static uint32_t addBlock(const Significand *a, const Significand *b,
                          unsigned count, uint32_t c, const MatrixRule &rule,

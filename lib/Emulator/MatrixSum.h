@@ -16,9 +16,9 @@ using repro_target::MatrixElement;
 using repro_target::MatrixRule;
 using repro_target::MatrixUnit;
 
-/// (M1) The number (-1)^negative * significand * 2^(exponent - fraction). The
-/// fraction has elementFraction bits for an element, and those of its format
-/// for c.
+/// (M1) The number (-1)^negative * significand * 2^(exponent - fraction). For
+/// an element, `fraction` is elementFraction; for c, it is the number of
+/// fraction bits of the format of c.
 struct Significand {
   uint32_t significand = 0;
   int32_t exponent = 0;
@@ -30,16 +30,16 @@ constexpr unsigned getBits(MatrixElement element) {
   return element == MatrixElement::TF32 ? 32 : isFloat8(element) ? 8 : 16;
 }
 
-/// The most fraction bits of any element.
+/// The largest number of fraction bits of any element type.
 constexpr unsigned elementFraction = 10;
 
-/// Reads the element in the low bits of a register. For tf32 the hardware
-/// ignores the 13 lowest bits. Late sums convert elements to f16, which
-/// determines the exponents with which subnormals of e4m3 are aligned.
+/// Reads the element in the low bits of a register. The 13 lowest bits of a
+/// tf32 are ignored, as on devices. With `late`, elements are converted to f16,
+/// which determines the exponents with which subnormals of e4m3 are aligned.
 Significand readElement(uint32_t bits, MatrixElement element, bool late);
 
-/// (M1) Returns the bits, of f32 or f16, of the sum of `count` products a[k] *
-/// b[k] and c under a rule.
+/// (M1) Returns the bits, of f32 or f16, of the sum of c and the `count`
+/// products a[k] * b[k] under a rule.
 uint32_t addProducts(const Significand *a, const Significand *b, unsigned count,
                      uint32_t c, const MatrixRule &rule);
 

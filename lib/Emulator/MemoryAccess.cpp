@@ -36,7 +36,8 @@ static std::string toHex(uint64_t value) {
   return "0x" + digits;
 }
 
-/// Describes an address by its distance from the nearest buffer.
+/// Describes an address for an error message, by its distance from the nearest
+/// buffer.
 std::string BlockRunner::describeAddress(uint64_t address,
                                          unsigned bytes) const {
   const Region *nearest = nullptr;
@@ -224,7 +225,7 @@ void put(uint64_t address, T value) {
   std::memcpy(reinterpret_cast<void *>(address), &value, sizeof(T));
 }
 
-/// M is the type in memory, R the type of the register.
+/// M is the type of an element in memory, and R the type of its register.
 template <typename M, typename R>
 void loadElement(const uint64_t *addresses, unsigned element, unsigned count,
                  uint32_t mask, bool equal, bool consecutive, R *result) {
@@ -263,7 +264,8 @@ void storeElement(const uint64_t *addresses, unsigned element, unsigned count,
   }
 }
 
-/// Calls f with one value of the memory type and one of the register type.
+/// Calls `f` with a value of the type in memory and a value of the register's
+/// type.
 template <typename F>
 void withTypes(const Detail &detail, F f) {
   auto withRegister = [&](auto element) {
@@ -388,8 +390,8 @@ bool BlockRunner::atomic(Warp &warp, const Instruction &instruction,
   return true;
 }
 
-/// Checks a cp.async and defers its copies: they complete as late as PTX
-/// allows, so that a missing wait becomes visible.
+/// Checks a cp.async and defers its copies. They complete as late as PTX
+/// permits, so that a program that does not wait for them reads old values.
 bool BlockRunner::startCopies(Warp &warp, const Instruction &instruction,
                               uint32_t mask) {
   const Detail &detail = kernel.details[instruction.index];
@@ -416,8 +418,8 @@ bool BlockRunner::startCopies(Warp &warp, const Instruction &instruction,
   return true;
 }
 
-/// Completes the copies of the masked lanes: those of all groups but the last
-/// `left`, or all copies.
+/// Completes the deferred copies of the lanes in `mask`: those of all groups
+/// except the last `left`, or all copies if `all`.
 bool BlockRunner::finishCopies(Warp &warp, uint32_t mask, uint32_t left,
                                bool all) {
   auto arrives = [&](const Copy &copy) {
@@ -441,8 +443,8 @@ bool BlockRunner::finishCopies(Warp &warp, uint32_t mask, uint32_t left,
   return true;
 }
 
-/// ldmatrix: lane 8 m + r provides the address of row r of matrix m. Lane l
-/// receives elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 or, if
+/// Executes ldmatrix. Lane 8 m + r provides the address of row r of matrix m.
+/// Lane l receives elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 or, if
 /// transposed, of column l / 4.
 bool BlockRunner::loadMatrix(Warp &warp, const Instruction &instruction) {
   const Detail &detail = kernel.details[instruction.index];

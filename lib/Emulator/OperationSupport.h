@@ -140,7 +140,8 @@ inline u32 lookup(u32 a, u32 b, u32 c, u32 table) {
   return result;
 }
 
-/// Returns 32 bits of the pair from bit `by` on; `by` is at most 32.
+/// Returns 32 bits of the pair (high, low), starting at bit `by`, which is at
+/// most 32.
 inline u32 funnel(u32 low, u32 high, u32 by) {
   return u32((u64(high) << 32 | low) >> by);
 }
@@ -154,8 +155,8 @@ u32 dot4(u32 a, u32 b, u32 sum) {
 
 // Floating point.
 
-/// All f32 operations return this NaN; PTX does not specify the NaN of f64
-/// operations.
+/// Replaces a NaN by the NaN that all f32 operations return. PTX does not
+/// specify the NaN of f64 operations.
 inline f32 canonical(f32 x) { return x == x ? x : __builtin_nanf("0x3fffff"); }
 inline f64 canonical(f64 x) {
   return x == x ? x : __builtin_nan("0x7ffffffffffff");
@@ -190,7 +191,7 @@ inline f64 least<f64>() {
 inline bool isNegative(f32 x) { return s32(__builtin_bit_cast(u32, x)) < 0; }
 inline bool isNegative(f64 x) { return s64(__builtin_bit_cast(u64, x)) < 0; }
 
-/// (S2) NaN wins, and -0 < +0.
+/// (S2) Returns the minimum; a NaN if either one is a NaN, and -0 < +0.
 template <typename T>
 T minimum(T a, T b) {
   T least = a < b || (a == b && isNegative(a)) ? a : b;
@@ -201,7 +202,7 @@ T maximum(T a, T b) {
   T most = a > b || (a == b && !isNegative(a)) ? a : b;
   return a == a && b == b ? most : canonical(a + b);
 }
-/// Like `minimum`, but a number wins over NaN.
+/// Like `minimum`, but returns the other value if one is a NaN.
 template <typename T>
 T minimumNumber(T a, T b) {
   T least = a < b || (a == b && isNegative(a)) ? a : b;
@@ -213,9 +214,9 @@ T maximumNumber(T a, T b) {
   return a != a ? canonical(b) : b != b ? a : most;
 }
 
-/// Rounds a + b to odd: an inexact result has an odd last bit, so that a later
-/// rounding to at most 51 bits equals that of the exact sum (Boldo and
-/// Melquiond, 2008). Knuth's TwoSum computes the error. Sums must not overflow.
+/// Rounds a + b to odd: an inexact result has an odd last bit, so that rounding
+/// it to at most 51 bits equals rounding the exact sum (Boldo and Melquiond,
+/// 2008). Uses Knuth's TwoSum. The sum must not overflow.
 inline f64 oddSum(f64 a, f64 b) {
   f64 sum = a + b, part = sum - a;
   f64 error = (a - (sum - part)) + (b - part);
@@ -251,7 +252,7 @@ I saturate(F x) {
   return isNaN ? ofNaN : above ? most : below ? least : inside;
 }
 
-/// Rounds to a format with the given numbers of exponent and fraction bits.
+/// Rounds to a format with `exponentBits` and `fractionBits`.
 template <int exponentBits, int fractionBits>
 u16 roundSmall(f64 x) {
   constexpr int bias = (1 << (exponentBits - 1)) - 1, least = 1 - bias;

@@ -13,9 +13,9 @@
 
 namespace repro_emulator {
 
-/// The number of threads in a warp, which an instruction processes together. A
-/// register contains one value per thread, contiguously; a predicate is a
-/// 32-bit 0 or 1.
+/// The number of threads in a warp, which execute an instruction together. A
+/// register contains one value per thread, contiguously. A predicate is an
+/// integer of 32 bits, 0 or 1.
 constexpr unsigned warpSize = 32;
 
 /// Computes all lanes of one instruction. `operands` contains the byte offsets
@@ -23,7 +23,7 @@ constexpr unsigned warpSize = 32;
 /// a source or does not overlap it.
 using Compute = void (*)(char *frame, const uint32_t *operands);
 
-/// The meaning of an opcode: a row of Operations.def.
+/// An opcode of a pure instruction, as a row of Operations.def defines it.
 struct Operation {
   const char *opcode;
   Compute compute;
@@ -46,7 +46,8 @@ struct OperationTable {
   size_t size;
   /// Converts a predicate to one bit per lane.
   uint32_t (*toMask)(const uint32_t *predicate);
-  /// Writes the sums of the 32 bases and the offset to `addresses`.
+  /// Writes `bases[lane] + offset` to `addresses` for each of the 32 lanes, and
+  /// returns a summary of the addresses.
   AddressSummary (*summarize)(const uint64_t *bases, uint64_t offset,
                               uint64_t step, uint64_t *addresses);
 };

@@ -9,8 +9,8 @@
 
 using namespace repro_emulator;
 
-/// Whether the accesses of `before` are ordered before that of `now` or cannot
-/// race with it.
+/// Whether program order or a barrier orders the accesses of `before` before
+/// that of `now`, or they cannot race with it.
 static bool isOrdered(const Accessor &before, const Accessor &now) {
   if (before.strong && now.strong)
     return true;

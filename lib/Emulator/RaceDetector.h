@@ -26,11 +26,11 @@ struct Accessor {
 };
 
 /// Tracks the last accesses to each granule of memory. Two accesses race if at
-/// least one writes, at least one is not strong, and neither a barrier nor
-/// program order separates them.
+/// least one of them writes, at least one is not strong, and neither program
+/// order nor a barrier is between them.
 class RaceDetector {
 public:
-  /// The conflict that an access causes, if any.
+  /// The race, or the read of an uninitialized granule, that an access causes.
   struct Conflict {
     enum Kind { None, Race, Uninitialized };
     Kind kind = None;

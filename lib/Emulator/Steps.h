@@ -54,9 +54,9 @@ struct StepProgram {
   std::vector<uint32_t> labels;
 };
 
-/// Assigns a frame location to each register, shared by registers that are
-/// never live at the same time, and fills in code, details and slots of
-/// `kernel`.
+/// Assigns a location in the frame to each register; registers that are never
+/// live at the same time may share a location. Sets the code, the details and
+/// the slots of `kernel`.
 void allocateRegisters(StepProgram program, Kernel &kernel);
 
 } // namespace repro_emulator

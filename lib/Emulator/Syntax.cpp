@@ -42,8 +42,8 @@ Type repro_emulator::parseType(std::string_view name) {
 
 namespace {
 
-/// A recursive descent parser. After the first error the lexer is at the end of
-/// the text, so that every loop terminates.
+/// A recursive descent parser. After the first error, the lexer is at the end
+/// of the text, which ends every loop.
 class Parser {
 public:
   Parser(std::string_view text, SourceModule &module)
@@ -78,8 +78,8 @@ private:
   Lexer lexer;
   SourceModule &module;
   const Function *current = nullptr;
-  /// Maps names declared in nested braces to their unique names in the
-  /// function.
+  /// For each open brace, maps the names declared there to names that are
+  /// unique in the function.
   std::vector<std::map<std::string, std::string>> scopes;
   unsigned numScopes = 0;
 };
@@ -346,7 +346,7 @@ void Parser::parseBodyDirective(Function &function) {
 
 void Parser::parseRegisters(Function &function) {
   const std::string word = lexer.takeWord("a register type");
-  // The word is empty at the end of the text.
+  // At the end of the text, the word is empty.
   Type type =
       word.empty() ? Type() : parseType(std::string_view(word).substr(1));
   if (!type || (type.bits == 8))

@@ -90,9 +90,9 @@ struct Function {
   std::vector<Variable> variables;
   std::unordered_map<std::string, Type> registers;
   std::vector<Statement> statements;
-  /// .branchtargets of brx.idx, by the name of the list.
+  /// For each .branchtargets list of brx.idx, by its name, the labels.
   std::map<std::string, std::vector<std::string>> branchTargets;
-  /// .reqntid and .maxntid; 0 if absent.
+  /// The values of .reqntid and .maxntid; 0 if absent.
   uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
 };
 

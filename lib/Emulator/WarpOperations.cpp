@@ -11,9 +11,9 @@
 
 using namespace repro_emulator;
 
-/// Handles a group at an instruction that several threads execute together.
-/// Executes the instruction once all threads that it names have arrived; until
-/// then, threads are parked.
+/// Handles the arrival of a group at an instruction that several threads
+/// execute together. Threads are parked until all threads that the instruction
+/// names have arrived; then the instruction is executed.
 bool BlockRunner::meet(Warp &warp, const Instruction &instruction,
                        Group &group) {
   const Detail &detail = kernel.details[instruction.index];
