@@ -79,7 +79,8 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   lowered.addPass(createCSEPass());
   ConvertVectorToLLVMPassOptions vector;
   vector.reassociateFPReductions = false;
-  // These passes run per function, so that several threads share the work.
+  // These passes run on each function, so that several threads can share the
+  // work.
   lowered.addPass(createConvertVectorToLLVMPass(vector));
   lowered.addPass(createConvertMathToLLVMPass());
   lowered.addPass(createArithToLLVMConversionPass());
@@ -95,7 +96,7 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   manager.addPass(createReproVerifyLowered());
 }
 
-/// `expand` and `lower` may be the same manager.
+/// Appends the passes. `expand` and `lower` may be the same pass manager.
 static void buildCPUPipeline(OpPassManager &expand, OpPassManager &lower,
                              const Level &level) {
   buildSchedulePipeline(expand, getCPUSchedule());
@@ -144,8 +145,8 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
   expand.enableTiming(scope);
   lower.enableTiming(scope);
   buildCPUPipeline(expand, lower, level);
-  // Verify lowered IR only at the end: it has most of the operations, so
-  // verification after each pass, as in repro-opt, is slow.
+  // Verify lowered IR only at the end: it contains most of the operations, so
+  // that verifying it after each pass, as repro-opt does, would be slow.
   lower.enableVerifier(false);
   if (failed(expand.run(*module)) || failed(lower.run(*module)) ||
       failed(verify(*module)))

@@ -35,7 +35,7 @@ FailureOr<std::string> compileForCPU(ModuleOp module, const Level &level,
 struct CPUAnalysis {
   std::string plan;     ///< as bytes (docs/reference/plan.md)
   std::string operands; ///< the text that `describeOperands` returns
-  std::string assembly; ///< of the kernels; counts are the names of blocks
+  std::string assembly; ///< of the kernels, with the names of blocks
 };
 
 /// Describes the code that `compileForCPU` generates. Errors are emitted as

@@ -58,7 +58,8 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
     device.addPass(createLowerAffinePass());
   }
   ReproExpandArithmeticOptions arithmetic;
-  // The conversion instructions of devices return another NaN.
+  // Do not use the conversion instructions of devices for f16: they return
+  // another NaN.
   arithmetic.hasF16 = false;
   manager.addPass(createReproExpandArithmetic(arithmetic));
   OpPassManager &device = manager.nest<gpu::GPUModuleOp>();
@@ -68,7 +69,7 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
   device.addPass(createCSEPass());
   ConvertGpuOpsToNVVMOpsOptions nvvm;
   nvvm.useBarePtrCallConv = true;
-  // Excludes math because its patterns call libraries.
+  // `math` is not included because its patterns create calls of libraries.
   for (StringRef dialect : {"arith", "cf", "func", "index", "memref", "vector"})
     nvvm.allowedDialects.push_back(dialect.str());
   device.addPass(createConvertGpuOpsToNVVMOps(nvvm));

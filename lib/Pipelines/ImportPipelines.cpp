@@ -27,8 +27,8 @@
 
 using namespace mlir;
 
-// No pass before convert-math-to-repro may fold: the folders of the math
-// dialect call the host's libm (S5).
+// No pass before convert-math-to-repro may fold constants: the folders of the
+// math dialect call the libm of the host (S5).
 void repro::buildImportLinalgPipeline(OpPassManager &pm) {
   pm.addPass(createReproStripAttributes());
   pm.addPass(createConvertTMTensorToRepro());
@@ -40,12 +40,12 @@ void repro::buildImportLinalgPipeline(OpPassManager &pm) {
 void repro::buildImportTosaPipeline(OpPassManager &pm) {
   pm.addPass(createConvertTosaToRepro());
   OpPassManager &functions = pm.nest<func::FuncOp>();
-  // The TOSA passes below also convert operations within these loops and
+  // The TOSA passes below also convert the operations within these loops and
   // branches.
   functions.addPass(createTosaToSCFPass());
   functions.addPass(tosa::createTosaToLinalgNamed());
   functions.addPass(tosa::createTosaToLinalg());
-  // The bodies of converted operations contain `tosa.apply_scale`, which
+  // The bodies that TOSA operations become contain `tosa.apply_scale`, which
   // rescales sums of quantized numbers.
   TosaToArithPassOptions arithmetic;
   arithmetic.includeApplyRescale = true;

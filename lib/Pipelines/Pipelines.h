@@ -23,10 +23,10 @@ void buildImportTosaPipeline(OpPassManager &pm);
 /// program.
 void buildCanonicalPipeline(OpPassManager &pm);
 
-/// Registers the three pipelines above.
+/// Registers `import-linalg`, `import-tosa` and `canonical`.
 void registerImportPipelines();
 
-/// The features of a target's kernels that scheduling depends on.
+/// The features of a target that determine how its kernels are scheduled.
 struct ScheduleOptions {
   /// (K4), (Q4) The target has matrix instructions on bytes.
   bool hasByteMatrices = false;

@@ -13,7 +13,7 @@ class DialectRegistry;
 namespace repro {
 
 /// Registers the repro dialect, the upstream dialects that the pipelines use,
-/// and the external interface models they need.
+/// and the external models of interfaces on their operations.
 void registerDialects(DialectRegistry &registry);
 
 /// Registers the passes and named pipelines; repeated calls have no effect.

@@ -25,8 +25,8 @@ using namespace mlir::repro;
 
 void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
                                         const ScheduleOptions &options) {
-  // The passes below rely on the bounds and sizes that the contract of
-  // canonical programs guarantees.
+  // The passes below rely on the bounds and sizes of canonical programs, so
+  // verify them here.
   manager.addPass(createReproVerifyCanonical());
   ReproDecomposeBlocksOptions blocks;
   blocks.fillSteps = options.hasByteMatrices;
@@ -45,8 +45,8 @@ void mlir::repro::buildSchedulePipeline(OpPassManager &manager,
   functions.addPass(createReproCanonicalize());
   functions.addPass(createCSEPass());
   manager.addPass(createReproBufferize());
-  // CSE first: canonicalization removes a copy of a buffer to itself only if
-  // the two views are the same value.
+  // CSE comes first: canonicalization removes a copy of a buffer to itself only
+  // if source and target are the same value.
   manager.addNestedPass<func::FuncOp>(createCSEPass());
   manager.addNestedPass<func::FuncOp>(createReproCanonicalize());
   manager.addNestedPass<func::FuncOp>(createCSEPass());

@@ -33,7 +33,7 @@ namespace repro_runtime {
 
 enum class Machine : uint32_t { X86_64 = 0, AArch64 = 1 };
 
-/// An artifact. Its sections point into the bytes that it was read from.
+/// An artifact. Its sections are views of the bytes from which it was read.
 struct Artifact {
   Machine machine = Machine::X86_64;
   std::string level;
@@ -42,13 +42,14 @@ struct Artifact {
   Bytes constants;
 };
 
-/// A variant of FNV-1a over 64-bit words; the last word is padded with zeros.
+/// Returns a hash of the data: a variant of FNV-1a over 64-bit words, the last
+/// of which is padded with zeros.
 uint64_t checksum(const char *data, size_t size);
 
 /// Serializes an artifact.
 std::string writeArtifact(const Artifact &artifact);
 
-/// Reads and checks an artifact and its plan; see readPlan.
+/// Reads and checks an artifact and its plan (see readPlan).
 Error readArtifact(Bytes bytes, Artifact &artifact);
 
 } // namespace repro_runtime

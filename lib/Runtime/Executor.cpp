@@ -20,14 +20,14 @@ using namespace repro_runtime;
 
 static constexpr uint64_t cacheLine = 64;
 static constexpr uint64_t hugePage = 1 << 21;
-/// The offsets, in eighths, at which a thread's range is cut into shares. The
-/// first share is large because a kernel's setup cost is paid per share; the
-/// others are small enough for another thread to take over if this thread is
+/// The offsets, in eighths, at which the range of a thread is cut into shares.
+/// The first share is large because the setup of a kernel is paid per share.
+/// The others are small, so that another thread can take them if this one is
 /// interrupted.
 static constexpr uint64_t cuts[] = {0, 5, 7, 8};
 static constexpr uint64_t sharesPerThread = std::size(cuts) - 1;
-/// The minimum number of grains in a share after the first one: with a single
-/// grain, the setup of a contraction would take about as long as its
+/// The minimum number of grains in each share after the first one. With a
+/// single grain, the setup of a contraction would take about as long as its
 /// computation.
 static constexpr uint64_t leastGrains = 2;
 
@@ -54,8 +54,7 @@ Executor::Executor(Plan thePlan, Bytes constants,
   uint64_t most = 0;
   for (const Kernel &kernel : plan.kernels)
     most = std::max(most, kernel.scratchBytes);
-  // Separate scratch buffers by a cache line to avoid false sharing at their
-  // ends.
+  // A cache line between the threads' scratch buffers avoids false sharing.
   scratchStride = (most / cacheLine + 2) * cacheLine;
   scratch = allocate(scratchStride * pool.size());
 }
@@ -150,7 +149,7 @@ Error Executor::run(char *const *buffers) { return execute(buffers, nullptr); }
 
 Error Executor::profile(char *const *buffers, Profile &profile) {
   Error found = execute(buffers, &profile);
-  // Launches after a failed one have no measurements.
+  // After a failed launch, launches have no measurements.
   profile.nanoseconds.resize(plan.launches.size());
   profile.counts.resize(plan.launches.size() * profile.counters.size());
   return found;

@@ -17,8 +17,8 @@
 namespace repro_runtime {
 
 /// The entry point of a kernel: computes the work items [begin, end) on
-/// `buffers`, with Kernel::scratchBytes bytes of scratch memory aligned to 64
-/// bytes. A failed check stores the number of its message + 1 in *error.
+/// `buffers`. `scratch` points to Kernel::scratchBytes bytes, aligned to 64. A
+/// failed check stores the number of its message + 1 in *error.
 using KernelEntry = void (*)(char *const *buffers, char *scratch,
                              int64_t *error, int64_t begin, int64_t end);
 
@@ -28,12 +28,12 @@ struct Profile {
   /// (perf_event_open).
   std::vector<int> counters;
   std::vector<uint64_t> nanoseconds;
-  /// The increment of each counter per launch; UINT64_MAX if it could not be
-  /// read.
+  /// The increase of each counter during each launch; UINT64_MAX if the counter
+  /// could not be read.
   std::vector<uint64_t> counts;
 };
 
-/// Runs one program. The caller loads the objects of the artifact.
+/// Runs one program. The caller has loaded the objects of the artifact.
 class Executor {
 public:
   /// `plan` is a valid plan for a CPU (see readPlan); `kernels` are the entry

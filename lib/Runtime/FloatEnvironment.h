@@ -15,8 +15,8 @@
 
 namespace repro_runtime {
 
-/// (V2) Sets the thread's floating-point control register to round to nearest
-/// even and to keep subnormals; the destructor restores the caller's setting.
+/// (V2) Sets the floating-point control register of the thread: round to
+/// nearest even, keep subnormals. The destructor restores the caller's setting.
 class FloatEnvironment {
 public:
 #if defined(__x86_64__)

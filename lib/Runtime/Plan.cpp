@@ -18,8 +18,8 @@ namespace {
 constexpr char planMagic[12] = "reproplan";
 constexpr uint32_t planVersion = 1;
 constexpr uint32_t checkFlag = 1;
-/// The limit of every size, from 48-bit addresses. Sums of sizes, and products
-/// of sizes and thread counts, do not overflow.
+/// The limit of every size: addresses have 48 bits. Sums of sizes, and products
+/// of sizes and thread counts, cannot overflow.
 constexpr uint64_t mostBytes = uint64_t(1) << 48;
 constexpr uint64_t mostThreads = 1024; ///< per block, on every GPU
 
@@ -118,8 +118,8 @@ Error checkTensor(const Tensor &tensor) {
   return {};
 }
 
-/// Finds the size in bytes of the memory that a buffer lies in; returns false
-/// if that memory does not exist.
+/// Sets `bytes` to the size of the memory in which a buffer lies; returns false
+/// if there is no such memory.
 bool findSpace(const Plan &plan, const BufferRef &buffer, uint64_t &bytes) {
   auto find = [&](const std::vector<Tensor> &tensors) {
     if (buffer.index >= tensors.size())
@@ -174,7 +174,7 @@ Error checkLaunch(const Plan &plan, const Launch &launch) {
         return "has a grid without blocks";
   for (const BufferRef &buffer : launch.buffers) {
     uint64_t bytes = 0;
-    // An empty tensor may start at the end of its memory.
+    // An empty buffer may start at the end of its memory.
     if (!findSpace(plan, buffer, bytes) || buffer.offset > bytes)
       return "has a buffer at byte " + number(buffer.offset) + " of number " +
              number(buffer.index) + " in space " +
@@ -183,8 +183,8 @@ Error checkLaunch(const Plan &plan, const Launch &launch) {
   return {};
 }
 
-/// Returns the first error that `check` reports, prefixed with `what` and the
-/// index of the element.
+/// Returns the first error that `check` returns for an element, prefixed with
+/// `what` and the index of the element.
 template <typename T, typename Check>
 Error checkEach(const char *what, const std::vector<T> &elements, Check check) {
   for (size_t i = 0; i < elements.size(); ++i)

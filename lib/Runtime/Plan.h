@@ -88,7 +88,7 @@ struct Plan {
   uint64_t arenaBytes = 0;
   uint64_t constantBytes = 0;
   std::vector<Tensor> states, inputs, outputs;
-  /// (E1) The error messages of checks: a kernel whose check fails stores the
+  /// (E1) The error messages of checks. A kernel whose check fails stores the
   /// number of the message + 1.
   std::vector<std::string> messages;
   std::vector<Kernel> kernels;
@@ -98,9 +98,9 @@ struct Plan {
 /// Serializes a plan.
 std::string writePlan(const Plan &plan);
 
-/// Reads and checks a plan. The result is an error, or a plan in which every
-/// index, offset and size is in range. The encoding is unique: writing the plan
-/// gives the same bytes again.
+/// Reads and checks a plan. Returns an error unless every index, offset and
+/// size is in range. Each plan has one encoding: writing the result gives the
+/// same bytes.
 Error readPlan(Bytes bytes, Plan &plan);
 
 } // namespace repro_runtime

@@ -51,8 +51,7 @@ Number split(double x) {
   return {bool(bits >> 63), leastExponent, fraction};
 }
 
-/// Shifts right; if any 1 bits are shifted out, the last bit of the result is
-/// set.
+/// Shifts right. If a 1 bit is shifted out, sets the last bit of the result.
 u128 shiftRightSticky(u128 value, int by) {
   if (by <= 0)
     return value;
@@ -104,8 +103,8 @@ double round(Number n) {
 double repro_fma(double a, double b, double c) {
   auto isFinite = [](double x) { return (bitsOf(x) >> 52 & 0x7ff) != 0x7ff; };
   if (!isFinite(a) || !isFinite(b) || !isFinite(c)) {
-    // A finite product that overflows to infinity must not be added to an
-    // infinite c: the exact result is c.
+    // If the product is finite but overflows, it must not be added to an
+    // infinite c: the exact sum is c.
     if (isFinite(a) && isFinite(b))
       return c;
     return a * b + c;
@@ -121,8 +120,9 @@ double repro_fma(double a, double b, double c) {
   normalize(z);
   if (p.exponent < z.exponent)
     std::swap(p, z);
-  // The sticky bit is far below the rounding position: with large cancellation
-  // the exponents differ by at most one, so that no bits were shifted out.
+  // The sticky bit is far below the bits that decide the rounding. With large
+  // cancellation, the exponents differ by at most one, so that no 1 bits were
+  // shifted out.
   z.mantissa = shiftRightSticky(z.mantissa, p.exponent - z.exponent);
   if (p.negative == z.negative) {
     p.mantissa += z.mantissa;
@@ -137,5 +137,5 @@ double repro_fma(double a, double b, double c) {
   return round(p);
 }
 
-// fmod is exact, so every C library returns the same bits.
+// fmod is exact, so all C libraries return the same bits.
 double repro_fmod(double x, double y) { return std::fmod(x, y); }

@@ -19,8 +19,8 @@ static void pauseThread() {
 #endif
 }
 
-/// Spins until `done` returns true, for a few microseconds at most. Returns the
-/// last result of `done`.
+/// Spins, for a few microseconds at most, until `done` returns true. Returns
+/// the last result of `done`.
 template <typename Predicate>
 static bool spin(int spins, Predicate done) {
   for (int i = 0; i < spins; ++i) {
@@ -52,7 +52,8 @@ ThreadPool::~ThreadPool() {
     worker.join();
 }
 
-/// Takes a share from the queue and runs it; returns false if none is left.
+/// Takes a share from the queue and runs it. Returns false if the queue is
+/// empty.
 bool ThreadPool::runShare(Queue &queue, unsigned thread) {
   uint64_t seen = queue.ticket.load();
   if (getNext(seen) >= getEnd(seen))
@@ -61,8 +62,8 @@ bool ThreadPool::runShare(Queue &queue, unsigned thread) {
   unsigned share = getNext(seen);
   if (share >= getEnd(seen))
     return false;
-  // Until this share ends, the loop cannot end, so that task, context and total
-  // belong to the loop of the ticket.
+  // The loop cannot end before this share does, so `task`, `context` and
+  // `total` belong to the loop in the ticket.
   unsigned shares = total;
   task(context, share, thread);
   if (finished.fetch_add(1) + 1 == shares && callerSleeps) {
@@ -86,9 +87,9 @@ void ThreadPool::work(unsigned thread) {
     auto hasNews = [&] { return loop.load() != seen || stop; };
     if (!spin(spins, hasNews)) {
       std::unique_lock<std::mutex> lock(mutex);
-      // The caller checks `sleepers` after it has set `loop`; this thread
-      // checks `loop` after it has incremented `sleepers`. So no wake-up is
-      // lost.
+      // No wake-up is lost: the caller checks `sleepers` after it has set
+      // `loop`, and this thread checks `loop` after it has incremented
+      // `sleepers`.
       ++sleepers;
       wake.wait(lock, hasNews);
       --sleepers;
@@ -117,7 +118,7 @@ void ThreadPool::run(Task newTask, void *newContext, unsigned shares) {
   }
   loop = number;
   if (sleepers) {
-    // The lock waits for a thread that is about to sleep.
+    // Holding the lock waits for a thread that is about to sleep.
     std::lock_guard<std::mutex> lock(mutex);
     wake.notify_all();
   }

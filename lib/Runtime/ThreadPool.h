@@ -18,12 +18,12 @@
 
 namespace repro_runtime {
 
-/// Threads that live as long as the pool. Between two loops they spin for some
-/// microseconds, then sleep, so that a step of many short loops pays for no
-/// wake-ups. Each thread starts with the same shares of a loop each time, whose
-/// data its caches then contain; a thread that has finished takes shares from
-/// the others. A loop only waits for threads that have started a share: on a
-/// busy machine the caller does the work itself.
+/// Threads that live as long as the pool. Between loops they spin for some
+/// microseconds and then sleep, so that a step of many short loops needs no
+/// wake-ups. In each loop a thread starts with the same shares, whose data its
+/// caches may contain; when it has finished them, it takes shares of other
+/// threads. A loop waits only for threads that have started a share: on a busy
+/// machine, the caller does all the work.
 class ThreadPool {
 public:
   using Task = void (*)(void *context, unsigned share, unsigned thread);
@@ -39,10 +39,10 @@ public:
   void run(Task task, void *context, unsigned shares);
 
 private:
-  /// The remaining shares of one thread, in a cache line of its own. One atomic
-  /// word contains the number of the loop (32 bits), the end of the shares (16)
-  /// and the next share (16), so that a thread that takes a share knows its
-  /// loop.
+  /// The remaining shares of one thread, in a cache line of their own. One
+  /// atomic word contains the number of the loop (32 bits), the end of the
+  /// shares (16) and the next share (16), so that a thread that takes a share
+  /// knows to which loop it belongs.
   struct alignas(64) Queue {
     std::atomic<uint64_t> ticket{0};
   };

@@ -40,8 +40,8 @@ EXPORT int cuDriverGetVersion(int *version) {
   return injected("cuDriverGetVersion");
 }
 
-/// Not a CUDA function: returns the build of this driver, which the runner
-/// reports instead of a version of NVIDIA's driver.
+/// Not a function of CUDA: returns the build of this driver, which the runner
+/// reports instead of the version of NVIDIA's driver.
 EXPORT int reproDriverGetBuild(char *build, int bytes) {
   std::snprintf(build, bytes, "stand-in");
   return injected("reproDriverGetBuild");

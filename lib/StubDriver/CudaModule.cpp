@@ -17,8 +17,8 @@ namespace {
 struct Kernel {
   ReproEmulatorModule module;
   intptr_t index;
-  /// A real driver rejects launches with more than 48 KiB of dynamic shared
-  /// memory unless the attribute is set.
+  /// As for a real driver, a launch may use more than 48 KiB of dynamic shared
+  /// memory only if the attribute is set.
   uint32_t dynamicSharedLimit = 48 * 1024;
 };
 
@@ -80,7 +80,7 @@ EXPORT int cuModuleLoadDataEx(void **result, const char *image, unsigned count,
         std::snprintf(log, size, "%s", error.c_str());
       return InvalidPtx;
     }
-    // Code for a later architecture does not run on this device.
+    // Code for a newer architecture does not run on this device.
     MlirStringRef target = reproEmulatorGetTarget(code);
     int version = 0;
     std::sscanf(std::string(target.data, target.length).c_str(), "sm_%d",

@@ -22,8 +22,8 @@ void Driver::configure() {
   initialized = true;
   if (const char *text = std::getenv("REPRO_STUB_CAPABILITY"))
     std::sscanf(text, "%d.%d", &major, &minor);
-  // The device determines the class of matrix unit (M3), not the target of the
-  // code.
+  // The class of matrix unit (M3) is that of the device, not that of the code's
+  // target.
   const char *unit = std::getenv("REPRO_STUB_MATRIX_UNIT");
   matrixUnit = unit ? unit : "sm_" + std::to_string(10 * major + minor);
   options.matrixUnit = {matrixUnit.data(), matrixUnit.size()};
@@ -34,7 +34,7 @@ void Driver::configure() {
   options.threads = std::thread::hardware_concurrency();
   if (const char *text = std::getenv("REPRO_STUB_THREADS"))
     options.threads = std::strtoul(text, nullptr, 10);
-  // The emulator only detects races with one host thread.
+  // The emulator detects races only if it uses a single host thread.
   if (options.checked || options.threads < 1)
     options.threads = 1;
 }

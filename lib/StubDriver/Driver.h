@@ -69,8 +69,8 @@ Driver &driver();
 /// Returns the failure that REPRO_STUB_FAIL injects into this call, or Success.
 int injected(const char *name);
 
-/// Runs an entry point other than cuInit: returns the injected failure if there
-/// is one, else the result of `work`.
+/// Runs an entry point other than cuInit. Returns the injected failure if there
+/// is one, and otherwise the result of `work`.
 template <typename Function>
 int call(const char *name, Function work) {
   if (int code = injected(name))
@@ -78,10 +78,10 @@ int call(const char *name, Function work) {
   return driver().initialized ? static_cast<int>(work()) : NotInitialized;
 }
 
-/// Runs work of a stream at once, or records it during a capture.
+/// Runs the work of a stream immediately, or records it if a capture is active.
 int enqueue(Work work);
 
-/// Returns whether the bytes lie within one allocation.
+/// Whether the bytes are within one allocation.
 bool isAllocated(uint64_t address, uint64_t bytes);
 
 } // namespace repro_stub

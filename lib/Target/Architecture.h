@@ -19,30 +19,32 @@
 
 namespace mlir::repro {
 
-/// An architecture of NVIDIA devices, and the sizes for which tiles are chosen.
-/// Results have the same bits for all architectures and sizes.
+/// An architecture of NVIDIA devices, and the sizes that determine the choice
+/// of tiles. All architectures and sizes give results with the same bits.
 struct Architecture {
   std::string name;        ///< such as sm_90
   std::string description; ///< the argument of `getArchitecture`
-  /// Whether a packed instruction computes two fmas at twice the rate of one.
+  /// Whether the device has a packed instruction that computes two fmas at
+  /// twice the rate of one.
   bool hasPackedFma = false;
   /// Whether a warp multiplies 16 x 32 by 32 x 8 matrices of bytes.
   bool hasByteMatrices = false;
   int64_t multiprocessors = 0;
-  /// (M4) The class whose instructions compute contractions, or null.
+  /// (M4) The class of matrix units whose instructions compute contractions;
+  /// null if contractions do not use any.
   const ::repro_target::MatrixUnit *matrixUnit = nullptr;
 };
 
-/// The suffix of an architecture's name which states that its devices are known
-/// to compute the sums of their class (M3), so that contractions may use tensor
+/// The suffix of an architecture's name that asserts that its devices compute
+/// the sums of their class (M3). Only with it may contractions use tensor
 /// cores.
 inline constexpr StringLiteral tensorCoresSuffix = "+tensor-cores";
 
 ArrayRef<Architecture> getArchitectures();
 
-/// Returns the architecture with that name, or the one that the file at a path
-/// ending in ".json" describes; tensorCoresSuffix may follow. On failure, sets
-/// `error` to one reason.
+/// Returns the architecture with that name, or the one described by the file if
+/// the name is a path that ends in ".json". tensorCoresSuffix may follow. On
+/// failure, sets `error` to one reason.
 FailureOr<Architecture> getArchitecture(StringRef description,
                                         std::string &error);
 

@@ -12,11 +12,12 @@
 
 namespace repro_target {
 
-/// The number of elements of K that an instruction on byte matrices reads.
+/// The number of elements along K that one instruction on byte matrices
+/// multiplies.
 inline constexpr int64_t byteMatrixDepth = 32;
 
-/// The minimum number of rows and of columns of a product that uses byte
-/// matrices: with fewer, most of a tile is unused.
+/// The minimum number of rows, and of columns, of a product that uses byte
+/// matrices: with fewer, most of a tile would be unused.
 inline constexpr int64_t fewestByteMatrixRows = 8;
 
 } // namespace repro_target

@@ -19,8 +19,8 @@
 
 namespace repro_target {
 
-/// Returns whether the result of an instruction is a float, or floats packed in
-/// a register. The first type in an opcode is that of its result.
+/// Returns whether an instruction's result is a float, or several floats packed
+/// in a register. The first type in an opcode is the type of the result.
 constexpr bool givesFloat(std::string_view opcode) {
   auto isDigit = [](char c) { return '0' <= c && c <= '9'; };
   while (!opcode.empty()) {

@@ -19,20 +19,21 @@
 
 namespace mlir::repro {
 
-/// A set of machines that run the same object, and the sizes for which tiles
-/// are chosen. Results have the same bits for all levels and sizes.
+/// A set of machines that run the same object code, and the sizes that
+/// determine the choice of tiles. All levels and sizes give results with the
+/// same bits.
 struct Level {
   std::string name;        ///< the name that objects contain
   std::string description; ///< the name, or the path of a file
   ::repro_runtime::Machine machine;
   std::string triple, cpu, features;
   bool hasFma = false;
-  /// Whether the machine converts between f16 and f32.
+  /// Whether the machine has instructions that convert between f16 and f32.
   bool hasF16 = false;
-  /// Whether the machine adds the products of four bytes to an i32 in one
-  /// instruction.
+  /// Whether one instruction adds the products of four pairs of bytes to an
+  /// i32.
   bool hasByteDots = false;
-  /// The width in bits of the vector registers that code should use.
+  /// The width in bits of the vector registers that generated code uses.
   int64_t vectorWidth = 0;
   int64_t vectorRegisters = 0;
   int64_t lineBytes = 0; ///< the line size of all caches
@@ -49,8 +50,8 @@ llvm::ArrayRef<Level> getLevels();
 /// Returns the level with that name, or null.
 const Level *findLevel(llvm::StringRef name);
 
-/// Returns the level with that name, or the one that the file at a path ending
-/// in ".json" describes. On failure, sets `error` to one reason.
+/// Returns the level with that name, or the one described by the file if the
+/// name is a path that ends in ".json". On failure, sets `error` to one reason.
 FailureOr<Level> getLevel(llvm::StringRef nameOrPath, std::string &error);
 
 /// Returns "x86-64-v2, x86-64-v3, ..." for error messages.
@@ -59,7 +60,7 @@ std::string listLevels();
 /// Returns the best level that this machine runs.
 const Level &getHostLevel();
 
-/// Returns whether this machine runs the code of the level.
+/// Whether this machine can run code of the level.
 bool runsOnHost(const Level &level);
 
 } // namespace mlir::repro

@@ -23,16 +23,17 @@ constexpr size_t mostFileBytes = 65536;
 /// Limits the recursion of the JSON parser.
 constexpr unsigned deepestNesting = 8;
 
-/// An integer parameter of a machine and its permitted range. Too large a value
-/// only makes code slow, except that scratch memory grows with the caches.
+/// An integer parameter of a machine and its permitted range. Values that are
+/// too large only make code slow, but scratch memory grows with the sizes of
+/// caches.
 template <typename T>
 struct Size {
   StringLiteral key;
   int64_t T::*member;
   int64_t least, most;
   bool isPowerOfTwo;
-  /// Whether the parameter is a property of the instructions, which a file that
-  /// extends a machine cannot change.
+  /// Whether the parameter describes the instructions; a file that extends a
+  /// machine cannot change such a parameter.
   bool isFixed;
 };
 
@@ -106,8 +107,8 @@ static std::string quote(StringRef text) {
   return quoted;
 }
 
-/// Counts the members of all objects in the tree. If the text has more members,
-/// a key occurs twice in an object.
+/// Counts the members of all objects in the tree. If the text has more members
+/// than this, an object has a key twice.
 static size_t countMembers(const llvm::json::Value &value) {
   size_t count = 0;
   if (const llvm::json::Object *object = value.getAsObject())
@@ -167,7 +168,8 @@ static LogicalResult checkKeys(const llvm::json::Object &object,
   for (const auto &member : object)
     if (!llvm::is_contained(keys, StringRef(member.first)))
       unknown.push_back(member.first);
-  // The iteration order of a JSON object depends on hashes.
+  // Sort the names, because the iteration order of a JSON object depends on
+  // hashes.
   llvm::sort(unknown);
   if (!unknown.empty())
     return fail(error, place + "unknown key " + quote(unknown.front()) +
@@ -301,7 +303,7 @@ static FailureOr<T> readFile(StringRef path, ArrayRef<T> machines,
   auto describe = [&](const Twine &reason) {
     return fail(error, path + ": " + reason);
   };
-  // Reading a device or a pipe might never end.
+  // Reading a device or a pipe might never end, so accept only regular files.
   if (!llvm::sys::fs::is_regular_file(path))
     return describe("expected a file that describes a machine");
   uint64_t bytes = 0;

@@ -19,17 +19,19 @@
 
 namespace mlir::repro {
 
-/// Reads the description of a machine that is built into the compiler.
-/// `machine` already has its names. On failure, sets `error` to one reason.
+/// Reads the description of a machine that is built into the compiler. The
+/// caller has set the names of `machine`. On failure, sets `error` to one
+/// reason.
 LogicalResult readMachine(StringRef text, Level &machine, std::string &error);
 LogicalResult readMachine(StringRef text, Architecture &machine,
                           std::string &error);
 
-/// Returns the kind of machine that a description states, or an empty string.
+/// Returns the member `kind` of a machine's description; an empty string if the
+/// description has none or is not valid.
 std::string readMachineKind(StringRef text);
 
-/// Reads the user's file at `path`, which extends one of `machines`. On
-/// failure, sets `error` to one reason.
+/// Reads the user's file at `path`, which describes a machine by its
+/// differences from one of `machines`. On failure, sets `error` to one reason.
 FailureOr<Level> readMachineFile(StringRef path, ArrayRef<Level> machines,
                                  std::string &error);
 FailureOr<Architecture> readMachineFile(StringRef path,

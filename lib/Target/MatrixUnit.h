@@ -31,7 +31,7 @@ constexpr bool isFloat8(MatrixElement element) {
   return element == MatrixElement::E4M3 || element == MatrixElement::E5M2;
 }
 
-/// (M1) The rounding of the sum of a block, and the format of c.
+/// (M1) How the sum of a block is rounded, and so the format of c.
 enum class MatrixRounding : uint8_t { ToF32, ToE8M13, ToF16 };
 
 /// The parameters of `fdpa` (M1), and whether c is added late (M3).
@@ -42,16 +42,17 @@ struct MatrixRule {
   bool late = false;
 };
 
-/// (M3) A class of matrix units, defined by the sums of its mma.sync.
+/// (M3) A class of matrix units with the same sums of mma.sync.
 struct MatrixUnit {
   std::string_view name;
   unsigned terms[3]; ///< for f16, bf16 and tf32; 0 if unsupported
   unsigned fraction; ///< of these types
-  /// The rule for f8; `terms` is 0 if f8 is unsupported or its rule is unknown.
-  /// For `hopper` and `blackwell` it is the rule of `hopper_mma`.
+  /// The rule for f8; `terms` is 0 if the class does not support f8, or if its
+  /// rule is not known. For `hopper` and `blackwell`, this is the rule of
+  /// `hopper_mma`.
   MatrixRule float8;
 
-  /// Classes with bf16 also have instructions with 16 elements of K.
+  /// Classes with bf16 also have instructions that multiply 16 elements of K.
   bool hasDepth16() const { return terms[unsigned(MatrixElement::BF16)] != 0; }
 
   /// Returns the rule for an element type with results in f32 or f16, if any.
@@ -78,7 +79,7 @@ inline constexpr MatrixUnit matrixUnits[] = {
     {"ada", {8, 8, 4}, 24, {16, 13, -132, MatrixRounding::ToE8M13}},
     {"hopper", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
     {"blackwell", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
-    // Its f8 instructions differ, and no recording of them exists.
+    // This class has other f8 instructions, of which no recording exists.
     {"blackwell_rtx", {16, 16, 8}, 25, {}},
 };
 
