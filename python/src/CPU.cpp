@@ -15,8 +15,8 @@ namespace nb = nanobind;
 
 namespace {
 
-/// Runs `make` without the GIL. Raises ValueError with its first error
-/// diagnostic.
+/// Runs `make` without the GIL. Raises ValueError with the first diagnostic
+/// that is an error.
 template <typename Make>
 void run(MlirModule module, Make make) {
   MlirLogicalResult result;
@@ -146,7 +146,7 @@ private:
     }
     if (mlirLogicalResultIsFailure(result))
       throw std::runtime_error(error);
-    // Count here because no Python code, hence no signal handler, can run
+    // Count the step here: no Python code, and so no signal handler, can run
     // between the step and its count.
     ++completed;
   }

@@ -41,7 +41,7 @@ constexpr unsigned numRounds = 7;
 constexpr Value start = {{0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                           0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19}};
 
-/// Returns the order in which each round reads the words of a block.
+/// Returns, for each round, the order in which it reads the words of a block.
 constexpr std::array<std::array<uint8_t, 16>, numRounds> getSchedule() {
   constexpr uint8_t permutation[] = {2, 6,  3,  10, 7, 0,  4,  13,
                                      1, 11, 12, 5,  9, 14, 15, 8};
@@ -54,7 +54,7 @@ constexpr std::array<std::array<uint8_t, 16>, numRounds> getSchedule() {
   return schedule;
 }
 
-/// The same word of several blocks that are compressed together.
+/// One word of each of several blocks, which are compressed together.
 using Lanes = uint32_t __attribute__((vector_size(32)));
 constexpr unsigned numLanes = sizeof(Lanes) / sizeof(uint32_t);
 
@@ -75,7 +75,7 @@ void mix(Word &a, Word &b, Word &c, Word &d, const Word &x, const Word &y) {
   b = rotate(b ^ c, 7);
 }
 
-/// Compresses a block of `size` bytes, or one such block per lane.
+/// Compresses a block of `size` bytes, or one such block in each lane.
 template <typename Word>
 void compress(Word (&values)[8], const Word (&block)[16], const Word &low,
               const Word &high, uint32_t size, uint32_t flags) {
@@ -161,12 +161,13 @@ Value getParent(const Value &left, const Value &right, uint32_t flags) {
   return result;
 }
 
-/// Returns the first chunk of the right child of a node of two or more chunks.
+/// Returns the number of the first chunk of the right child of a node with two
+/// or more chunks.
 uint64_t getMiddle(uint64_t begin, uint64_t end) {
   return begin + llvm::bit_floor(end - begin - 1);
 }
 
-/// The bytes [begin, end) of `total` bytes.
+/// The range [begin, end) of data of `total` bytes.
 struct Stretch {
   Stretch(uint64_t begin, uint64_t end, uint64_t total)
       : begin(begin), end(end),
@@ -175,12 +176,13 @@ struct Stretch {
       throw nb::value_error("expected bytes of the whole");
     first = llvm::divideCeil(begin, chunkBytes);
     last = end == total ? numChunks : end / chunkBytes;
-    // A single chunk is the root, whose value requires all of its bytes.
+    // If there is a single chunk, it is the root, whose value requires all of
+    // its bytes.
     if (numChunks == 1 || first > last)
       first = last = end / chunkBytes;
   }
 
-  /// Returns the number of bytes before, and after, the whole chunks.
+  /// Return the number of bytes before, and after, the whole chunks.
   uint64_t getHead() const {
     return first < last ? first * chunkBytes - begin : end - begin;
   }
@@ -189,8 +191,9 @@ struct Stretch {
                                                    : 0;
   }
 
-  /// Calls a function with the chunk range of each of the largest nodes that
-  /// consist of whole chunks of the stretch and are not the root, in order.
+  /// Calls a function, in order, with the range of chunks of each of the
+  /// largest nodes that are not the root and that consist of whole chunks of
+  /// the stretch.
   template <typename Function>
   void forEachNode(Function function) const {
     forEachNode(0, numChunks, function);
@@ -232,7 +235,7 @@ void append(std::string &message, const Value &value) {
   }
 }
 
-/// Returns the message about a stretch: the bytes before its whole chunks, the
+/// Returns the message for a stretch: the bytes before its whole chunks, the
 /// values of nodes, and the bytes after its whole chunks.
 std::string getMessage(const Stretch &stretch, const uint8_t *bytes) {
   std::string message(reinterpret_cast<const char *>(bytes), stretch.getHead());
@@ -268,10 +271,10 @@ uint64_t getMessageSize(const Stretch &stretch) {
   return size;
 }
 
-/// The contents of all messages.
+/// The contents of all messages: values of nodes, and bytes.
 struct Known {
   std::map<std::pair<uint64_t, uint64_t>, Value> nodes;
-  /// The bytes of chunks that belong to several stretches.
+  /// For each chunk that several stretches share, the bytes that are known.
   std::map<uint64_t, std::string> chunks;
   uint64_t numChunks;
 
