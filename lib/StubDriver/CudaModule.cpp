@@ -17,8 +17,8 @@ namespace {
 struct Kernel {
   ReproEmulatorModule module;
   intptr_t index;
-  /// As for a real driver, a launch may use more than 48 KiB of dynamic shared
-  /// memory only if the attribute is set.
+  /// A real driver rejects launches with more than 48 KiB of dynamic shared
+  /// memory unless the attribute is set.
   uint32_t dynamicSharedLimit = 48 * 1024;
 };
 

@@ -13,8 +13,8 @@
 //
 // An instruction adds one block of the rule, or two in ascending order of K.
 // Zeros pad the last block: a product of zeros has no exponent and adds nothing
-// (M1). A block of zeros only would change nothing but -0, which it makes +0,
-// so it is never the last one.
+// (M1). A block that consists of zeros would change only a sum of -0, to +0;
+// therefore it is never the last block.
 //
 // The instruction ignores the bits of an f32 element that tf32 lacks. If any
 // element of a tile has such bits set, the first kernel stores no results for

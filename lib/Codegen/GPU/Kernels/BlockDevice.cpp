@@ -8,14 +8,14 @@
 // Matrix instructions on bytes compute the exact sum of a block of integers;
 // each thread then continues the f32 chain of its results. A slice of K
 // contains several blocks or a part of one. With an odd number of blocks of 16
-// elements, the last slice contains one and reads it twice. An i16 consists of
-// two digits, the unsigned lower byte and the signed higher byte. Products of
-// digits p and q with the same p + q share a sum.
+// elements, the last slice contains one block and reads it twice. An i16
+// consists of two digits, the unsigned lower byte and the signed higher byte.
+// Products of digits p and q with the same p + q share a sum.
 //
 // If no sum can be too large, sums start from the bits of a float whose unit in
 // the last place is one unit of the products: adding to the bits adds to the
 // float, and subtracting the float leaves the sum as an f32. GPUs convert i32
-// at a fraction of that rate.
+// to f32 at a fraction of the rate of a subtraction.
 //
 //===----------------------------------------------------------------------===//
 

@@ -52,7 +52,7 @@ struct LaunchShape {
 /// process adjacent items.
 class DeviceBuilder : public KernelBuilder {
 public:
-  /// `failureWords` is the number of error messages in the module's plan.
+  /// `failureWords` is the number of error messages of the module.
   DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op, Workspace &workspace,
                 int64_t failureWords, const Architecture &architecture);
 

@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // The chunks of (F1) are independent, and so are the lanes of a chunk. If a
-// fold has lanes, the threads of a part of a warp process some lanes each, read
-// adjacent elements, and combine the lanes (F2) by shuffles. Otherwise one
-// thread processes a chunk, and adjacent threads compute adjacent results. The
-// results of the chunks form a list in memory that further kernels fold (F3).
+// fold has lanes, several threads of a warp process some of the lanes each,
+// read adjacent elements, and combine the lanes (F2) with shuffles. Otherwise
+// one thread processes a chunk, and adjacent threads compute adjacent results.
+// The results of the chunks form a list in memory that further kernels fold
+// (F3).
 //
 //===----------------------------------------------------------------------===//
 

@@ -225,8 +225,8 @@ static SmallVector<Value> computeElements(ImplicitLocOpBuilder &b,
       });
 }
 
-/// (R1), (Q3) Returns the random bits of each element. The first bit drawn is
-/// the highest one.
+/// (R1), (Q3) Returns the random bits of each element, in the highest bits of
+/// an i32.
 static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   ArrayRef<int64_t> shape = op.getInput().getType().getShape();
   Type i32 = b.getI32Type();

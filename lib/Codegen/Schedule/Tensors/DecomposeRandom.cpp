@@ -64,8 +64,8 @@ static SmallVector<Value, 4> philox(Words w, SmallVector<Value, 4> counter,
   constexpr uint32_t bumps[] = {0x9E3779B9, 0xBB67AE85};
   constexpr int rounds = 10;
   for (int round = 0; round < rounds; ++round) {
-    // Multiply the two halves of each product separately: a vector of i64 has
-    // half as many lanes as one of i32.
+    // Compute the low and the high half of each product separately: for the
+    // whole product, a vector of i64 would have half as many lanes.
     auto low = [&](int which) -> Value {
       return arith::MulIOp::create(w.b, counter[2 * which],
                                    w.i32(multipliers[which]));

@@ -87,8 +87,8 @@ static bool hasGatherOrCheck(Operation *op) {
       .wasInterrupted();
 }
 
-/// Whether the fold needs the elements of its factors as they are stored: (K4)
-/// splits them into digits, and (M1) reads their exponents.
+/// Whether the fold needs its factors as they are stored: (K4) derives digits
+/// from the elements, and (M1) exponents from the element types.
 static bool needsElements(FoldOp fold) {
   return isa_and_present<ExactAttr, FdpaAttr>(fold.getOrderAttr());
 }

@@ -445,8 +445,8 @@ void InsertSlices::runOnOperation() {
   tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::populateFoldTensorEmptyPatterns(patterns);
-  // The iteration needs no limit: each pattern removes an operation or an
-  // operand, so the rewrite terminates for chains of any length.
+  // The iteration needs no limit: each pattern removes something, so the
+  // rewrite terminates for chains of any length.
   populateExactFolding(patterns);
   GreedyRewriteConfig config;
   config.enableFolding(false);
