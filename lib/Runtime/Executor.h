@@ -36,9 +36,9 @@ struct Profile {
 /// Runs one program. The caller has loaded the objects of the artifact.
 class Executor {
 public:
-  /// `plan` is a valid plan for a CPU (see readPlan); `kernels` are the entry
-  /// points of its kernels in the same order. The bytes of `constants` must
-  /// outlive the executor. `threads` is at least 1.
+  /// `plan` is a valid plan for a CPU (see readPlan), and `kernels` are the
+  /// entry points of its kernels in the order of the plan. The bytes of
+  /// `constants` must outlive the executor. `threads` is at least 1.
   Executor(Plan plan, Bytes constants, std::vector<KernelEntry> kernels,
            unsigned threads);
   ~Executor();

@@ -138,7 +138,8 @@ public:
   F64 widen(F32 x) {
     return {arith::ExtFOp::create(b, lanes(b.getF64Type()), x.value), this};
   }
-  /// Whether `type` is an integer type of at most 64 bits with the same lanes.
+  /// Whether `type` is an integer type of at most 64 bits, or a vector of such
+  /// integers with as many lanes as `shape`.
   bool hasLanes(Type type) {
     Type element = getElementTypeOrSelf(type);
     return type == lanes(element) && element.isInteger() &&
@@ -214,7 +215,7 @@ private:
 using Formulas = repro::functions::Formulas<Emitter>;
 using DoubleFormulas = repro::functions::DoubleFormulas<Emitter>;
 
-/// A formula member function of one operand, for `Number` f32 or f64.
+/// A member function of the formulas with one operand; `Number` is f32 or f64.
 template <typename F, typename Number>
 using Unary = Number (F::*)(Number);
 

@@ -174,9 +174,9 @@ LogicalResult AccumulatorDevice::match() {
       !(isFloat8(elements[0]) && isFloat8(elements[1])))
     return failure();
   toF16 = rule.getRound() == SumRounding::rne_f16;
-  // Late instructions convert f8 to f16, which changes the exponents of one
-  // type's subnormals. Only products with the other type reveal the change;
-  // such products do not match.
+  // Late instructions convert f8 to f16, which changes the exponents of the
+  // subnormals of one of the two types. Only products with the other type
+  // depend on this change; they do not match the rule.
   std::optional<MatrixRule> native = unit->getRule(elements[0], toF16);
   if (elements[0] != elements[1] && native && native->late)
     return failure();

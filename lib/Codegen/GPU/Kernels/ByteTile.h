@@ -90,7 +90,7 @@ public:
   };
   /// Returns row 0 to 2 kHigh - 1, or column 0 to 2 kWide - 1, of the thread.
   Line getLine(unsigned f, int64_t number);
-  /// Returns the same row or column relative to the tile's first.
+  /// Like `getLine`, but counts rows or columns from the first one of the tile.
   Value getLineOfTile(unsigned f, int64_t number);
   static int64_t getRow(int64_t result) {
     return result / (kWide * kQuad) * 2 + result % kQuad / 2;

@@ -65,8 +65,9 @@ device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
   };
   int64_t chunks = llvm::divideCeil(shape.n, shape.chunk);
   bool isDouble = shape.elementBytes == 8;
-  // Fewer blocks than multiprocessors leave some of them idle. For f64, the
-  // middle tile is the largest because accumulators need two registers.
+  // With fewer blocks than multiprocessors, some multiprocessors are idle. For
+  // f64, the middle tile is the largest because accumulators need two
+  // registers.
   int64_t blocks;
   if (m <= kFlatTileRows)
     blocks = setTile(kFlatTile);

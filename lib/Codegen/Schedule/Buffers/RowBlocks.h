@@ -45,8 +45,8 @@ SmallVector<int64_t> getSizes(Operation *op);
 /// if these rows do not form a box.
 SmallVector<int64_t> getTile(ArrayRef<int64_t> sizes, int64_t block);
 
-/// Replaces neighbouring ops of one block, all on the same number of `rows`,
-/// with an `scf.forall` over blocks of `block` rows.
+/// Replaces neighbouring ops of one MLIR block, each viewed on `rows` rows, by
+/// an `scf.forall` over blocks of `block` rows.
 void writeRowBlocks(ArrayRef<RowOp> run, int64_t rows, int64_t block);
 
 } // namespace mlir::repro

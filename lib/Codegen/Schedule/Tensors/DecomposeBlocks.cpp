@@ -79,7 +79,8 @@ public:
   AffineMap mapBlocks() const;
   /// (Q7) Maps the dimensions of tiles to the bytes of their codes.
   AffineMap mapBytes() const;
-  /// Returns, in a body over tiles, a number of the same parity as the column.
+  /// Returns, in a body over tiles, a number that is even if and only if the
+  /// index of the column is even.
   Value createParity(ImplicitLocOpBuilder &inner) const;
   /// Maps `numDims` dimensions, of which the leading ones count blocks or
   /// tiles, to the dimensions of `tensor`, which has one value in total or one

@@ -130,7 +130,7 @@ private:
   /// Returns the integers of a factor as an f64 tensor; requires that each
   /// element has a single integer.
   Value getIntegers(const Factor &factor, std::optional<bool> high);
-  /// Contracts `x` (one part of it) with `y`.
+  /// Contracts `x`, or the part of it that `high` selects, with `y`.
   Value contract(const Factor &x, const Factor &y, std::optional<bool> high);
   Value finish(const Factor &x, const Factor &y, ValueRange totals);
 

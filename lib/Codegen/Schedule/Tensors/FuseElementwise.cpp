@@ -177,7 +177,7 @@ static void dropInputs(Operation *op) {
     setInputs(op, inputs, maps);
 }
 
-/// Drops unused results; an operation that checks keeps one.
+/// Drops unused results; an operation with checks keeps at least one result.
 static void dropResults(linalg::GenericOp op) {
   SmallVector<unsigned> kept;
   for (OpResult result : op->getResults())
@@ -268,9 +268,9 @@ static void extractBeforeTransposition(linalg::GenericOp op) {
   });
 }
 
-/// Matches an index that traverses a whole extent with one of the loops, in
-/// ascending or descending order, or is the only index (extent 1). Returns its
-/// expression, else null.
+/// If `index` traverses a whole extent with one of the loops, in ascending or
+/// descending order, or is the only index of an extent of 1, returns its
+/// expression in the loops; otherwise null.
 static AffineExpr getWholeLoop(Value index, ArrayRef<int64_t> loops,
                                int64_t extent) {
   MLIRContext *context = index.getContext();

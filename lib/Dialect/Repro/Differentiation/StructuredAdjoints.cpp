@@ -213,7 +213,8 @@ struct StepFold {
   Value getElement() const {
     return step->getOperand(step->getOperand(0) == accumulator ? 1 : 0);
   }
-  /// Reads `tensor`, which has one element for each result element.
+  /// Returns a read of `tensor`, which has one element per element of the
+  /// result.
   Loops::Read readResults(Value tensor) const {
     return {tensor, loops.getOutputMap(0)};
   }

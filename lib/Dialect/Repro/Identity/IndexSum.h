@@ -51,7 +51,8 @@ private:
                                    unsigned depth);
 
   uint64_t constant = 0;
-  /// The terms by their encodings, which start with the term's type.
+  /// Maps the encoding of each term, which starts with the code of the term's
+  /// type, to the term.
   std::map<std::string, Term> terms;
 };
 

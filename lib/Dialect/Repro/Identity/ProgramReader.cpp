@@ -648,8 +648,8 @@ LogicalResult BodyReader::readAttribute(const CanonicalAttribute &attribute,
     SmallVector<int64_t> numbers;
     if (failed(bytes.readNumbers("integers", numbers)))
       return failure();
-    // MLIR's verifiers add offsets, sizes and padding, so (A4) bounds them.
-    // Strides are not added.
+    // Limit the numbers, because MLIR's verifiers add them. (A4) bounds
+    // offsets, sizes and padding, but not strides.
     int64_t most = attribute.name == "static_strides"
                        ? std::numeric_limits<int64_t>::max()
                        : int64_t(1) << 40;

@@ -744,7 +744,7 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
   for (auto [number, contraction] : llvm::enumerate(contractions)) {
     const auto &requests = contraction.requests;
     // (Q5) Transforms along K cancel out only if both factors have the same
-    // one.
+    // transform.
     if ((requests[0] ? requests[0]->precision.signs : SmallVector<int64_t>()) !=
         (requests[1] ? requests[1]->precision.signs : SmallVector<int64_t>()))
       return contraction.fold.emitError(
