@@ -17,7 +17,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 static constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
-/// Below the exponent of every product.
+/// An exponent below that of every product.
 static constexpr int64_t kNoExponent = -10000;
 /// The digits of an exact sum start at this bit. Products of f32 start at
 /// 2^-298, and two further zero digits precede them.

@@ -12,7 +12,7 @@
 
 namespace mlir::repro::kernels {
 
-/// The value of a scalar of the body in all lanes.
+/// The values that a scalar of the body has in the lanes of a vector.
 struct LaneValue {
   enum Kind {
     Uniform, ///< `value` is a scalar, equal in all lanes
@@ -23,9 +23,10 @@ struct LaneValue {
   Kind kind = Uniform;
 };
 
-/// Writes a structured op's body for `lanes` iterations at once, or for one if
-/// `lanes` is 0. Expands what numerics.md defines beyond arith: (S2), (S3),
-/// (I1), (E1). May keep bf16, f16 and f8 values in f32, which is exact.
+/// Emits a structured op's body for `lanes` iterations at once, or for one if
+/// `lanes` is 0. Expands operations that numerics.md defines more precisely
+/// than arith: (S2), (S3), (I1), (E1). May keep bf16, f16 and f8 values in f32,
+/// which is exact.
 class BodyVectorizer {
 public:
   BodyVectorizer(KernelBuilder &b, int64_t lanes, LaneMask mask = {})
@@ -51,7 +52,7 @@ public:
   /// Returns `value`, a float, converted to `element`.
   Value getLanes(Value value, Type element);
 
-  /// Writes all operations including those with side effects, except the
+  /// Emits all operations, including those with side effects, except the
   /// terminator and prefetches. Returns the operands of the terminator.
   SmallVector<Value> inlineBody(Block &body);
 

@@ -13,15 +13,15 @@
 
 namespace mlir::repro::kernels {
 
-/// (F7) Returns the type in which elements of `element` accumulate. Maximum and
-/// minimum yield the same result in f32.
+/// (F7) Returns the type in which elements of type `element` are accumulated.
+/// Maximum and minimum give the same result in f32 as in a storage type.
 Type getCombineType(Type element);
 
 /// Returns op(lhs, rhs) for scalars or vectors; does not support `replace`.
 /// Integers are signed, and i1 false is less than true (D2).
 Value createCombine(KernelBuilder &b, Combine combine, Value lhs, Value rhs);
 
-/// (F4) Returns the start value.
+/// (F4) Returns the value from which `combine` starts.
 TypedAttr getCombineStart(Combine combine, Type type);
 
 } // namespace mlir::repro::kernels

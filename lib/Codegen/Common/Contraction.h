@@ -42,7 +42,7 @@ struct Epilogue {
   linalg::GenericOp op; ///< null if there is no epilogue
   BlockArgument result; ///< the body argument of the contraction's result
   SmallVector<BlockArgument> arguments; ///< other arguments that are read
-  // As functions of the fold's dimensions.
+  // These accesses are functions of the fold's dimensions.
   SmallVector<Access> inputs; ///< of `arguments`
   Access output;
 };

@@ -13,7 +13,7 @@
 
 namespace mlir::repro::kernels {
 
-/// The fewest elements whose folding pays for waking a CPU thread.
+/// The minimum number of elements to fold for which waking a CPU thread pays.
 constexpr int64_t kFoldGrainElements = 16384;
 
 /// Returns the extents of the iteration space of an operation with static

@@ -53,7 +53,8 @@ public:
   /// Declares that the kernel has `items` independent work items, and that
   /// fewer than `grain` of them are not worth a thread.
   virtual void setWork(int64_t items, int64_t grain) = 0;
-  /// Returns the f32 lanes of a vector register; 0 for a scalar-only target.
+  /// Returns the number of f32 lanes of a vector register; 0 for a target
+  /// without vectors.
   virtual int64_t getLanes() const = 0;
 
   /// Returns `count` elements of per-thread scratch memory, aligned to 64
@@ -148,7 +149,8 @@ protected:
 private:
   Value loadDescending(Value flat, VectorType type, Value offset,
                        LaneMask mask);
-  /// Loads the elements between as well and discards them.
+  /// Loads every second element: also loads the elements in between, and
+  /// discards them.
   Value loadEverySecond(Value flat, VectorType type, Value offset,
                         LaneMask mask);
   /// Returns memory for a vector whose single lanes are accessed by index.

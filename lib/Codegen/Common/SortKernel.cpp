@@ -16,8 +16,9 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 namespace {
-/// The fewest elements whose sorting pays for a CPU thread: fewer than for a
-/// fold, as every round of merging moves each element.
+/// The minimum number of elements to sort for which waking a CPU thread pays.
+/// It is lower than for a fold, because every round of merging moves each
+/// element.
 constexpr int64_t kGrainElements = 4096;
 
 class SortKernel {

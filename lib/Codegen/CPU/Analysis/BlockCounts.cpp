@@ -17,16 +17,17 @@ using namespace mlir::repro;
 
 static constexpr char countsName[] = "repro_counts";
 
-/// Removes dead code first; the loop passes then replace loops that only count
-/// by their trip counts.
+/// Removes dead code first. The loop passes then replace loops that only
+/// increment counters by additions of the trip count.
 static constexpr char passes[] =
     "ipsccp,function(adce,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(loop-rotate,licm,indvars,loop-deletion),"
     "simplifycfg,instcombine<no-verify-fixpoint>)";
 
-/// Increments one element of the counts at the start of each block. Counters
-/// outside loops and pairs of loops are volatile: kept in registers, they would
-/// be phis of every block.
+/// Increments one element of the counts at the start of each block. The counter
+/// of a block is volatile if the block is in no loop, or in a loop around at
+/// least two levels of loops: in a register, it would need a phi in every
+/// block.
 static void addCounters(Function &function, GlobalVariable &counts,
                         unsigned &next) {
   DominatorTree dominators(function);

@@ -14,9 +14,10 @@
 
 namespace mlir::repro {
 
-/// Names each block of the kernels in `module` `runs.N.`, for N runs in one
-/// call with all work items, plus `missed.N.scattered.N.` if the block has
-/// `LineAccesses`. Returns an empty string or an error.
+/// Names each block of the kernels in `module` `runs.N.`, where N is how often
+/// the block runs in one call with all work items. The name ends with
+/// `missed.N.scattered.N.` if the block has `LineAccesses`. Returns an empty
+/// string or an error.
 std::string nameBlocksByCount(llvm::Module &module,
                               const llvm::StringMap<KernelWork> &work,
                               const Level &level);

@@ -26,7 +26,7 @@ using namespace llvm;
 using mlir::repro::KernelCopy;
 using mlir::repro::KernelWork;
 
-/// The arguments of a kernel after its buffers.
+/// The arguments of a kernel that follow its buffers.
 enum Other { Scratch, ErrorWord, Begin, End, NumOthers };
 static_assert(NumOthers == mlir::repro::launch::KernelSignature::numOthers);
 
@@ -43,8 +43,8 @@ static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
 static constexpr uint64_t kMostIterations = uint64_t(1) << 32;
 static constexpr char leftName[] = "repro_iterations_left";
 
-/// Calls all kernels and returns the number that finish; no kernel runs after
-/// one that does not finish.
+/// The function that calls all kernels and returns the number that finish; it
+/// stops at the first kernel that does not finish.
 static constexpr char runName[] = "run";
 
 /// Whether an access may affect control flow: an access to the call's own
@@ -119,7 +119,8 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
       ConstantInt::get(number, kMostIterations), leftName);
   auto *run = Function::Create(llvm::FunctionType::get(number, false),
                                Function::ExternalLinkage, runName, *module);
-  // Like kernel entries, whose callers align the stack.
+  // Kernel entries have this attribute too: callers align the stack only as the
+  // ABI requires.
   run->addFnAttr("stackrealign");
   IRBuilder<> builder(BasicBlock::Create(context, "", run));
   llvm::Value *finished = builder.getInt64(0);

@@ -27,9 +27,10 @@ struct KernelWork {
   uint64_t items, scratchBytes;
 };
 
-/// A copy of the kernels of any target that runs on this machine. The copy
-/// reproduces what the code executes, not its results: every load from a buffer
-/// yields zero. The control flow of kernels hardly depends on data.
+/// A copy of kernels of any target, which runs on this machine. The copy
+/// executes the same blocks as the kernels but computes no results: every load
+/// from a buffer yields zero. This is enough because the control flow of
+/// kernels hardly depends on data.
 class KernelCopy {
 public:
   explicit KernelCopy(const llvm::Module &original);
@@ -42,13 +43,14 @@ public:
   static constexpr char scratchName[] = "repro_scratch";
   static uint64_t getScratchBytes(const llvm::StringMap<KernelWork> &work);
 
-  /// Removes everything except control flow, the values it depends on, and
-  /// calls of addresses. Target-specific intrinsics yield zero as well.
+  /// Removes everything except control flow, the values that control flow
+  /// depends on, and indirect calls. Results of target-specific intrinsics
+  /// become zero.
   void removeEffects();
 
-  /// Compiles the copy for this machine at `level`; buffer addresses are not
-  /// backed by memory. Returns an error for a loop that never ends and for more
-  /// than 1 GiB of scratch memory.
+  /// Compiles the copy for this machine at `level`. No memory backs the
+  /// addresses of buffers. Returns an error if a loop never ends or a kernel
+  /// needs more than 1 GiB of scratch memory.
   llvm::Error load(const llvm::StringMap<KernelWork> &work,
                    llvm::function_ref<uint64_t(unsigned)> getBuffer,
                    llvm::StringRef passes, llvm::CodeGenOptLevel level);

@@ -123,7 +123,8 @@ public:
     return left == 0;
   }
 
-  /// Returns the accesses scaled to the number of runs of each block.
+  /// Returns the accesses, scaled from the recorded runs to all runs of each
+  /// block.
   std::vector<LineAccesses> scale(ArrayRef<uint64_t> all) const {
     std::vector<LineAccesses> scaled = accesses;
     for (auto [each, some, many] : zip_equal(scaled, runs, all))
@@ -153,8 +154,8 @@ struct Access {
 };
 } // namespace
 
-/// The callback of the copy. Its arguments are integers, which all ABIs pass
-/// alike.
+/// The function that the copy calls for each access. Its arguments are
+/// integers, because all ABIs pass integers alike.
 static uint64_t addAccess(Trace *trace, uint64_t address, uint64_t size,
                           uint64_t block, uint64_t isStore, uint64_t isFirst) {
   return trace->add(address, size, block, isStore, isFirst);

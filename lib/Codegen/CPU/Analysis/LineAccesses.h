@@ -24,8 +24,8 @@ struct LineAccesses {
 };
 
 /// Simulates the accesses of the kernels in `module` in an initially empty L2
-/// cache of the CPU level. For a kernel with many accesses, the first ones
-/// represent the others of the same blocks.
+/// cache of the CPU level. For a kernel with many accesses, only the first ones
+/// are simulated; they represent the later accesses of the same blocks.
 ///
 /// Args:
 ///   runs: how often each block runs, in module order.

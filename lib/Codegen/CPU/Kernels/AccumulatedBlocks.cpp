@@ -356,7 +356,7 @@ Value AccumulatedBlocks::loadColumn(Value packed, Value k, int64_t vector) {
 }
 
 Value AccumulatedBlocks::multiplyAdd(Value x, Value y, Value sum) {
-  // Both variants are exact.
+  // An fma and a multiplication followed by an addition are both exact here.
   if (b.getLevel().hasFma)
     return math::FmaOp::create(b, x, y, sum);
   return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, x, y));
@@ -404,7 +404,7 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
       };
   Value zero = b.zero(getDoubles(lanes));
 
-  // (M1) computes 2^E.
+  // (M1) Computes 2^E, which is at least 2^floor.
   SmallVector<Value> powers(
       count, splat(std::ldexp(1.0, int(rule.getFloor())), lanes));
   forTile([&](int64_t, int64_t, int64_t i) {
@@ -467,7 +467,7 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
     });
   }
 
-  // T, an integer.
+  // Computes T in units of 2^(E - F), which is an integer.
   int fraction = int(*rule.getFraction());
   SmallVector<Value> inverse(count), totals(count);
   auto cut = [&](Value value, int64_t i) -> Value {

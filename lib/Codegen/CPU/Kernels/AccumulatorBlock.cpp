@@ -210,8 +210,8 @@ AccumulatorState AccumulatorKernel::addPart(const Tile &tile,
     top = arith::MaxSIOp::create(b, top, splat(least, 16));
   }
   Type narrow = VectorType::get({lanes}, b.getI32Type());
-  // Processes one vector of columns after another, so that few values stay in
-  // registers and each row element has one use, as a memory operand.
+  // Processes one vector of columns after another, so that few values are in
+  // registers at a time and each row element is used once, as a memory operand.
   for (int64_t v = 0; v < count; ++v) {
     SmallVector<Value> scales, ofC;
     for (int64_t x = 0; x < tile.rowCount; ++x) {

@@ -19,9 +19,10 @@ using namespace mlir::repro::cpu;
 /// The exponent of elements that the vectors cannot process, and a threshold
 /// between the exponents of zeros and of numbers.
 static constexpr int64_t kSpecial = 16000, kZeroLimit = -4000;
-/// Products are below 2^(E + 2), which must be representable in f32.
+/// The greatest E that the vectors support: products are below 2^(E + 2) and
+/// must be representable in f32.
 static constexpr int64_t kGreatest = 126;
-/// Marks results that are recomputed.
+/// The bits of the NaN that marks a result to be recomputed.
 static constexpr int64_t kNaN = 0x7fc00000;
 /// The number of elements of K after which the values c are stored to memory.
 static constexpr int64_t kSpan = 1024;
@@ -32,7 +33,8 @@ static constexpr int64_t kLongestChunk = 4096;
 static constexpr int64_t kFactorBits = 11;
 
 namespace {
-/// A contraction whose chunks are those of the tiles.
+/// A contraction that also has chunks if the rule has none: tiles store c after
+/// each of these chunks.
 class AccumulatorContraction : public Contraction {
 public:
   AccumulatorContraction(HostBuilder &b, FoldOp op) : Contraction(b, op) {}

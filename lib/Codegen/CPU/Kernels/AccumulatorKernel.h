@@ -34,8 +34,8 @@
 namespace mlir::repro::cpu {
 
 constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
-/// The exponent of zeros. The sum of two, like that of special values, stays in
-/// i16 and far from the exponents of numbers.
+/// The exponent of zeros. The sum of two such exponents, or of two exponents of
+/// special values, fits in i16 and is far from the exponents of numbers.
 constexpr int64_t kZeroExponent = -8000;
 
 /// The numeric limits that the sums of a rule must respect.

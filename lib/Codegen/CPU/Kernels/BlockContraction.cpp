@@ -41,7 +41,7 @@ static constexpr int64_t kRowsOfCache = 16;
 static constexpr int64_t kFloatRowsOfCache = 2;
 /// The number of items that keep threads busy.
 static constexpr int64_t kManyItems = 16;
-/// The number of panels of an item from which packing its rows pays.
+/// The minimum number of panels of an item for which packing its rows pays.
 static constexpr int64_t kManyPanels = 8;
 /// The number of result vectors of one row of a tile.
 static constexpr int64_t kTileVectors = 2;
@@ -352,7 +352,7 @@ Value BlockContraction::call(StringRef intrinsic, Type result,
 
 Value BlockContraction::multiplyAdd(Value row, Value column, Value sum) {
   if (isFloat()) {
-    // Both variants are exact.
+    // An fma and a multiplication followed by an addition are both exact here.
     if (b.getLevel().hasFma)
       return math::FmaOp::create(b, row, column, sum);
     return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, row, column));

@@ -19,7 +19,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The part of a buffer for one block, in scratch memory.
+/// The part of a buffer that one block of rows uses, in scratch memory.
 struct BlockBuffer {
   int64_t bytes;
   Operation *first, *last; ///< first and last use

@@ -23,8 +23,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The maximum number of elements of a fold with lanes that are unrolled, and
-/// the maximum number of operations that result: code must stay in the
+/// A fold with lanes is unrolled up to this number of elements and this number
+/// of operations in the unrolled code, so that the code stays in the
 /// instruction cache.
 constexpr int64_t kUnrolledElements = 32, kUnrolledOperations = 256;
 /// The number of vectors of a panel: independent accumulators hide the latency
@@ -54,7 +54,7 @@ public:
   void expand();
 
 private:
-  /// Accumulators by vector, then by output.
+  /// The accumulators, ordered by vector and then by output.
   using Accumulators = SmallVector<Value>;
   Accumulators applyBody(ArrayRef<Value> reductionAt, ValueRange accumulators);
   Accumulators foldRange(Value begin, Value end, ValueRange starts);
@@ -214,7 +214,8 @@ ColumnFold::Accumulators ColumnFold::foldRange(Value begin, Value end,
       });
 }
 
-/// (F1), (F2) for few elements, each with a constant index.
+/// (F1), (F2) Folds few elements in unrolled code, where each element has a
+/// constant index.
 ColumnFold::Accumulators ColumnFold::foldUnrolled() {
   SmallVector<Value> lanes(std::min(fold.lanes, fold.n));
   int64_t taken = 0;

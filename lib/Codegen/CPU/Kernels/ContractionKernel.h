@@ -183,11 +183,12 @@ protected:
   virtual Value getResult(Value total, Value offset, LaneMask mask);
   /// Returns the initial value of the fold.
   Value loadInit(Value offset, LaneMask mask);
-  /// Returns the value that the epilogue stores instead.
+  /// Returns the result of the epilogue for `total`, which is stored instead of
+  /// `total`.
   Value applyEpilogue(Value total, const ResultRow &row,
                       const PanelVector &vector, LaneMask mask);
-  /// The same for one vector of each row; `isEdge` selects shorter code at an
-  /// edge of the results.
+  /// Applies the epilogue to one vector of each row; `isEdge` selects shorter
+  /// code, for tiles at an edge of the results.
   SmallVector<Value> applyEpilogue(ArrayRef<Value> totals,
                                    ArrayRef<ResultRow> resultRows,
                                    const PanelVector &vector, bool isEdge);

@@ -33,7 +33,7 @@ Value ContractionKernel::getPackedRows(Value k, const Chunk &chunk) {
 }
 
 void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
-  // Several k at a time, so that stores to a tile fill whole lines.
+  // Packs several k at a time, so that stores to a tile fill whole cache lines.
   Value rest = b.rem(b.sub(chunk.end, chunk.start), kPackedTogether);
   Value full = b.sub(chunk.end, rest);
   b.loop(chunk.start, full, kPackedTogether,

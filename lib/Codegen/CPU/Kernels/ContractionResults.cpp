@@ -137,7 +137,8 @@ Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,
                                        const PanelVector &vector,
                                        LaneMask mask) {
   BodyVectorizer body(b, lanes, mask);
-  // (F7) rounded as if loaded from memory.
+  // (F7) The epilogue reads the result rounded, as if it had been stored and
+  // loaded.
   body.map(epilogue.result,
            b.convertFloat(getResult(total, {}, {}), epilogue.result.getType()));
   for (auto [i, input] : llvm::enumerate(epilogue.inputs)) {
@@ -189,7 +190,7 @@ void ContractionKernel::writeVector(ArrayRef<Value> values,
                     offset, distance, mask);
     }
   };
-  // Nothing is read beyond the end either.
+  // The masks also prevent reads beyond the end.
   auto writeMasked = [&] {
     b.when(b.less(b.index(0), vector.count),
            [&] { write(b.getMask(vector.count, lanes)); });

@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// The number of tiles from which the prefetches divide well among the tiles.
+/// The minimum number of tiles among which the prefetches divide well.
 static constexpr int64_t kManyTiles = 32;
 /// The maximum number of multiply-adds in the innermost loop body, for each
 /// register. Short bodies lose time to loop overhead if another thread uses
@@ -67,7 +67,8 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
           b.loadVector(kBlockSums, type, b.add(slot, i * lanes), 1, lanes));
     return sums;
   };
-  // Chosen at run time, because separate code would double the code size.
+  // The starts are chosen at run time, because separate code for the first
+  // K-block would double the code size.
   SmallVector<Value> starts =
       config.hasKBlocks() ? b.choose(b.equal(kBlock.start, kBlock.chunk.start),
                                      beginAtZero, goOn)
@@ -238,7 +239,8 @@ void ContractionKernel::prefetchSums(const Tile &tile, Value k) {
 
 void ContractionKernel::prefetchColumns(Value share, int64_t shares,
                                         const NextKBlock &next) {
-  // Neighbouring elements of an image are reused often in any case.
+  // Elements of an image are reused by their neighbours, so they are cached in
+  // any case.
   if (columns.reduction.size() > 1)
     return;
   unsigned leaves = columns.inputs.size();

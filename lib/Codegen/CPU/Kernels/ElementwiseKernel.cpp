@@ -25,7 +25,7 @@ constexpr int64_t kItemElements = 4096;
 /// The minimum number of elements that is worth a thread.
 constexpr int64_t kGrainElements = 32768;
 
-/// Elements of a later access, whose lines are prefetched.
+/// A later access, whose cache lines are prefetched.
 struct Fetch {
   Access access;
   bool isWrite;
@@ -116,8 +116,8 @@ static bool isOfBytes(Block &body) {
          });
 }
 
-/// A vector contains four bytes for each f32; returns the largest number of
-/// lanes that divides `size`.
+/// Returns the largest number of lanes for bytes that divides `size`; a vector
+/// has at most four byte lanes per f32 lane.
 static int64_t getByteLanes(int64_t lanes, int64_t size) {
   for (int64_t wide : {4 * lanes, 2 * lanes})
     if (size % wide == 0)
@@ -138,8 +138,8 @@ static bool hasPairs(const Access &access, unsigned dim, unsigned numDims) {
 }
 
 void ElementwiseKernel::orderDims() {
-  // Writes consecutively: the output's last dimension in memory is innermost. A
-  // body of checks alone (E1) has no output.
+  // The output's last dimension in memory becomes the innermost loop, so that
+  // stores are consecutive. A body that only has checks (E1) has no output.
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(sizes.size()));
   if (!outputs.empty() && outputs.front().linear)
@@ -172,8 +172,8 @@ Value ElementwiseKernel::getOffset(unsigned i, Value inner) {
   return offset;
 }
 
-/// Prefetches once for each cache line of the lanes; not if the lanes are so
-/// few that most steps would fetch the line of the previous step.
+/// Prefetches each cache line of the lanes once. Emits nothing if there are so
+/// few lanes that most steps would prefetch the line of the previous step.
 void ElementwiseKernel::emitFetches(Value inner, int64_t lanes) {
   for (auto [i, fetch] : llvm::enumerate(fetches)) {
     int64_t line = b.getLineElements(fetch.access.element);
@@ -391,8 +391,8 @@ void ElementwiseKernel::expand() {
   lanes = b.getLanes();
   if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
     lanes = 0;
-  // An output that does not move along the innermost loop would keep the wrong
-  // lane: only the last one counts.
+  // An output that is the same element in all iterations of the innermost loop
+  // must keep the value of the last one, which a vector store would not do.
   for (size_t i = 0; lanes && i < outputs.size(); ++i)
     if (!outputs[i].linear || !loops.back().coefficients[inputs.size() + i])
       lanes = 0;

@@ -18,36 +18,39 @@
 
 namespace mlir::repro::cpu {
 
-/// Operations on all elements of parallel dimensions.
+/// Expands an operation whose dimensions are all parallel.
 void expandElementwise(HostBuilder &b, linalg::GenericOp op);
-/// A copy of all elements.
+/// Expands a copy of a whole buffer.
 void expandCopy(HostBuilder &b, memref::CopyOp op);
 
-/// Several operations on blocks of rows.
+/// Expands a loop over blocks of rows that contains several operations.
 LogicalResult expandBlocks(HostBuilder &b, scf::ForallOp op);
-/// A contraction and the operation on its results, which are not stored
-/// themselves.
+/// Expands a contraction and the operation on its results; only the results of
+/// that operation are stored.
 LogicalResult expandScope(HostBuilder &b, memref::AllocaScopeOp op);
 
-/// Any fold, by the first of the following functions that accepts it.
+/// Expands any fold by the first of the following functions that accepts it.
 void expandFold(HostBuilder &b, FoldOp op);
-/// (K1) fma folds with lanes = 1 over two factors, in register tiles.
+/// (K1) Expands an fma fold with lanes = 1 over two factors to register tiles.
 LogicalResult expandContraction(HostBuilder &b, FoldOp op);
-/// (M4) The same in a matrix unit's accumulator.
+/// (M4) Expands a contraction with the accumulator of a matrix unit.
 LogicalResult expandAccumulator(HostBuilder &b, FoldOp op);
-/// Folds whose lanes lie along the reduction dimensions.
+/// Expands a fold to vectors whose lanes lie along the reduction dimensions.
 LogicalResult expandRowFold(HostBuilder &b, FoldOp op);
-/// Folds that compute several results at once, one for each vector lane.
+/// Expands a fold to vectors in which each lane computes one result.
 LogicalResult expandColumnFold(HostBuilder &b, FoldOp op);
 
-/// (Q4), (M5) In register tiles, or one result after another.
+/// (Q4), (M5) Expands a block contraction to register tiles, or to loops that
+/// compute one result after another.
 void expandBlockContraction(HostBuilder &b, BlockContractionOp op);
-/// Whether neighbours along the last dimension are neighbours in memory.
+/// Whether elements that are adjacent along the last dimension are adjacent in
+/// memory.
 bool isInRows(Value memref);
-/// (M5) In register tiles; fails if register tiles cannot be used.
+/// (M5) Expands a block contraction to register tiles; fails if they cannot be
+/// used.
 LogicalResult expandAccumulatedBlocks(HostBuilder &b, BlockContractionOp op);
 
-/// (D1) Updates of slices of a destination.
+/// (D1) Expands a scatter, which updates slices of its destination.
 void expandScatter(HostBuilder &b, ScatterOp op);
 
 } // namespace mlir::repro::cpu

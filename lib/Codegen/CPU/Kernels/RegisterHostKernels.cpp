@@ -17,7 +17,8 @@ using namespace mlir::repro::cpu;
 #include "lib/Codegen/CPU/Kernels/HostKernelOpInterface.cpp.inc"
 
 namespace {
-/// The model of an operation that the function `expand` expands.
+/// The external model of HostKernelOpInterface for an operation that the
+/// function `expand` expands.
 template <typename OpTy, auto expand>
 struct HostKernelModel
     : HostKernelOpInterface::ExternalModel<HostKernelModel<OpTy, expand>,

@@ -41,8 +41,8 @@ private:
   using Step = function_ref<Value(ArrayRef<Value> outer, Value base, Value acc,
                                   LaneMask mask)>;
   Value applyBody(ArrayRef<Value> outer, Value base, Value acc, LaneMask mask);
-  /// (F1), (F2) of elements [begin, end) of the space of `loops`; `aligned`:
-  /// each run begins at a multiple of the lanes.
+  /// (F1), (F2) Folds the elements [begin, end) of the iteration space of
+  /// `loops`. `aligned`: each run begins at a multiple of the lanes.
   Value foldChunk(ArrayRef<CollapsedDim> loops, Value begin, Value end,
                   bool aligned, Step step);
   SmallVector<Value> foldRun(ArrayRef<Value> outer, Value lower, Value upper,
@@ -82,7 +82,7 @@ LogicalResult RowFold::match() {
       return failure();
     accesses.push_back(&access);
   }
-  // The dimensions of a run are not merged with those before it.
+  // The dimensions of a run are not merged with the outer ones.
   llvm::SmallBitVector fixed =
       getIndexedDims(*fold.op.getBody(), fold.sizes.size());
   unsigned runDims = fold.reduction.size();
@@ -211,7 +211,8 @@ SmallVector<Value> RowFold::foldRun(ArrayRef<Value> outer, Value lower,
 }
 
 Value RowFold::combineLanes(SmallVector<Value> parts) {
-  // (F2) absent vectors have covered no element.
+  // (F2) If there are fewer than `vectors` parts, no element belongs to the
+  // missing vectors.
   bool isPadded = int64_t(parts.size()) < vectors;
   for (int64_t half = vectors / 2; half; half /= 2) {
     for (int64_t v = 0; v < half; ++v)

@@ -3,10 +3,11 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A work item is a slice of the destination. The updates of a share's slices
-// are chained by destination, in ascending position, so that a destination's
-// fold (D1) runs in registers and no two shares write it. If the last update
-// wins, all updates of a share are written in ascending position.
+// A work item is a slice of the destination. The updates of the slices of a
+// thread's share are chained by destination, in ascending position, so that the
+// fold of a destination (D1) runs in registers and only one thread writes the
+// destination. If the last update wins, a thread writes all updates of its
+// share in ascending position.
 //
 //===----------------------------------------------------------------------===//
 
@@ -131,7 +132,7 @@ void ScatterKernel::expand() {
   next = b.getScratch(b.getIndexType(), updates);
   chainUpdates();
   b.forEachItem([&](Value row) { foldRow(row); });
-  // Every share reads all indices.
+  // Every thread reads all indices.
   b.setWork(std::max<int64_t>(rows, 1), llvm::divideCeil(rows, 8));
 }
 

@@ -27,17 +27,19 @@ static constexpr int64_t kGroupVectors = 8;
 static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
 /// A multiple of the row counts of all tiles of vectors of at least 256 bits.
 static constexpr int64_t kTileMultiple = 24;
-/// The value of contiguous results, relative to lanes in use.
+/// The factor by which contiguous results raise the rating, which counts lanes
+/// in use.
 static constexpr double kContiguous = 1.1;
 /// The maximum number of tile rows if each row needs its own address register;
 /// with more rows, loads move ahead until vectors are spilled.
 static constexpr int64_t kMostAddresses = 6;
 /// The cost of copying an element, relative to a vector multiply-add.
 static constexpr double kPackingCost = 0.75;
-/// The cost of copying a single element, relative to one in a vector.
+/// The cost of copying an element by itself, relative to its cost as part of a
+/// vector.
 static constexpr double kOneByOne = 3;
-/// The fraction of the rate that remains if a vector's lanes map to so few L1
-/// cache sets that a tile's lines do not stay there.
+/// The fraction of the speed that remains if the lanes of a vector map to so
+/// few sets of the L1 cache that the cache lines of a tile do not stay cached.
 static constexpr double kFewSets = 0.8;
 /// The cost of a row with its own address, relative to the row's multiply-adds
 /// with one vector; a tile with the maximum number of vectors hides it.
@@ -140,7 +142,7 @@ Chooser::Chooser(ContractionShape shape, const Level &level, bool isShared)
 }
 
 std::optional<TileConfig> Chooser::choose() {
-  // fma(x, y, acc) = fma(y, x, acc).
+  // The factors may be swapped, because fma(x, y, acc) = fma(y, x, acc).
   c.swapsFactors = rateVectors(rows, columns) > rateVectors(columns, rows);
   if (c.swapsFactors)
     std::swap(rows, columns);

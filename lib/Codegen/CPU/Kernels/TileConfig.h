@@ -72,8 +72,8 @@ struct TileConfig {
   std::string describe() const;
 };
 
-/// Chooses the tiles of a contraction for a CPU level; returns none if no
-/// factor has a dimension along which vectors could lie. `isShared`: threads
+/// Chooses the tiles of a contraction for a CPU level; returns std::nullopt if
+/// no factor has a dimension along which vectors could lie. `isShared`: threads
 /// share the items.
 std::optional<TileConfig>
 chooseTileConfig(const kernels::ContractionShape &shape, const Level &level,

@@ -29,13 +29,14 @@ using namespace mlir;
 using namespace mlir::repro;
 
 /// The maximum number of operations of an object, unless a single kernel has
-/// more. Fixed, so that the bytes are a function of the program alone; small
-/// enough to occupy the threads of a compilation.
+/// more. It is constant, so that the bytes depend only on the program, and
+/// small, so that there is work for all threads of a compilation.
 static constexpr size_t opsPerObject = 8192;
 
 /// Kernels are vectorized already, so no pass vectorizes, unrolls or changes
-/// floating-point bits (V3). Widening induction variables and eliminating dead
-/// stores took a fifth and a quarter of the time and gained nothing.
+/// floating-point bits (V3). Widening of induction variables and elimination of
+/// dead stores are left out: they took a fifth and a quarter of the time and
+/// gained nothing.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"
@@ -165,8 +166,8 @@ static std::string findUnknownExternal(StringRef object) {
   return {};
 }
 
-/// Optimizes `module` and returns its object code, or the assembly of the code
-/// that `prepare` leaves.
+/// Optimizes `module` and returns its object code, or, if `prepare` is given,
+/// its assembly after a call of `prepare`.
 static std::string compile(llvm::Module &module, const Level &level,
                            PrepareAssembly prepare, std::string &error) {
   std::unique_ptr<llvm::TargetMachine> machine =
@@ -265,7 +266,8 @@ separate(ModuleOp module, ArrayRef<SmallVector<LLVM::LLVMFuncOp>> divided) {
   return parts;
 }
 
-/// Calls `emit` with each index below `count` and the location of its error.
+/// Calls `emit` with each index below `count` and a string for its error
+/// message.
 static LogicalResult
 emitAll(ModuleOp module, size_t count, unsigned jobs,
         llvm::function_ref<void(size_t, std::string &)> emit) {

@@ -20,7 +20,8 @@ namespace mlir::repro {
 
 /// Returns object code for kernels that are `llvm.func`s with bare pointers.
 /// The objects together define `repro_kernels`, the KernelEntry list in the
-/// order of `kernels`. The bytes do not depend on `jobs`, the threads used.
+/// order of `kernels`. The bytes do not depend on `jobs`, the number of
+/// threads.
 FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
                                                 ArrayRef<std::string> kernels,
                                                 const Level &level,
@@ -30,8 +31,8 @@ FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
 /// an empty string or an error.
 using PrepareAssembly = llvm::function_ref<std::string(llvm::Module &)>;
 
-/// Returns the assembly of the same code without entries, for human readers.
-/// Comments contain the names of blocks.
+/// Returns the assembly of the kernels without their entries, for human
+/// readers. Comments contain the names of blocks.
 FailureOr<SmallVector<std::string>>
 emitAssembly(ModuleOp module, ArrayRef<std::string> kernels, const Level &level,
              unsigned jobs, PrepareAssembly prepare);

@@ -36,7 +36,7 @@ struct ExpandFma : public repro::impl::ReproExpandFmaBase<ExpandFma> {
 };
 } // namespace
 
-/// Returns `type` with another element type.
+/// Returns `type` with element type `element`.
 static Type withElement(Type type, Type element) {
   if (auto vector = dyn_cast<VectorType>(type))
     return vector.clone(element);

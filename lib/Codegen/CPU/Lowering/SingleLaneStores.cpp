@@ -15,8 +15,8 @@
 
 #include <optional>
 
-/// Returns the only lane that is set; none if other lanes are set or the mask
-/// is not a constant.
+/// Returns the lane if exactly one lane of a constant mask is set, otherwise
+/// std::nullopt.
 static std::optional<unsigned> getSingleLane(const llvm::Value *mask) {
   const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
   const auto *type = llvm::dyn_cast<llvm::FixedVectorType>(mask->getType());
