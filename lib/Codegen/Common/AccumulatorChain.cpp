@@ -22,7 +22,8 @@ static constexpr int64_t kNoExponent = -10000;
 /// The digits of an exact sum start at this bit. Products of f32 start at
 /// 2^-298, and two further zero digits precede them.
 static constexpr int64_t kDigitBits = 32, kDigits = 20, kFirstBit = -298 - 64;
-/// The bits of an exact sum that rounding inspects; the rest is one sticky bit.
+/// The number of bits of an exact sum that rounding reads; the bits below them
+/// are reduced to one sticky bit.
 static constexpr int64_t kKeptBits = 50;
 
 int64_t kernels::getLeastExponent(Type element) {

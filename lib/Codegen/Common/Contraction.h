@@ -33,8 +33,8 @@ struct Factor : ContractionBody::Factor {
   int64_t size = 1; ///< product of the extents of `ownDims`
 };
 
-/// The element-wise op on the results of a contraction, which stores its own
-/// results instead. Its loops are the fold's parallel dimensions.
+/// An element-wise op that reads the results of a contraction; only the results
+/// of the op are stored. Its loops are the fold's parallel dimensions.
 struct Epilogue {
   Epilogue() = default;
   Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op);

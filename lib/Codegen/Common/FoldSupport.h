@@ -28,7 +28,8 @@ inline int64_t getProduct(ArrayRef<int64_t> sizes) {
   return product;
 }
 
-/// A fold in terms of the numerics, with the accesses of its operands.
+/// The parameters of a fold as numerics.md defines them, and the accesses of
+/// the operands.
 struct FoldInfo {
   /// `outputs`, if present, replace the op's outputs as destination of the
   /// results.

@@ -18,7 +18,7 @@
 using namespace llvm;
 using namespace mlir::repro;
 
-/// The number of accesses of one kernel that are traced.
+/// The maximum number of accesses that are traced for one kernel.
 static constexpr uint64_t kMostAccesses = 1 << 17;
 static constexpr unsigned kWays = 8;
 /// The number of runs of neighbouring lines tracked at a time, and the number

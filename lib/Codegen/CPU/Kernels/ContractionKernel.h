@@ -123,7 +123,8 @@ protected:
   void prefetchRows(const Tile &tile, Value k);
   /// Prefetches the next tile's share of accumulators for one line of elements.
   void prefetchSums(const Tile &tile, Value k);
-  /// Prefetches the share `share` of `shares` of the next columns.
+  /// Prefetches one of `shares` equal parts of the next columns, number
+  /// `share`.
   void prefetchColumns(Value share, int64_t shares, const NextKBlock &next);
   /// Returns the distance between tiles of rows, packed or in place.
   int64_t getTileStride() const;

@@ -25,7 +25,7 @@ public:
   FunctionOpInterface getKernel() const { return kernel; }
   const Level &getLevel() const { return level; }
   int64_t getLanes() const override { return level.getLanes(); }
-  /// Returns the number of lanes of `element` in the width of a vector of
+  /// Returns the number of elements of type `element` that fit into a vector of
   /// `getLanes()` f32.
   int64_t getNativeLanes(Type element) const;
   /// Returns the number of elements of type `element` in a cache line.

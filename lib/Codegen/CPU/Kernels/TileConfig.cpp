@@ -20,8 +20,9 @@ using namespace mlir::repro::kernels;
 /// The maximum number of columns of a strip: the rows are packed once for the
 /// strip. The limit is lower if totals are kept between chunks.
 static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
-/// The number of vectors of neighbouring panels packed together if one K-block
-/// contains the chunk: the reads for one k are contiguous.
+/// If one K-block contains the whole chunk, this number of vectors of
+/// neighbouring panels is packed together, so that the reads for one k are
+/// contiguous.
 static constexpr int64_t kGroupVectors = 8;
 /// The maximum numbers of rows and vectors of a tile.
 static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
@@ -47,16 +48,16 @@ static constexpr double kOwnAddresses = 2;
 /// The minimum number of elements between packed panels, tiles and rows of
 /// whole chunks: powers of two would map to few sets of a cache.
 static constexpr int64_t kSlack = 16;
-/// The distance in bytes between the first and last element of a chunk from
-/// which columns and rows that are read several times are packed.
+/// Columns and rows that are read several times are packed if the first and the
+/// last element of a chunk are more than this number of bytes apart.
 static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
 /// The number of elements of K whose columns are read together if nothing is
 /// reused: about the number of streams that hardware prefetchers follow.
 static constexpr int64_t kStreams = 8;
-/// The number of sums of streamed columns, which stay in the L1 cache
-/// meanwhile.
+/// The number of sums that stay in the L1 cache while columns are streamed.
 static constexpr int64_t kStreamedSums = 4096;
-/// The numbers of vectors along N and of rows along M from which packing pays.
+/// The minimum numbers of vectors along N and of rows along M for which packing
+/// pays.
 static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
                          kPackingRows = 24;
 /// The maximum number of operations on an element of transposed columns.
@@ -64,9 +65,9 @@ static constexpr int64_t kTransposedOperations = 3;
 /// The number of loads that take as long as one vector multiply-add, and the
 /// number of multiply-adds below which latency is exposed.
 static constexpr double kLoadsPerMultiplyAdd = 4, kMultiplyAddsInFlight = 8;
-/// The number of items that a few threads can share, the multiply-adds from
-/// which an item is divided further, and the minimum number of tiles of a
-/// block.
+/// The number of items that a few threads can share, the number of
+/// multiply-adds above which an item is divided further, and the minimum number
+/// of tiles of a block.
 static constexpr int64_t kSharedItems = 8, kDividedWork = 1 << 21,
                          kLeastBlockTiles = 8;
 /// The minimum number of multiply-adds that is worth a thread.
@@ -76,8 +77,9 @@ static constexpr int64_t kGrainWork = 1 << 18;
 /// the core uses half.
 static constexpr int64_t kL1Parts = 3;
 
-/// The tiles of a matrix unit's accumulator: their 16-bit exponents fill one
-/// vector. The last constant is the minimum number of rows packed together.
+/// The numbers of vectors and rows of a tile for a matrix unit's accumulator:
+/// the 16-bit exponents of the vectors fill one vector. The last constant is
+/// the minimum number of rows packed together.
 static constexpr int64_t kAccumulatedVectors = 2, kAccumulatedTileRows = 4,
                          kAccumulatedRows = 96;
 

@@ -305,9 +305,9 @@ Value StorageConverter::truncate(Value value) {
   return bitcast(result, type);
 }
 
-/// Converts an integer to an f32 if it is exactly representable, or else to an
-/// f64 that rounds to fewer bits as the integer does: the bits below the 48th
-/// are reduced to one sticky bit.
+/// Converts an integer of at most 24 bits to f32, a wider one to f64. The
+/// lowest 16 bits of an i64 beyond 48 bits become one sticky bit first, so that
+/// rounding the f64 to fewer bits rounds as if from the integer.
 static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   auto like = [&](Type element) -> Type {
     auto vector = dyn_cast<VectorType>(integer.getType());
