@@ -28,7 +28,7 @@ struct PanelVector {
   Value packed; ///< offset of its first element in the packed columns
 };
 
-/// Elements [start, end) of K.
+/// A chunk of K (F1): elements [start, end).
 struct Chunk {
   Value start, end;
 };
@@ -39,15 +39,15 @@ struct NextKBlock {
   SmallVector<PanelVector> vectors;
 };
 
-/// Elements [start, end) of K, within one chunk.
+/// A K-block: elements [start, end) of K, within one chunk.
 struct KBlock {
   Chunk chunk;
   Value start, end;
   NextKBlock next = {};
 };
 
-/// Results in registers: the rows starting at `row`, times the vectors of a
-/// panel.
+/// A tile of results in registers: the rows starting at `row` and the vectors
+/// of a panel.
 struct Tile {
   Value row;
   int64_t rowCount;
@@ -55,8 +55,8 @@ struct Tile {
   ArrayRef<PanelVector> vectors;
   const KBlock &kBlock;
   Value number = {};     ///< index within the tiles of a strip
-  Value packedRows = {}; ///< where those begin, if the rows are packed
-  SmallVector<Value> rowOffsets = {}; ///< else offset of each row
+  Value packedRows = {}; ///< offset of the packed rows; null: not packed
+  SmallVector<Value> rowOffsets = {}; ///< of rows that are not packed
   SmallVector<LaneMask> masks = {};   ///< of columns that are not packed
 };
 
@@ -98,7 +98,7 @@ protected:
   /// Fills a table with the offset of each row of the strip for one access.
   void fillPositions(Value table, unsigned access);
   /// Returns the offset of a row; `table` is null if a multiplication computes
-  /// it.
+  /// the offset.
   Value getRowOffset(Value row, Value table, unsigned access);
   /// Returns the offset of element `k` in a factor that is not packed.
   Value getReductionOffset(const Factor &factor, Value table, Value k);
@@ -106,8 +106,8 @@ protected:
   // ContractionTile.cpp
   virtual void emitTile(Value row, int64_t rowCount, Value panel,
                         ArrayRef<PanelVector> vectors, const KBlock &kBlock);
-  /// Returns the tile with the locations of its rows and of sums that are kept
-  /// for the next K-block.
+  /// Returns the tile with the locations of its rows and of the sums that are
+  /// kept in memory for the next K-block.
   Tile locateTile(Value row, int64_t rowCount, Value panel,
                   ArrayRef<PanelVector> vectors, const KBlock &kBlock);
   Value getSumsOffset(const Tile &tile);

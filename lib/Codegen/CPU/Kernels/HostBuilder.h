@@ -46,7 +46,8 @@ public:
   /// Emits a hint that the cache line of the element will soon be read or
   /// written; an address beyond the buffer is ignored.
   void prefetch(Value flat, Value offset, bool isWrite);
-  /// Whether vectors of `lanes` f32 and i32 convert in one instruction each.
+  /// Whether one instruction converts `lanes` f32 to i32, and another one
+  /// converts `lanes` i32 to f32.
   bool canConvertTogether(int64_t lanes) const;
   /// Converts a vector of f32 to i32 toward zero; values that i32 cannot
   /// represent become an unspecified integer.

@@ -31,13 +31,13 @@
 
 namespace mlir::repro::cpu {
 
-/// The number of elements of K whose rows are packed together; K-blocks contain
-/// a multiple of it.
+/// The number of elements of K whose rows are packed together; the size of a
+/// K-block is a multiple of this number.
 constexpr int64_t kPackedTogether = 8;
 
 /// The tiling of a contraction. No field affects the bits of the results.
 struct TileConfig {
-  bool swapsFactors = false; ///< rows are columns, and columns rows
+  bool swapsFactors = false; ///< whether rows and columns are exchanged
   int64_t lanes = 0;         ///< of a vector
   int64_t tileRows = 0;      ///< MR
   int64_t tileVectors = 0;   ///< vectors of NR
@@ -49,7 +49,7 @@ struct TileConfig {
   int64_t rowVectors = 0;     ///< vectors along the innermost loop of N
   int64_t vectorCount = 0;    ///< for all of N
   int64_t span = 0;           ///< elements of a chunk
-  int64_t kBlockSize = 0;     ///< KC, elements of a K-block of it
+  int64_t kBlockSize = 0;     ///< KC, elements of K in a K-block
   /// Iterates over the panels within a K-block instead of the K-blocks within a
   /// panel: columns that a single tile reads in place then come from memory as
   /// a few long streams.
@@ -65,7 +65,7 @@ struct TileConfig {
   /// `rowsAlongRows`) and between K-blocks; and of the packed columns: between
   /// panels.
   int64_t rowStride = 0, rowKBlockStride = 0, panelStride = 0;
-  int64_t items = 0, grain = 0; ///< of work
+  int64_t items = 0, grain = 0; ///< see setWork
 
   bool hasKBlocks() const { return kBlockSize < span; }
   /// Describes the configuration in one line.
