@@ -15,9 +15,10 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.numerics.environment import require_default_environment
 from repro_mlir.base.numerics.philox import signed_seed
+from repro_mlir.base.threads import check_threads
 from repro_mlir.execute.executable import check_target, compile
 from repro_mlir.program import Program, program_of
-from repro_mlir.program.exact import exact_contractions
+from repro_mlir.program.exact import check_digits, exact_contractions
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.compile_backend.graphs import CapturedGraph
@@ -46,6 +47,10 @@ class BackendOptions:
 
     def __post_init__(self) -> None:
         check_target(self.target)
+        if self.threads is not None:
+            check_threads(self.threads)
+        if self.exact_digits is not None:
+            check_digits(self.exact_digits)
         if self.fallback not in ("error", "eager"):
             raise ReproError(f"expected fallback 'error' or 'eager', got {self.fallback!r}")
         if self.seed is not None:

@@ -234,7 +234,7 @@ class _EveryTarget(Backend):
     """A backend that runs each graph on every target and returns the results of the first one."""
 
     def __init__(self, targets: Sequence[str]) -> None:
-        super().__init__(targets[0], 1, 0, None, "error")
+        super().__init__(target=targets[0], threads=1, seed=0)
         self._targets = targets
 
     def _prepare(

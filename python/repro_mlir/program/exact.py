@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from repro_mlir.program import Program
 
 
+def check_digits(digits: int) -> None:
+    """Raises ReproError unless `digits` is a number of digits of exact contractions (K4)."""
+    if type(digits) is not int or digits not in (2, 3):
+        raise ReproError(f"expected 2 or 3 digits, got {shown(digits)}")
+
+
 def exact_contractions(program: Program, digits: int, select: Callable[[Contraction], bool] | None = None) -> Program:
     """Returns the program with exact contractions (K4); the sums and thus the hash change.
 
@@ -27,8 +33,7 @@ def exact_contractions(program: Program, digits: int, select: Callable[[Contract
     Raises:
       ReproError: `digits` is neither 2 nor 3, or a selected contraction has more than 2^18 reduction elements.
     """
-    if not isinstance(digits, int) or digits not in (2, 3):
-        raise ReproError(f"expected 2 or 3 digits, got {shown(digits)}")
+    check_digits(digits)
     chosen = [each.index for each in contractions(program) if select is None or select(each)]
     if not chosen:
         return program

@@ -22,7 +22,7 @@ from repro_mlir.base.errors import ReproError
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 
-from repro_mlir.frontends.torch.compile_backend import aot  # noqa: E402
+from repro_mlir.frontends.torch.base import torch_internals  # noqa: E402
 
 F = torch.nn.functional
 nn = torch.nn
@@ -780,8 +780,8 @@ def test_errors_of_a_capture_name_the_line() -> None:
 
 def test_refused_functions_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another partition of the function is tried only if a mask selects elements."""
-    traced = unittest.mock.Mock(side_effect=aot.aot_module_simplified)
-    monkeypatch.setattr(aot, "aot_module_simplified", traced)
+    traced = unittest.mock.Mock(side_effect=torch_internals.aot_module_simplified)
+    monkeypatch.setattr(torch_internals, "aot_module_simplified", traced)
     with pytest.raises(BackendCompilerFailed):
         compiled(torch.linalg.eigvalsh)(torch.eye(4))
     traced.assert_called_once()

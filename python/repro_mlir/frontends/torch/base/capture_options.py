@@ -17,6 +17,7 @@ from repro_mlir.gradient_compression.chosen import compression_of
 from repro_mlir.gradient_compression.methods import GradientCompression
 from repro_mlir.precision.recipe import Recipe
 from repro_mlir.precision.recipe_json import recipe_of
+from repro_mlir.program.exact import check_digits
 from repro_mlir.program.imported import Microbatches
 
 if TYPE_CHECKING:
@@ -131,8 +132,8 @@ class CaptureOptions:
             if self.autocast not in (torch.bfloat16, torch.float16):
                 raise CaptureError(f"expected torch.bfloat16 or torch.float16 as autocast, got {self.autocast!r}")
         signed_seed(self.seed)
-        if self.exact_digits is not None and (type(self.exact_digits) is not int or self.exact_digits not in (2, 3)):
-            raise CaptureError(f"expected 2 or 3 digits, got {self.exact_digits!r}")
+        if self.exact_digits is not None:
+            check_digits(self.exact_digits)
         if block is not None and (not isinstance(block, numbers.Integral) or isinstance(block, bool) or int(block) < 1):
             raise CaptureError(f"expected a whole number above 0 as attention_block, got {block!r}")
         metrics = self.metrics
