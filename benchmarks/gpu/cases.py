@@ -100,7 +100,8 @@ def _products(sizes: tuple[int, ...]) -> list[Call]:
     shapes = [(size, size, size) for size in sizes]
     largest = min(max(sizes), 4096)
     if max(sizes) >= 4096:
-        # GPT-2 124M at 4096 positions: queries, keys and values; the perceptron; and narrow products.
+        # GPT-2 124M with 4096 tokens: the QKV projection and both MLP layers. Then two products with one or two small
+        # dimensions.
         shapes += [(4096, 2304, 768), (4096, 3072, 768), (4096, 768, 3072), (768, 768, 8192), (16, 4096, 4096)]
     exact = [
         Call(

@@ -12,7 +12,7 @@
 #include <iostream>
 #include <string>
 
-/// Ends the test with the place, unless the condition holds.
+/// Ends the test with the source location unless the condition holds.
 #define EXPECT(condition)                                                      \
   do {                                                                         \
     if (!(condition)) {                                                        \

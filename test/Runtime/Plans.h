@@ -12,7 +12,7 @@
 
 namespace repro_runtime {
 
-/// A plan with buffers in all spaces.
+/// Returns a plan for a CPU with buffers in all spaces.
 inline Plan makeHostPlan() {
   Plan plan;
   plan.arenaBytes = 64;

@@ -46,7 +46,8 @@ static void put(std::string &bytes, size_t at, uint64_t value, size_t size) {
     bytes[at + i] = char(value >> (8 * i));
 }
 
-/// With the size and the checksum that its bytes have.
+/// Returns the artifact with its size and checksum fields updated, so that the
+/// reader continues to the sections.
 static std::string mend(std::string bytes) {
   put(bytes, sizeAt, bytes.size(), 8);
   put(bytes, sumAt, checksum(bytes.data() + bodyAt, bytes.size() - bodyAt), 8);
@@ -81,7 +82,7 @@ static void testHead() {
   EXPECT_ERROR(read(changed(8, 1)), "artifact of format version 1, expected 2");
   EXPECT_ERROR(read(changed(machineAt, 2)), "unknown machine, number 2");
   EXPECT_ERROR(read(changed(sumAt, 0)), "damaged artifact: expected checksum");
-  // Every bit counts.
+  // The checksum covers every byte after the header.
   for (size_t at = bodyAt; at < bytes.size(); ++at) {
     std::string result = bytes;
     result[at] ^= 0x10;
@@ -89,7 +90,8 @@ static void testHead() {
   }
 }
 
-/// The sections are two objects, the plan, the constants and the level.
+/// Section 0 of the test artifact is object code; the kinds after it are the
+/// plan, the constants and the level.
 static void testSections() {
   const std::string bytes = writeArtifact(makeArtifact());
   auto change = [&](size_t at, uint64_t value, size_t size = 4) {
@@ -104,9 +106,9 @@ static void testSections() {
     EXPECT_ERROR(change(bodyAt, count), missing);
   EXPECT_ERROR(change(bodyAt, ~0u), "damaged artifact");
   EXPECT_ERROR(change(bodyAt + 4, 1), missing);
-  for (uint32_t kind : {2, 3, 4}) // twice
+  for (uint32_t kind : {2, 3, 4}) // a second section of this kind
     EXPECT_ERROR(change(section(0), kind), missing);
-  for (size_t number : {2, 3, 4}) // not there
+  for (size_t number : {2, 3, 4}) // without the section of this kind
     EXPECT_ERROR(change(section(number), 1), missing);
   for (uint32_t kind : {0u, 5u, ~0u})
     EXPECT_ERROR(change(section(1), kind), "section 1 is of unknown kind");

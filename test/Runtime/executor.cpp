@@ -26,7 +26,8 @@ static void count(char *const *buffers, char *, int64_t *, int64_t begin,
     ++buffers[0][i];
 }
 
-/// Numbers of work items and grains that do not divide each other.
+/// Uses numbers of work items, grains and threads that do not divide each
+/// other.
 static void testEveryItemRunsOnce() {
   for (uint64_t items : {0, 1, 7, 64, 1000})
     for (uint64_t grain : {1, 3, 64, 5000}) {
@@ -46,7 +47,8 @@ static void testEveryItemRunsOnce() {
     }
 }
 
-/// out = state + input + constant, by way of the arena, each at an offset.
+/// Adds two numbers. The test adds state + input + constant in two launches
+/// through the arena; each buffer has an offset.
 static void add(char *const *buffers, char *, int64_t *, int64_t, int64_t) {
   int32_t x, y, sum;
   std::memcpy(&x, buffers[0], 4);
@@ -78,7 +80,8 @@ static void testSpaces() {
   EXPECT(y[0] == 0 && y[1] == 20 + 200 + 2000);
 }
 
-/// More buffers than a launch usually has.
+/// A launch with more buffers than usual, which may not fit into preallocated
+/// memory.
 static void testManyBuffers() {
   Plan plan;
   plan.states = {{"x", "i8", {100}}};
@@ -99,7 +102,8 @@ static void testManyBuffers() {
     EXPECT(state[i] == i);
 }
 
-/// Each item fills the scratch of its thread and looks whether it stays.
+/// Fills the scratch memory of the thread for each item, and records whether no
+/// other thread changes it.
 static void useScratch(char *const *buffers, char *scratch, int64_t *,
                        int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
@@ -126,15 +130,16 @@ static void testScratch() {
     EXPECT(isOwn);
 }
 
-/// A failure of its own number where the input says so.
+/// Fails with the number of the message that the input contains, or not if it
+/// is 0.
 static void fail(char *const *buffers, char *, int64_t *error, int64_t,
                  int64_t) {
   if (*buffers[0])
     *error = *buffers[0];
 }
 
-/// (E1) A step with a failed check ends before the next launch that looks at
-/// the checks, and the step after it knows nothing of it.
+/// (E1) A step with a failed check ends before the next launch that tests the
+/// checks. The step after it does not see the failure.
 static void testFailedChecks() {
   Plan plan;
   plan.states = {{"n", "i8", {3}}};
@@ -170,7 +175,7 @@ static void testFailedChecks() {
     run(0, "\1\1\2", "");
   }
   close(zeros);
-  // No launch looks: the step runs to its end, and fails.
+  // If no launch tests the checks, the step runs all launches and then fails.
   for (Launch &launch : plan.launches)
     launch.check = false;
   Executor executor(plan, {}, {count, fail}, 1);

@@ -20,11 +20,13 @@
 
 using namespace repro_runtime;
 
-/// 1 + half of its last place, and half of the smallest normal number: what
-/// they become shows how the thread rounds, and whether it keeps subnormals.
+/// Half a unit in the last place of 1, and the smallest normal number: sums
+/// with `half` show how the thread rounds, and halving `smallest` whether it
+/// keeps subnormals.
 static volatile double one = 1.0, half = 0x1p-53, smallest = 0x1p-1022;
 
-/// Not inlined: no operation moves across what sets the register.
+/// Not inlined, so that the compiler cannot move these operations across a
+/// change of the control register.
 __attribute__((noinline)) static bool isDefault() {
   return one + half == 1.0 && -one - half == -1.0 && smallest * 0.5 != 0.0;
 }
@@ -37,11 +39,12 @@ __attribute__((noinline)) static bool isSpoiled() {
   return one + half > 1.0 && !keepsSubnormals;
 }
 
-/// A setting that no step may see.
+/// Sets a rounding mode and a treatment of subnormals that no step may use.
 static void spoil() {
   std::fesetround(FE_UPWARD);
 #if defined(__x86_64__)
-  _mm_setcsr(_mm_getcsr() | 0x8040); // flush and ignore subnormals
+  _mm_setcsr(_mm_getcsr() |
+             0x8040); // results and operands: subnormals become zero
 #endif
   EXPECT(!isDefault() && isSpoiled());
 }
@@ -50,14 +53,14 @@ static void testScope() {
   {
     FloatEnvironment environment;
     EXPECT(isDefault());
-    // Changes within the scope end with it.
+    // The end of the scope undoes this change.
     std::fesetround(FE_DOWNWARD);
   }
   EXPECT(isSpoiled());
 }
 
-/// Writes 1 for each work item of which the thread has the setting of (V2);
-/// fails where it is told to.
+/// Writes 1 for each work item that runs in the environment of (V2); fails if
+/// the second buffer says so.
 static void look(char *const *buffers, char *, int64_t *error, int64_t begin,
                  int64_t end) {
   for (int64_t i = begin; i < end; ++i)
@@ -66,8 +69,8 @@ static void look(char *const *buffers, char *, int64_t *error, int64_t begin,
     __atomic_store_n(error, 1, __ATOMIC_RELAXED);
 }
 
-/// Steps of a caller with another setting, on its thread and on workers; one
-/// that fails gives the setting back as well.
+/// Runs steps of a caller with another environment, on its thread and on
+/// workers. A step that fails restores the caller's environment as well.
 static void testSteps() {
   constexpr uint64_t items = 4096;
   Plan plan;

@@ -68,7 +68,7 @@ static void testSizes() {
   EXPECT((Tensor{"", "f64", {}}).getBytes() == 8);
 }
 
-/// A plan after one change is refused with one reason.
+/// Checks that a plan with one change is refused for one reason.
 template <typename Change>
 static void testDamage(Plan plan, const char *reason, Change change) {
   change(plan);
@@ -118,8 +118,8 @@ static void testDamages() {
 
 static void testTexts() {
   const Plan host = makeHostPlan();
-  // Cut short, too long a form, a surrogate, beyond the last character, a byte
-  // that begins nothing.
+  // A truncated character, overlong encodings, a surrogate, a code point that
+  // is too large, bytes that begin no character, and an unfinished character.
   for (const char *text :
        {"\xe2\x88", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
         "\xf4\x90\x80\x80", "\xff", "\x80", "\xc3("}) {
@@ -149,8 +149,8 @@ static void testBytes(const Plan &plan) {
   EXPECT_ERROR(read(changed(0, 0)), "not a launch plan");
   EXPECT_ERROR(read(changed(12, 2)), "launch plan of version 2, expected 1");
   EXPECT_ERROR(read(changed(16, 2)), "processor of number 2");
-  // No number anywhere takes memory for what is not there, and what is read
-  // has one form.
+  // A wrong number must not make the reader allocate memory for absent data. A
+  // plan that is accepted has only one encoding.
   for (size_t at = 0; at + 4 <= bytes.size(); ++at)
     for (uint32_t number : {0u, 1u, 5u, 0xffffu, 0x7fffffffu, 0xffffffffu}) {
       std::string input = changed(at, number);

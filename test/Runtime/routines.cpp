@@ -34,7 +34,7 @@ static bool isSame(double x, double y) {
   return (std::isnan(x) && std::isnan(y)) || toBits(x) == toBits(y);
 }
 
-/// Values at which something changes.
+/// Zero, infinity, NaN and the limits of the subnormal and the normal numbers.
 static const double edges[] = {0.0,       1.0,
                                1.5,       3.0,
                                0x1p-1074, 0x1.fffffffffffffp-1023,
@@ -53,7 +53,7 @@ static void testEdges() {
         }
 }
 
-/// Exponents close to each other, so that digits meet.
+/// The exponent of z is close to that of x y, so that their digits overlap.
 static void testRandom() {
   std::mt19937_64 random(1);
   auto draw = [&](int64_t exponent) {

@@ -17,7 +17,7 @@
 using namespace repro_runtime;
 
 namespace {
-/// Records of a loop: how often each share ran, and whether a thread ran two
+/// Records how often each share of a loop ran, and whether a thread ran two
 /// shares at once.
 struct Record {
   explicit Record(unsigned shares, unsigned threads)
@@ -55,7 +55,7 @@ static void testEveryShareRunsOnce() {
   }
 }
 
-/// The values that a loop wrote are visible to all threads after its end.
+/// All threads see the values that the previous loop wrote.
 static void testLoopsFollowEachOther() {
   ThreadPool pool(4);
   std::vector<uint64_t> values(64, 0), sums(64, 0);
@@ -75,8 +75,8 @@ static void testLoopsFollowEachOther() {
     EXPECT(value == 2000);
 }
 
-/// One thread keeps a share until the others have run all other shares: they
-/// take over those that were to be its own.
+/// One thread stays in share 0 until all other shares have run, so another
+/// thread must take over the shares that were assigned to the first one.
 static void testSharesAreTakenOver() {
   constexpr unsigned shares = 64;
   ThreadPool pool(2);
@@ -92,7 +92,7 @@ static void testSharesAreTakenOver() {
   EXPECT(done == shares);
 }
 
-/// A pool ends while its threads sleep, and right after a loop.
+/// A pool can end while its threads sleep, and directly after a loop.
 static void testEnd() {
   for (unsigned repeat = 0; repeat < 50; ++repeat) {
     ThreadPool idle(3);

@@ -92,7 +92,8 @@ class Program:
 def functions(
     programs: Sequence[Program], around: str = "{}", **names: Any
 ) -> list[Callable[..., tuple[torch.Tensor, ...]]]:
-    """Compiles the programs in a file that linecache knows, because Dynamo and error messages need the source lines."""
+    """Compiles the programs under an invented file name and registers their source with linecache, because Dynamo and
+    error messages need the source lines."""
     source = "\n".join(program.source(f"f{i}", around) for i, program in enumerate(programs))
     file = f"/fuzz/programs_{hash(source) & 0xFFFFFFFF:08x}.py"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)

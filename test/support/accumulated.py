@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions with matrix-unit accumulators: programs, and operands for which the rules' results differ."""
+"""(M4) Contractions that use matrix-unit accumulators: programs, and operands for which different rules give different
+results."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ LAYOUTS = (
     ("mbk", "nbk", "mbn"),
     ("mkl", "lkn", "nm"),
 )
-"""Maps of products, including batched ones and ones with two reduced dimensions."""
+"""The index maps of products: for each product, the letters of x, y and the result. Some products are batched, and some
+reduce two dimensions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +134,8 @@ def sparse(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np
 
 
 def large(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Returns values with the largest significands, so that sums approach 2^31 units in the last place."""
+    """Returns values with the largest significands, so that sums approach 2^31 units in the last place of the
+    accumulator."""
     last = {"f16": 2**-10, "bf16": 2**-7, "f8E4M3FN": 2**-3, "f8E5M2": 2**-2, "f32": 2**-10}[element]
     return as_bits(np.where(rng.random(shape) < 0.97, 2 - last, -1.0).astype(np.float32), element)
 

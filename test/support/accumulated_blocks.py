@@ -20,10 +20,11 @@ from support.catalogue import Case
 CODES = ("f8E4M3FN", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
 SCALES = ("f8E8M0FNU", "f8E4M3FN", "f32")
 FACTORS = SCALES[:2]
-"""The scale types that may be factors of products."""
+"""The element types of scales that a product may be multiplied by."""
 
 _LARGEST = {"f8E4M3FN": (448, 9, 8), "f6E3M2FN": (28, 4, 4), "f6E2M3FN": (7.5, 3, 2), "f4E2M1FN": (6, 1, 2)}
-"""The largest value, the number of fraction bits of the smallest positive value, and the exponent of the former."""
+"""For each element type of codes: the largest value, the number of fraction bits of the smallest positive value, and
+the exponent of the largest value."""
 
 _NAN = 0x7F
 Draw = Callable[[np.random.Generator, str, tuple[int, ...]], np.ndarray]
@@ -65,11 +66,11 @@ SUMS = {
     "wide-groups": Sum("scaled", Accumulator(64, 35, "rne_f32", -300, group=16), 16, FLOAT8, FACTORS),
     "straddling": Sum("scaled", MX, 48, ("f6E2M3FN", "f8E4M3FN"), FACTORS),
 }
-"""The contractions of hardware classes, and artificial ones."""
+"""The contractions of the hardware classes, and contractions that no hardware has."""
 
 
 def has_room(by: Accumulator, codes: tuple[str, str]) -> bool:
-    """Whether the group sums have at most 62 bits."""
+    """Whether the sum of a group, as an integer, has at most 62 bits."""
     units, exponents = 1, 0
     for name in codes:
         largest, places, exponent = _LARGEST[name]
@@ -81,7 +82,7 @@ def has_room(by: Accumulator, codes: tuple[str, str]) -> bool:
 
 
 def any_codes(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns arbitrary codes, few of them NaN."""
+    """Returns arbitrary codes, of which only a few are NaNs."""
     codes = rng.integers(0, 1 << int(element[1]) if element != "f8E4M3FN" else 256, shape).astype(np.uint8)
     if element != "f8E4M3FN":
         return codes
@@ -90,7 +91,8 @@ def any_codes(rng: np.random.Generator, element: str, shape: tuple[int, ...]) ->
 
 
 def near_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns scales for which the products of blocks have overlapping bits."""
+    """Returns scales of similar magnitude, so that the scaled sums of different blocks overlap in their bits when they
+    are added."""
     if element == "f32":
         return np.ldexp(rng.standard_normal(shape), rng.integers(-6, 6, shape)).astype(np.float32)
     low, high = (120, 134) if element == "f8E8M0FNU" else (0x28, 0x50)
@@ -98,7 +100,7 @@ def near_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) 
 
 
 def any_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns zeros, subnormals, both signs, the smallest and largest powers, and some NaNs."""
+    """Returns scales with zeros, subnormals, both signs, the smallest and largest powers of two, and some NaNs."""
     if element == "f32":
         return values.random("f32", shape, int(rng.integers(1 << 30)), 60)
     some = rng.random(shape)
@@ -111,7 +113,7 @@ def any_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -
 
 
 def large_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns powers whose products overflow or underflow f32."""
+    """Returns scales that are powers of two, for which products overflow or underflow f32."""
     if element != "f8E8M0FNU":
         return any_scales(rng, element, shape)
     return np.where(

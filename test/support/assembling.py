@@ -14,7 +14,8 @@ from pathlib import Path
 from repro_mlir.compilation.assembler import find_assembler
 
 TOLERATED = {"sm_90": 16, "sm_100": 16}
-"""Bytes that a kernel may spill: ptxas 13.0 spills a few to fit more blocks per processor although registers remain."""
+"""The number of bytes that a kernel may spill: ptxas 13.0 spills a few bytes to fit more blocks on a multiprocessor,
+even if registers remain."""
 
 _SPILL = re.compile(r"spilled to local memory in function 'm(\d+)_(\w+)', (\d+) bytes spill stores")
 

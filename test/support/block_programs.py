@@ -76,12 +76,12 @@ class Form:
 
     @property
     def takes_tensor(self) -> bool:
-        """Whether quantization requires the amax of the tensor."""
+        """Whether quantization requires the largest magnitude (amax) of the whole tensor as an operand."""
         return self.keeps_tensor or self.scale == GIVEN
 
     @property
     def keeps_tensor(self) -> bool:
-        """Whether dequantization requires the amax of the tensor too."""
+        """Whether dequantization requires the amax of the whole tensor as well."""
         return self.scale.startswith("two_level") or "levels = 2" in self.scale
 
     @property
@@ -111,7 +111,7 @@ def quantized(
 
 
 def dequantized(b: Builder, form: Form, codes: Value, scales: Value, amax: Value | None = None) -> Value:
-    """Adds repro.dequantize; `amax` is required for scales that have one."""
+    """Adds repro.dequantize; `amax` is required if the format has a scale for the whole tensor."""
     amax = amax if form.keeps_tensor else None
     assert codes.shape is not None
     given = "" if amax is None else f" tensor({amax.name} : {amax.type})"
@@ -129,7 +129,7 @@ def packed(b: Builder, codes: Value) -> Value:
 
 
 def unpacked(b: Builder, data: Value, columns: int) -> Value:
-    """Adds repro.unpack_codes, which returns `columns` codes per row."""
+    """Adds repro.unpack_codes, whose result has `columns` codes per row."""
     assert data.shape is not None
     shape = (*data.shape[:-1], columns)
     text = f"repro.unpack_codes {data.name} : {data.type} -> {tensor(shape, 'f4E2M1FN')}"
@@ -192,7 +192,8 @@ def _shape(choose: random.Random) -> tuple[int, ...]:
 
 
 def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns an f32 array of a random class; some rows are zeros, equal numbers, infinities or NaNs."""
+    """Returns an f32 array of a randomly chosen class of values; some rows consist of zeros, equal numbers, infinities
+    or NaNs."""
     seed = choose.getrandbits(16)
     span = choose.choice([0, 2, 8, 40, 120])
     x = values.mixed("f32", shape, seed) if choose.random() < 0.2 else values.random("f32", shape, seed, span)
@@ -230,7 +231,7 @@ def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
         amax = b.argument(kind, "f32")
         one = np.float32(choose.choice([1, 7, 1e-3, 0, 448, -1, -0.0, -1e-30, -1e30, np.inf, -np.inf, np.nan]))
         magnitudes = _array(choose, (*kind, 1)) if of_rows else one
-        # The caller is responsible for a nonnegative amax.
+        # Keeps some negative values of amax: the operation does not check the sign, so its result must be defined.
         magnitudes = magnitudes if choose.random() < 0.3 else np.abs(magnitudes)
         arrays.append(np.asarray(magnitudes, np.float32).reshape(kind))
     key = None
@@ -284,7 +285,7 @@ def blocks() -> Iterator[Case]:
     # (E1), (R1) A step number that does not fit in 32 bits.
     yield _with_step("blocks-step-4294967296", 2**32)
     yield _with_step("empty-blocks-step-4294967296", 2**32, rows=0)
-    # (Q2) Given scales that are not positive numbers, or whose reciprocals are subnormal.
+    # (Q2) Tensor scales passed as arguments: some are not positive numbers, and some have subnormal reciprocals.
     for position, number in enumerate((0.0, np.inf, np.nan, -2.5, 3.4028235e38, 1e-45)):
         b = Builder()
         made = Form("f8E4M3FN", 0, 0, GIVEN)
@@ -292,7 +293,7 @@ def blocks() -> Iterator[Case]:
         codes, scales = quantized(b, made, x, scale)
         arrays = (values.mixed("f32", (2, 3, 4), position), np.array(number, np.float32))
         yield Case(f"given-{position}", b.program(codes, scales, dequantized(b, made, codes, scales)), arrays)
-    # The least amax for which the largest value overflows f32, and an infinite amax, which acts as 2^128.
+    # The smallest amax for which the largest value overflows f32, and an infinite amax, which counts as 2^128.
     for name, element, scale in (
         ("infinite-scale", "f8E4M3FN", "f32_scale<encoding = product, least = 1.0E-37, inverse = true>"),
         ("largest-scale", "f8E5M2", "f32_scale<encoding = product, least = 1.69E-34, inverse = true>"),
@@ -316,7 +317,7 @@ def _with_step(name: str, step: int, rows: int = 2) -> Case:
 
 
 def dequantizing() -> Iterator[Case]:
-    """Yields codes and scales that quantization never produces: every code, NaNs, signed scales."""
+    """Yields dequantizations of codes and scales that quantization never produces: all codes, NaNs, negative scales."""
     for element in ELEMENTS:
         scales = ["power_scale<rule = floor>", "f32_scale<encoding = product, least = 1.0>"]
         scales.append("f32_scale<encoding = product, least = 1.0, inverse = true>")
@@ -343,7 +344,7 @@ _PACKED_SHAPES = (
 
 
 def packed_codes() -> Iterator[Case]:
-    """(Q7) Yields programs on two codes per byte: packed, unpacked, and consumed as codes in rows and in columns."""
+    """(Q7) Yields programs on two codes per byte: codes are packed, unpacked, and read along rows and along columns."""
     forms = [Form("f4E2M1FN", 1, 32, "power_scale<rule = floor>"), Form("f4E2M1FN", 2, 3, "power_scale<rule = floor>")]
     forms += [Form("f4E2M1FN", 1, 16, "quotient_scale<levels = 1>")]
     forms += [Form("f4E2M1FN", 0, 0, "f32_scale<encoding = product, least = 1.0>")]
@@ -370,7 +371,7 @@ def packed_codes() -> Iterator[Case]:
 
 
 def packed_contraction(m: int, n: int, k: int) -> Case:
-    """(Q7), (Q4) Returns a contraction of unpacked codes with packed ones."""
+    """(Q7), (Q4) Returns a contraction whose operands are unpacked from two codes per byte."""
     choose = np.random.default_rng(m + n + k)
     b = Builder()
     blocks = -(-k // 32)
@@ -389,7 +390,7 @@ def packed_contraction(m: int, n: int, k: int) -> Case:
 
 
 def _turned(rank: int) -> str:
-    """Returns the map of a tensor whose last two dimensions are exchanged."""
+    """Returns the index map of a tensor whose last two dimensions are exchanged."""
     dims = [f"d{i}" for i in range(rank)]
     return ", ".join([*dims[:-2], dims[-1], dims[-2]])
 
@@ -442,7 +443,7 @@ def _of_one(name: str, element: str, array: np.ndarray, bodies: Sequence[tuple[s
 
 
 def movements() -> Iterator[Case]:
-    """Yields programs that move elements of these types, and constants of them."""
+    """Yields programs that only move elements of the f6 and f4 types and f8E8M0FNU, and constants of these types."""
     for t in SMALL_FLOATS:
         b = Builder()
         x = b.argument((3, 5), t)
@@ -471,7 +472,7 @@ GROUPS = {
 }
 
 
-# Element types of codes whose products are exact (Q4).
+# Element types of codes whose products are exact in the accumulator (Q4).
 _FACTORS = ("f4E2M1FN", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN", "f8E4M3FN", "i8")
 _FACTOR_SCALES = ("f8E8M0FNU", "f8E4M3FN", "f32")
 
@@ -480,7 +481,7 @@ def _codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.nd
     width = 4 if element.startswith("f4") else 6 if element.startswith("f6") else 8
     codes = np.random.default_rng(choose.getrandbits(32)).integers(0, 1 << width, shape).astype(np.uint8)
     if element == "f8E4M3FN":
-        # (V4) A NaN in every block would leave nothing to compare.
+        # (V4) A NaN in every block would make all results NaN, so that nothing could be compared.
         codes = np.where(codes & 0x7F == 0x7F, np.uint8(0x7F if choose.random() < 0.2 else 0x7E), codes)
     return codes.view(np.int8) if element == "i8" else codes
 
@@ -509,7 +510,7 @@ def contraction(number: int) -> Case:
 
 
 def large_contractions() -> list[Case]:
-    """Returns contractions with more rows, columns and elements of K than one work item covers."""
+    """Returns contractions whose rows, columns and K each exceed what one work item covers."""
     extents = ((600, 300, 512), (13, 40, 8192 + 96), (7, 5, 33000))
     pairs = (("i8", "i8"), ("f4E2M1FN", "f4E2M1FN"), ("f6E3M2FN", "f4E2M1FN"))
     return [
@@ -518,12 +519,12 @@ def large_contractions() -> list[Case]:
     ]
 
 
-# The codes of the largest magnitude; for i8 this is -128 only.
+# The codes with the largest magnitude; for i8 this is -128 only.
 _EXTREMES = {"f4E2M1FN": (0x7, 0xF), "f6E2M3FN": (0x1F, 0x3F), "f6E3M2FN": (0x1F, 0x3F), "i8": (0x80, 0x7F)}
 
 
 def extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns rows of a single code and rows of both codes."""
+    """Returns an array of codes of largest magnitude: some rows contain one code only, the other rows both codes."""
     codes = np.array(_EXTREMES[element], np.uint8)
     random_rows = np.random.default_rng(choose.getrandbits(32)).integers(0, 2, shape)
     kind = np.arange(shape[-2])[:, None] % 3
@@ -532,7 +533,8 @@ def extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -
 
 
 def extreme_contractions() -> Iterator[Case]:
-    """Yields the largest possible sums, with every way to divide blocks, and few and ragged extents."""
+    """Yields contractions with the largest possible sums, for every way to divide them into blocks, with few rows and
+    with ragged extents."""
     pairs = [("i8", "i8"), ("f4E2M1FN", "f6E2M3FN"), ("f6E2M3FN", "f4E2M1FN"), ("f6E3M2FN", "f6E2M3FN")]
     pairs += [(element, element) for element in ("f4E2M1FN", "f6E2M3FN", "f6E3M2FN")]
     extents = [(1, 1, 1), (1, 33, 64), (9, 1, 70), (5, 19, 200), (7, 35, 16448)]

@@ -25,7 +25,7 @@ const overlaps = [...document.querySelectorAll("svg")].flatMap(svg => {
 });
 say("overlaps", overlaps.length);
 """
-"""A script that reports the number of overlapping labels in drawings."""
+"""A script that reports the number of overlapping labels in the drawings of a page."""
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")
@@ -88,7 +88,7 @@ def used(page: Path, script: str, width: int = 1280) -> list[str]:
 
 
 def different_rows(page: Path, width: int, height: int) -> int:
-    """Returns the number of distinct pixel rows of a screenshot; few if the page is empty."""
+    """Returns the number of distinct pixel rows of a screenshot; an empty page has few."""
     picture = page.with_suffix(".png")
     run(page, f"--window-size={width},{height}", f"--screenshot={picture}")
     data = picture.read_bytes()

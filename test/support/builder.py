@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from repro_mlir import ir, passmanager
 
 ROW = "#repro.order<chunk = 8192, lanes = 64, run = {run}, totals = refold>"
-"""The order that (P2) assigns to a fold that reduces the last dimension of its input."""
+"""The reduction order that (P2) assigns to a fold over the last dimension of its input."""
 
 COLUMN = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
-"""The order that (P1) and (P2) assign to contractions and all other folds."""
+"""The reduction order that (P1) and (P2) assign to contractions and to all other folds."""
 
 ANY = "#repro.any_order"
 SEQUENTIAL = "#repro.sequential"
@@ -74,7 +74,7 @@ class Builder:
         return value
 
     def op(self, text: str, shape: Sequence[int] | None, element: str) -> Value:
-        """Adds an operation with one result; `text` omits the result and includes the types."""
+        """Adds an operation with one result; `text` is the operation without its result, but with its types."""
         value = self._fresh(shape, element)
         self._lines.append(f"{value.name} = {text}")
         return value

@@ -45,7 +45,8 @@ def width(element: str) -> int:
 
 
 def _together(name: str, operands: Sequence[tuple[str, np.ndarray]], bodies: Sequence[tuple[str, str]]) -> Case:
-    """Returns one program with a generic per body on the same one-dimensional operands; each body has a result type."""
+    """Returns one program with one generic per body, all on the same one-dimensional operands; `bodies` gives the
+    element type of each result."""
     b = Builder()
     arguments = [b.argument(array.shape, element) for element, array in operands]
     results = [b.elementwise(body, *arguments, element=element) for body, element in bodies]
@@ -53,7 +54,7 @@ def _together(name: str, operands: Sequence[tuple[str, np.ndarray]], bodies: Seq
 
 
 def _longer(element: str, seed: int) -> np.ndarray:
-    """Returns special values followed by arbitrary bits; no vector width divides their number."""
+    """Returns special values followed by arbitrary bits; the number of values is not a multiple of any vector width."""
     return np.concatenate([values.special(element), values.mixed(element, (1000 + 37,), seed)])
 
 
@@ -85,7 +86,7 @@ def float_operations() -> Iterator[Case]:
 
 
 def _function(name: str, element: str) -> Case:
-    # Large, tiny and ordinary arguments reach different branches of an implementation.
+    # Large, tiny and ordinary arguments reach different branches of the functions.
     ordinary = [values.random(element, (1000,), seed, span) for seed, span in ((1, 1), (2, 4), (3, 7))]
     x = np.concatenate([_longer(element, 4), *ordinary])
     return _together(f"{name}-{element}", [(element, x)], [(f"%r0 = repro.{name} %x0 : {element}", element)])
@@ -100,12 +101,13 @@ def _integer_powers(t: str) -> Iterator[Case]:
         yield _together(f"powi-{t}-{n}", pair, [(f"%r0 = repro.powi %x0, %x1 : {t}, {n}", t)])
 
 
-#: The compiler takes seconds for an f64 function; test_stages.py expands the other ones without compiling them.
+#: Compiling an f64 function takes seconds, so only this one is compiled; test_stages.py expands the others without
+#: compiling them.
 _COMPILED_DOUBLE = "sin"
 
 
 def double_functions() -> Iterator[Case]:
-    """Yields functions of f64; `float_functions` has one more."""
+    """Yields the functions of f64 except one, which `float_functions` yields."""
     for f in FUNCTIONS:
         if f != _COMPILED_DOUBLE:
             yield _function(f, "f64")
@@ -113,7 +115,7 @@ def double_functions() -> Iterator[Case]:
 
 
 def float_functions() -> Iterator[Case]:
-    """Yields float functions; see `double_functions` for most of those of f64."""
+    """Yields functions of floats; most functions of f64 are in `double_functions`."""
     for t in FLOATS:
         for f in [_COMPILED_DOUBLE] if t == "f64" else FUNCTIONS:
             yield _function(f, t)
@@ -184,7 +186,7 @@ def conversions() -> Iterator[Case]:
     ties = np.array([2**40 + 2**32 + 1, 2**62 + 2**54 + 1, 2**31 + 2**20 + 1, 2**11 + 1])
     yield _together("rounded-twice", [("i64", np.concatenate([ties, -ties, x]))], bodies)
     for t, n in (("f64", "i64"), ("f32", "i32"), ("f16", "i16"), ("bf16", "i16"), ("f8E4M3FN", "i8"), ("f8E5M2", "i8")):
-        # The importer always guards a bitcast of a NaN with this select (V4).
+        # Imported programs always contain this select, which makes the NaN canonical (V4) before its bits are read.
         literal = {"f64": 0x7FF8000000000000, "f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
         canonical = literal.get(t, 0x7F if t == "f8E4M3FN" else 0x7E)
         body = (
@@ -196,7 +198,7 @@ def conversions() -> Iterator[Case]:
         yield _together(f"{t}-of-bits", [(n, bits)], [(f"%r0 = arith.bitcast %x0 : {n} to {t}", t)])
 
 
-# Structure of generics ------------------------------------------------------------------------------------------------
+# The structure of generics ------------------------------------------------------------------------------------------
 
 
 def generics() -> Iterator[Case]:
@@ -351,7 +353,8 @@ def movements() -> Iterator[Case]:
         )
 
         def barrier(b: Builder, v: Value, t: str = t) -> list[Value]:
-            """(V5) Returns the barrier's operand too, and adds a last read of the operand."""
+            """(V5) Returns the barrier's result, and slices of the barrier's operand and result, so that the operand is
+            read after the barrier."""
             again = b.op(f"repro.barrier {v.name} : {v.type}", v.shape, t)
             tail = f"[1, 2] [3, 4] [1, 1] : {v.type} to tensor<3x4x{t}>"
             return [again, *(b.op(f"tensor.extract_slice {x.name}{tail}", (3, 4), t) for x in (v, again))]
@@ -375,7 +378,8 @@ def movements() -> Iterator[Case]:
 
 
 def _extended(t: str, wide: str, name: str) -> tuple[str, str]:
-    """Returns the operations that extend %name exactly to the accumulator's type, and the resulting name."""
+    """Returns the operations that convert %name exactly to the accumulator's type, and the name of the converted value.
+    """
     return ("", f"%{name}") if t == wide else (f"%{name}w = arith.extf %{name} : {t} to {wide}\n    ", f"%{name}w")
 
 
@@ -442,7 +446,8 @@ def contractions() -> Iterator[Case]:
 
 
 def _stride_phases() -> Case:
-    """(K2) The input gradient of a 3x3 convolution, stride 2, padding 1: four interleaved ones with flipped taps."""
+    """(K2) The input gradient of a 3x3 convolution with stride 2 and padding 1: four convolutions with flipped kernels,
+    whose results are interleaved."""
     b = Builder()
     (n, c, h, w), o = (2, 19, 9, 7), 21
     gradient, weight = b.argument((n, c, h, w), "f32"), b.argument((c, o, 3, 3), "f32")
@@ -456,7 +461,8 @@ def _stride_phases() -> Case:
     )
 
     def phase(row: int, column: int) -> Value:
-        """Residue 0 uses the middle tap; residue 1 uses the outer taps, the last one first."""
+        """Convolves for one residue of the output position modulo 2: residue 0 uses the middle tap of the kernel,
+        residue 1 the outer taps in descending order."""
         y, x = 1 + row, 1 + column
         taps = b.op(
             f"tensor.extract_slice {weight.name}[0, 0, {1 - row}, {1 - column}] [{c}, {o}, {y}, {x}] [1, 1, 2, 2] : "
@@ -545,7 +551,8 @@ def convolutions() -> Iterator[Case]:
 
 
 def slices_of_one() -> Iterator[Case]:
-    """Yields slices with several dimensions of extent 1, some of them dropped; their strides are never used."""
+    """Yields slices with several dimensions of extent 1, some of which are dropped; the strides of such dimensions are
+    never used."""
     for shape, offsets, sizes, strides, kept in (
         ((30, 2, 1, 1, 3), (7, 0, 0, 0, 1), (13, 2, 1, 1, 1), (1, 1, 1, 2, 3), (0, 1, 2, 3)),
         ((4, 1, 1, 3, 1), (1, 0, 0, 0, 0), (1, 1, 1, 2, 1), (3, 2, 5, 2, 7), (1, 3, 4)),
@@ -589,7 +596,7 @@ def exact_contractions() -> Iterator[Case]:
             ),
         ):
             yield _contraction(f"exact{digits}-{name}", ordering, iterators, shapes)
-        # Without iterations an access may be out of bounds, and the result has no elements.
+        # If a dimension has extent 0, the body never runs: an access may be out of bounds, and a result may be empty.
         shapes = [((5, 0), "d0, d1"), ((4, 3), "-1, 2"), ((0,), "d1")]
         yield _contraction(f"exact{digits}-without-results", ordering, "rp", shapes)
         # Rows and columns of infinities, NaNs, zeros and subnormals among ordinary numbers.
@@ -670,7 +677,7 @@ def reductions() -> Iterator[Case]:
         yield _reduction(f"row-sum-{t}", ROW.format(run=1), (5, 300), [1], body, t, wide)
         yield _reduction(f"column-sum-{t}", COLUMN, (700, 5), [0], body, t, wide)
         yield _reduction(f"nothing-sum-{t}", COLUMN, (0, 5), [0], body, t, wide)
-    # Signed zeros, infinities and NaNs: (F4) adds init last, to a total that starts at +0.
+    # Signed zeros, infinities and NaNs: (F4) starts the total at +0 and adds init last.
     zeros = np.full((4, 70), -0.0, np.float32)
     init = np.array([-0.0, 0.0, -0.0, 1.0], np.float32)
     for name, ordering in (("row", ROW.format(run=1)), ("chunked", order(8, 1)), ("lanes", order(8, 4))):
@@ -701,14 +708,14 @@ def any_order_folds() -> Iterator[Case]:
             for shape, reduced in (((9, 130), [1]), ((130, 9), [0]), ((3, 0), [1])):
                 name = f"{op}-{t}-{'x'.join(map(str, shape))}"
                 yield _reduction(name, ANY, shape, reduced, body, t)
-    # Elements adjacent in memory lie along an outer dimension of the fold.
+    # The outer dimension of the fold is the one whose elements are adjacent in memory.
     for shape in ((130, 9), (5, 70), (3, 1)):
         b = Builder()
         x, start = b.argument(shape, "f32"), b.argument((), "f32")
         result = b.fold(ANY, "rr", [(x, "d1, d0")], [(start, "")], "%r0 = arith.maximumf %x0, %a0 : f32")
         arrays = (values.mixed("f32", shape, 8), np.array(-1, np.float32))
         yield Case(f"maximumf-permuted-{shape[0]}x{shape[1]}", b.program(*result), arrays)
-    # A fold step that changes nothing stays in the program.
+    # Fold bodies that leave the accumulator unchanged are not folded away.
     for name, body in (
         ("zero", "%z = arith.xori %x0, %x0 : i16\n    %r0 = arith.addi %a0, %z : i16"),
         ("one", "%o = arith.constant 1 : i16\n    %r0 = arith.muli %a0, %o : i16"),
@@ -774,7 +781,7 @@ def arg_reductions() -> Iterator[Case]:
                 (out, "i64"),
             )
             few = values.special(t) if t[0] in "fb" else np.arange(-3, 3).astype(values.dtype(t))
-            # Except for E4M3FN, the last special values are NaNs, so half of the rows have no NaN.
+            # The last special values are NaNs, except in E4M3FN; without them, half of the rows contain no NaN.
             array = np.random.default_rng(3).choice(few, shape)
             plain = values.random(t, shape, 4)
             mask = np.arange(shape[0]) % 2 == 0
@@ -888,7 +895,8 @@ def random_numbers() -> Iterator[Case]:
 
 
 def checks() -> Iterator[Case]:
-    """(E1) Yields checks whose values reach no result, or would not after folding or fusion: each check must run."""
+    """(E1) Yields checks whose values reach no result, or would reach none after folding or fusion: each check must
+    still run."""
     read = "%i = arith.index_cast %x0 : i64 to index\n    %v = tensor.extract {0}[%i] : {1}\n    "
     folded = {
         "select": "%no = arith.constant false\n    %r0 = arith.select %no, %v, %x1 : i64",
@@ -1028,7 +1036,7 @@ def whole_programs() -> Iterator[Case]:
         b.ops(f'cf.assert {flag.name}, "expected a true flag"')
         yield Case(f"assert-{holds}", b.program(new, new, states=1), (values.random("f32", (5,), 1), np.array(holds)))
     for bad in (False, True):
-        # A check in an element-wise body, after a state that is already computed.
+        # A check in an element-wise body that runs after a state has been computed.
         b = Builder()
         w, x = b.argument((50,), "f32"), b.argument((50,), "i64")
         new = b.elementwise("%r0 = arith.mulf %x0, %x0 : f32", w, element="f32")
@@ -1058,7 +1066,7 @@ def whole_programs() -> Iterator[Case]:
             case = b.program(new, states=1), (values.random("f32", (50,), 2), array)
             yield Case(f"assert-alone-{'x'.join(map(str, shape))}-{bad}", *case)
 
-    # State in, state out: swapped, unchanged, used after its replacement, returned twice.
+    # States that are swapped, unchanged, read after their replacement, or returned twice.
     b = Builder()
     p, q, fixed, x = (b.argument((4, 9), "f32") for _ in range(4))
     new = b.elementwise("%r0 = arith.addf %x0, %x1 : f32", p, x, element="f32")
@@ -1072,7 +1080,7 @@ def whole_programs() -> Iterator[Case]:
     ramp = b.constant("dense<[1.0, -0.0, 0.25]>", (3,), "f32")
     yield Case("state-unchanged", b.program(p, count, ramp, states=2), (values.random("f32", (33,), 3), np.array(41)))
 
-    # Composed indices that reduce to a single loop: 3 d0 - 2 d0, in a dimension of another extent.
+    # Composed indices that simplify to one loop, 3 d0 - 2 d0, in a dimension of another extent.
     b = Builder()
     x = b.argument((1, 8, 3), "f32")
     body = "%r0 = arith.negf %x0 : f32"
@@ -1083,7 +1091,7 @@ def whole_programs() -> Iterator[Case]:
     total = b.fold(ROW.format(run=1), "pr", reading, [(zero, "d0")], "%r0 = arith.addf %x0, %a0 : f32")[0]
     yield Case("loop-of-another-extent", b.program(outer, total), (values.random("f32", (1, 8, 3), 8),))
 
-    # A result without elements, in another shape than the result of the operation that writes it.
+    # A result without elements, whose shape differs from that of the operation that writes it.
     b = Builder()
     x = b.argument((3, 3, 0), "f32")
     new = b.elementwise("%r0 = arith.negf %x0 : f32", x, element="f32")
@@ -1091,7 +1099,7 @@ def whole_programs() -> Iterator[Case]:
     wide = b.op(f"{text}{tensor((3, 3, 0, 1), 'f32')}", (3, 3, 0, 1), "f32")
     yield Case("empty-result-expanded", b.program(wide), (np.zeros((3, 3, 0), np.float32),))
 
-    # Softmax over rows: an any-order fold, functions, an ordered fold and broadcasts; all of them fuse.
+    # Softmax over rows: an any-order fold, functions, an ordered fold and broadcasts, all of which are fused.
     b = Builder()
     x = b.argument((9, 77), "f32")
     low, zero = b.constant("dense<0xFF800000>", (9,), "f32"), b.constant("dense<0.0>", (9,), "f32")
@@ -1128,7 +1136,7 @@ class _Rows:
         return self.b.argument(self.shape, element or self.element)
 
     def _body(self, inputs: Sequence[tuple[Value, str]], body: str) -> str:
-        """Returns `body` adapted to the element types of the inputs."""
+        """Returns `body` adapted to the element types of its inputs."""
         if self.wide == "f64":
             body = body.replace("repro.exp %d", "arith.mulf %d, %d").replace("repro.rsqrt", "math.sqrt")
             body = body.replace("f32", "f64").replace("0xFF800000", self.least)
@@ -1156,11 +1164,11 @@ class _Rows:
         return self.b.fold(COLUMN, iterators, inputs, [(zero, last)], body)[0]
 
     def map(self, inputs: Sequence[tuple[Value, str]], body: str) -> Value:
-        """Adds a generic whose result has the type in which bodies compute."""
+        """Adds a generic whose result has the element type in which bodies compute."""
         return self.b.generic(self.shape, inputs, self._body(inputs, body), self.wide)[0]
 
     def store(self, inputs: Sequence[tuple[Value, str]], body: str) -> Value:
-        """Adds a generic whose result has the element type of the tensors."""
+        """Adds a generic whose result has the element type of the tensors in memory."""
         body = self._body(inputs, body)
         if self.element != self.wide:
             body = body.replace("%r0", "%r") + f"\n%r0 = arith.truncf %r : {self.wide} to {self.element}"
@@ -1218,13 +1226,13 @@ def _layer_norm_and_gradient(shape: tuple[int, ...], element: str = "f32") -> st
     dot = k.sum([(g, k.all), (y, k.all), (w, last)], "%p = arith.mulf %x0, %x2 : f32\n%t = arith.mulf %p, %x1 : f32")
     body = "%d = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %d : f32\n%r0 = arith.mulf %s, %x3 : f32"
     dx = k.store([(g, k.all), (y, k.all), (dot, k.row), (scale, k.row)], body)
-    # The weight's gradient folds across rows.
+    # The gradient of the weight sums over the rows.
     dw = k.sum_of_columns([(g, k.all), (y, k.all)], "%t = arith.mulf %x0, %x1 : f32")
     return k.b.program(y, dx, dw)
 
 
 def _cross_entropy(rows: int, classes: int) -> str:
-    """Returns cross entropy: the losses of rows are gathered from a result without other uses."""
+    """Returns cross entropy. The gathered losses of the rows read a result that has no other use."""
     k = _Rows((rows, classes))
     x, target = k.argument(), k.b.argument((rows,), "i64")
     peak = k.peak([(x, k.all)])
@@ -1241,7 +1249,8 @@ def _cross_entropy(rows: int, classes: int) -> str:
 
 
 def _rows_of_another(rows: int, count: int) -> str:
-    """Each row subtracts the excess of its maximum over one of `count` others: an error (E1) if too few exist."""
+    """Subtracts other[row] from the maximum of each row, and this difference from the row. Fails (E1) if `other` has
+    fewer than `rows` elements."""
     k = _Rows((rows, 40))
     x, other = k.argument(), k.b.argument((count,), "f32")
     load = f"%v = tensor.extract {other.name}[%i] : {other.type}"
@@ -1251,7 +1260,7 @@ def _rows_of_another(rows: int, count: int) -> str:
 
 
 def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
-    """Returns softmax of a slice along the last dimension of a tensor of width `width`."""
+    """Returns softmax of a slice of a tensor; the tensor's last dimension has extent `width`."""
     k = _Rows(shape)
     x = k.b.argument((*shape[:-1], width), "f32")
     offsets, sizes, strides = [0] * (len(shape) - 1) + [first], list(shape), [1] * len(shape)
@@ -1280,7 +1289,7 @@ def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool)
 
 
 def _product(b: Builder, x: Value, turn_x: bool, y: Value, turn_y: bool) -> Value:
-    """Returns the product x y of each item; either factor may be transposed first."""
+    """Returns the matrix product x y for each item of a batch; either factor may be transposed first."""
     (*batch, i, j), (*_, m, n) = x.shape or (), y.shape or ()
     names, rank = _names(batch), len(batch)
     row, column, inner = (f"d{rank + i}" for i in range(3))
@@ -1293,7 +1302,7 @@ def _product(b: Builder, x: Value, turn_x: bool, y: Value, turn_y: bool) -> Valu
 
 
 def long_items() -> Case:
-    """Returns items whose products have more rows than a kernel's block, and more elements than a chunk."""
+    """Returns a batch whose matrix products have more rows than a kernel's block, and more elements than a chunk."""
     b = Builder()
     q, key, v = (b.argument((16, 530, 8), "f32") for _ in range(3))
     scores = _product(b, q, False, key, True)
@@ -1486,7 +1495,7 @@ REPRESENTATIVES = (
     *("row-chains-of-parts/softmax-of-rows-of-another-7-30-outside-above", "attention/attention-1x20x8-f32"),
     "imported/convolution-random-0",
 )
-"""The cases of tests that vary other things than the operations, such as the strides of their operands."""
+"""The cases for tests that vary something other than the operations, such as the strides of the operands."""
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models with the contractions that precision recipes treat in their own ways."""
+"""Models with contractions that precision recipes treat differently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from torch import nn
 
 
 class Convolutions(nn.Module):
-    """Convolutions with groups and strides, whose gradients are computed per phase, and a linear layer."""
+    """Convolutions with groups and strides, whose gradients are computed in one part per stride phase, and a linear
+    layer."""
 
     def __init__(self, groups: int = 2) -> None:
         super().__init__()
@@ -23,7 +24,7 @@ class Convolutions(nn.Module):
 
 
 class Scores(nn.Module):
-    """Attention, whose products have a batch dimension, and whose three linear layers read one tensor."""
+    """Attention, whose products have a batch dimension, and three linear layers that read the same tensor."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from support.builder import Builder, Value, tensor
 
 @dataclass(frozen=True)
 class Window:
-    """The attributes of a repro.convolution; window attributes have one entry per spatial dimension."""
+    """The attributes of a repro.convolution. Those of the window have one entry per spatial dimension."""
 
     strides: tuple[int, ...]
     low: tuple[int, ...]
@@ -59,7 +59,7 @@ def literal(x: np.ndarray, w: np.ndarray, init: np.ndarray, by: Window) -> np.nd
             for i, (out, at) in enumerate(zip(result, tap, strict=True)):
                 where = out * by.strides[i] + at * by.kernel_dilation[i] - by.low[i]
                 if where % by.input_dilation[i]:
-                    break  # The element does not exist; it does not count as a zero either.
+                    break  # Outside the data: such a position adds nothing, not even a zero.
                 element.append(where // by.input_dilation[i])
                 position.append(w.shape[2 + i] - 1 - at if by.reversal[i] else at)
             else:
@@ -156,7 +156,8 @@ class Layer:
         shapes = [(2, outputs, *self.output), (2, inputs, *self.size), (*weight, *self.kernel)]
         if self.has_bias:
             shapes.append((outputs,))
-        # f32 and narrower types round away the differences between NumPy's exp2 on different processors.
+        # In f64, NumPy's exp2 differs between processors, so the arrays are made without it; narrower types round the
+        # difference away.
         if self.element == "f64":
             return tuple(values.exact(shape, seed, 2) for seed, shape in enumerate(shapes))
         return tuple(values.random(self.element, shape, seed, 2) for seed, shape in enumerate(shapes))
@@ -238,7 +239,7 @@ def layers() -> list[Layer]:
                 continue
             for more in (None, 0, 1):
                 if more and 1 in stride:
-                    continue  # PyTorch allows only an output padding below the stride.
+                    continue  # PyTorch requires an output padding smaller than the stride.
                 padded = () if more is None else (more,) + (0,) * (len(size) - 1)
                 has_bias = element != "f32" or groups == 1
                 kind = "" if more is None else f"transposed-{more}-"

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Chooses the cases of a parametrized test that `make test` runs, for the marker `diagonal` (test/conftest.py)."""
+"""Selects the cases of a parametrized test that `make test` runs, for the marker `diagonal` (test/conftest.py)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 Case = Mapping[str, object]
-"""The values of a case, by parameter."""
+"""The parameters of a case: value by name."""
 
 
 def diagonal(
     cases: Sequence[Case], rows: Sequence[Sequence[str]], named: Collection[str] = (), **kept: Iterable[object]
 ) -> list[int]:
-    """Returns the numbers of cases that together have every value of every parameter.
+    """Returns the numbers of cases that together cover every value of every parameter.
 
-    Each choice adds the most values; of several such cases, it is the one whose values were chosen least.
+    Greedy: chooses the case that adds the most values; if several do, the one whose values were chosen least.
 
     Args:
       rows: groups of parameters whose values vary together and count as one.
-      named: parameters of which every word of the values' names is enough.
+      named: parameters whose values count as covered if every word of their names is.
       kept: the names of the values that count, by parameter; a case with another value is not chosen.
 
     Raises:
-      ValueError: no value has a kept name.
+      ValueError: a name in `kept` belongs to no value.
     """
     contents: dict[int, set[object]] = {}
     for number, case in enumerate(cases):
@@ -44,7 +44,7 @@ def diagonal(
     chosen: list[int] = []
     uses: Counter[object] = Counter()
     left = set().union(*contents.values())
-    # The gain of a case never grows, so a case that still gains the most after a new count is the best one.
+    # A case never gains more later. So a case that is still at the top of the heap after a recount is the best one.
     heap = [(-len(content), 0, number) for number, content in contents.items()]
     heapq.heapify(heap)
     while left:
@@ -70,6 +70,7 @@ def name_of(value: object) -> str:
 
 
 def _words(parameter: str, value: object) -> set[object]:
-    """Returns the words of a value's name, apart from numbers and sizes, with the group that precedes a slash."""
+    """Returns the words of a value's name, except numbers and sizes, each with the group: the part of the name before a
+    slash."""
     group, _, rest = name_of(value).rpartition("/")
     return {(parameter, group, word) for word in re.split("[-,]", rest) if not word[:1].isdigit()}

@@ -37,7 +37,7 @@ def graph() -> OperatorGraph:
 
 @functools.cache
 def honest() -> RecordedRun:
-    """Returns a shared honest run; callers must not modify it."""
+    """Returns the honest run, which all callers share: they must not modify it."""
     return run(graph(), inputs(STEPS))
 
 
@@ -48,7 +48,8 @@ def run(graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: St
 
 @functools.cache
 def chain(operators: int) -> OperatorGraph:
-    """Returns a program of `operators` chained operators on two numbers; half of them work on empty tensors."""
+    """Returns a program that adds a tensor of two numbers `operators` / 2 times; the other half of its operators make
+    empty tensors."""
     b = Builder()
     start = value = b.argument((2,), "f32")
     for _ in range(operators // 2):
@@ -70,7 +71,7 @@ def flipped(array: np.ndarray, bit: int) -> np.ndarray:
 
 
 def faulty_tracer(graph: OperatorGraph, index: int, bit: int) -> Tracer:
-    """Returns a tracer that flips one bit of the result of an operator."""
+    """Returns a tracer that flips one bit in a result of operator `index`."""
 
     def override(operator: Operator, values: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
         if operator.index != index:
@@ -82,7 +83,7 @@ def faulty_tracer(graph: OperatorGraph, index: int, bit: int) -> Tracer:
 
 
 Results = Callable[[list[np.ndarray]], list[np.ndarray]]
-"""Returns the results of a step for its arguments."""
+"""Maps the arguments of a step to its results."""
 
 
 def faulty(
@@ -93,8 +94,7 @@ def faulty(
     bit: int,
     results: Results | None = None,
 ) -> RecordedRun:
-    """Like `run`, but one bit of one operator's result is wrong at one step; later values are computed from the
-    wrong bit.
+    """Like `run`, but one bit of one operator's result is flipped at one step; later values depend on it.
 
     `results` runs the other steps, by default in the interpreter.
     """
@@ -125,7 +125,8 @@ def compiled() -> Results:
 
 
 def effective_fault(step: int, index: int, generator: np.random.Generator) -> RecordedRun | None:
-    """Returns a faulty copy of the honest run in which the results of `step` differ, or None after a few attempts."""
+    """Returns a faulty copy of the honest run in which `step` has other results; None if no bit that was tried changes
+    them."""
     for bit in (*generator.integers(0, 4096, 6), 0, 1):
         try:
             cheat = faulty(graph(), honest().inputs, step, index, int(bit), compiled())
@@ -138,7 +139,7 @@ def effective_fault(step: int, index: int, generator: np.random.Generator) -> Re
 
 
 def bounds(graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], index: int) -> dict[str, Bound]:
-    """Returns the maximum cost, by party, of a dispute between two runs that ends at the given operator."""
+    """Returns, for each party, the maximum cost of a dispute between two runs that ends at operator `index`."""
     steps = min(run.steps for run in runs)
     return {
         name: bound(graph, steps, index, len(run.header), first=name == "A")

@@ -64,7 +64,7 @@ def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
     more = op(f"arith.cmpi sgt, {number.name}, {three.name} : i64", "i1")
     op(f"arith.cmpf ogt, {x.name}, {fraction.name} : f32", "i1")
     op(f"arith.select {more.name}, {x.name}, {positive.name} : f32")
-    # Conversions between types, and back to types that tensors can have.
+    # Conversions to types that tensors cannot have, and back to types that they can have.
     low = op(f"arith.truncf {x.name} : f32 to bf16", "bf16")
     op(f"arith.extf {low.name} : bf16 to f32")
     op(f"arith.fptosi {x.name} : f32 to i32", "i32")

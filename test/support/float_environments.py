@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The floating-point environments that a caller may have set, in addition to the default one."""
+"""Floating-point environments that differ from the default one, such as a caller may have set."""
 
 from __future__ import annotations
 

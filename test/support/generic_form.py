@@ -86,14 +86,14 @@ class Reader:
         self.module = self.operation()
 
     def take(self, pattern: str) -> re.Match[str] | None:
-        """Matches `pattern` at the current position after white space and advances past it."""
+        """Matches `pattern` at the current position, after white space, and moves past the match."""
         match = re.compile(r"\s*" + pattern).match(self.text, self.position)
         if match:
             self.position = match.end()
         return match
 
     def need(self, pattern: str) -> re.Match[str]:
-        """Matches `pattern` at the current position; fails without a match."""
+        """Like `take`, but fails if `pattern` does not match."""
         match = self.take(pattern)
         if match is None:
             raise ValueError(f"expected {pattern}, got {self.text[self.position : self.position + 60]!r}")

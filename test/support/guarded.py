@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arrays between inaccessible pages: an out-of-bounds access ends the process or leaves a trace."""
+"""Arrays between inaccessible pages: an out-of-bounds access ends the process or leaves a trace that the test finds."""
 
 from __future__ import annotations
 

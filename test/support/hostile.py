@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs that crash, hang or exhaust the process that reads them, as text and stored, and their error messages."""
+"""Programs that crash, hang or exhaust the process that reads them, as text and as stored bytes, with their error
+messages."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ module {{
 
 
 def generic(index_map: str) -> bytes:
-    """Returns a program with a generic that reads through the given map."""
+    """Returns a program with a generic whose input has the given index map."""
     return program(
         f"""%e = tensor.empty() : tensor<4xf32>
     %r = linalg.generic {{indexing_maps = [{index_map}, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
@@ -72,7 +73,7 @@ IN_THE_CHILD = {
 
 
 def slow_to_compile() -> bytes:
-    """Returns a program of one long chain, which the interpreter runs immediately."""
+    """Returns a program of one long chain of operations: slow to compile, but the interpreter runs it immediately."""
     chain = "\n".join(f"%x{i} = arith.addf %x{i - 1}, %x{i - 1} : f32" for i in range(1, 30_000))
     return program(
         f"""%e = tensor.empty() : tensor<4xf32>
@@ -88,11 +89,11 @@ def slow_to_compile() -> bytes:
 
 _BODY = slice(32, None)
 _SUM = struct.pack("<QQQ", 0, 1, 1)
-"""The encoding of a sum of one term with the factor 1."""
+"""The encoding of an index expression: a sum of one term, whose factor is 1."""
 
 
 def _deep_sums() -> bytes:
-    """Returns 10,000 nested divisions."""
+    """Returns a stored program with an index expression of 10,000 nested divisions."""
     data = to_bytes(generic("affine_map<(i) -> (i)>").decode())
     inner = _SUM + b"\0" + bytes(8)
     outer = inner

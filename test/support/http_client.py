@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An HTTP/1.1 client that can be slow, impolite or wrong as a test requires."""
+"""An HTTP/1.1 client that can also be slow or violate the protocol."""
 
 import asyncio
 import json

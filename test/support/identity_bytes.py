@@ -68,7 +68,8 @@ WORDS = {
     "start": ["zero", "init"],
 }
 FLAG = ["false", "true"]
-# Parameters of a block format: the words in the order of their numbers, or None, and the default.
+# The words of each parameter of a block format, in the order of their numbers (None: the parameter is a number), and
+# its default.
 ROUNDING = {
     "direction": (["rne", "away", "rz", "sr"], ""),
     "bits": (None, "0"),
@@ -107,7 +108,7 @@ FLOATS = {
     "f4E2M1FN": (2, 1, False),
     "f8E8M0FNU": (8, 0, False),
 }
-# Formats without NaNs, and the format without sign and zero.
+# Formats without NaNs, and the format that has neither a sign nor a zero.
 NUMBERS_ALONE = ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
 POWERS = "f8E8M0FNU"
 
@@ -124,7 +125,7 @@ def many(items: Iterable[bytes]) -> bytes:
 
 
 def tensor_type(text: str) -> tuple[str, list[int] | None]:
-    """Returns element type and dimensions; the dimensions are None if the type is not a tensor."""
+    """Returns the element type and the extents; the extents are None if the type is not a tensor."""
     tensor = re.fullmatch(r"tensor<((?:\d+x)*)(\w+)>", text)
     if tensor is None:
         return text, None
@@ -179,7 +180,7 @@ class MapExpression:
         self.sum = self.read_sum()
 
     def peek(self) -> str:
-        """Returns the next token; empty at the end."""
+        """Returns the next token, or an empty text at the end."""
         return self.tokens[-1] if self.tokens else ""
 
     def read_sum(self) -> IndexSum:
@@ -262,7 +263,7 @@ def float_bits(token: str, kind: str) -> int:
     elif kind == POWERS:
         power = Fraction(token)
         bits = power.numerator.bit_length() - power.denominator.bit_length() + 127
-        # Printed numbers are rounded.
+        # MLIR prints a rounded decimal number, so the code is the one whose power is closest to it.
         bits = min((bits - 1, bits, bits + 1), key=lambda code: abs(Fraction(2) ** (code - 127) - power))
     else:
         sign = token.startswith("-")
@@ -280,7 +281,7 @@ def element_bytes(token: str, kind: str) -> bytes:
 
 
 def raw_elements(data: bytes, count: int, kind: str) -> list[bytes]:
-    """Returns the elements of a `dense<"0x...">`: in memory order; i1 is packed eight to a byte."""
+    """Returns the elements of a `dense<"0x...">`, which are in memory order; those of i1 are packed eight to a byte."""
     if kind == "i1":
         return [bytes([data[i // 8] >> (i % 8) & 1]) for i in range(count)]
     size = len(data) // count
@@ -342,7 +343,7 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
 
 
 def accumulator_bytes(text: str, *more: str) -> bytes:
-    """Encodes the accumulator of block products, followed by more parameters."""
+    """Encodes the parameters that all accumulators of block products have, then the parameters named in `more`."""
     fields = {"fraction": "0", "late": "false", "chunk": "0", "start": "zero", "group": "1"}
     fields |= dict(re.findall(r"(\w+) = (-?\w+)", text))
     words = {"round": WORDS["round"], "late": ["false", "true"], "start": WORDS["start"]}
@@ -351,7 +352,7 @@ def accumulator_bytes(text: str, *more: str) -> bytes:
 
 
 def parameters(text: str, known: Mapping[str, tuple[list[str] | str | None, str]]) -> list[int]:
-    """Returns the numbers of `<name = value, ...>`, the last brackets of the text."""
+    """Returns the parameters in `<name = value, ...>`, which ends the text, as numbers."""
     given = entries(text[text.index("<") + 1 : -1]) if known else {}
     assert known.keys() >= given.keys()
     numbers = []
@@ -375,21 +376,21 @@ def blocks_bytes(text: str) -> bytes:
 
 
 class ProgramBytes:
-    """Numbers the values of a program while encoding it."""
+    """Encodes a program, and numbers its values in the order in which they are defined."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.count = 0
 
     def define(self, names: Iterable[str]) -> None:
-        """Assigns the next numbers to new values."""
+        """Assigns the next numbers to newly defined values."""
         for name in names:
             self.numbers[name] = self.count
             self.count += 1
 
     def block(self, block: Block) -> bytes:
         """Encodes a block."""
-        # A later region may reuse the names of this region.
+        # A region's names are visible only inside it; another region may define them again.
         outside = dict(self.numbers)
         arguments = many(type_bytes(kind) for _, kind in block.arguments)
         self.define(name for name, _ in block.arguments)

@@ -23,7 +23,7 @@ DISTRIBUTIONS = (
     *((f"randint range = {count}", "i64") for count in (1, 10, 2**31, 2**32 - 1, 2**32)),
     ("normal", "f32"),
 )
-"""The attributes and result element type of each repro.random; the position in this list is the site."""
+"""The attributes and the result's element type of each repro.random; its position in the list is its site number."""
 
 
 def _scalar(b: Builder) -> Value:
@@ -32,7 +32,7 @@ def _scalar(b: Builder) -> Value:
 
 
 def distributions(shape: Sequence[int], kinds: Sequence[tuple[str, str]] = DISTRIBUTIONS) -> str:
-    """Returns the program from seed and step to one tensor of the given shape per distribution."""
+    """Returns a program that computes one tensor of the given shape per distribution from the seed and the step."""
     b = Builder()
     seed, step = _scalar(b), _scalar(b)
     results = []

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Input arrays by MLIR element type: f64, f32 and integers as NumPy types, other floats as their bits."""
+"""Input arrays by MLIR element type: f64, f32 and integers have NumPy's types; other floats are stored as their bits.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def _from_bits(bits: np.ndarray, element: str) -> np.ndarray:
 
 
 def special(element: str) -> np.ndarray:
-    """Returns a one-dimensional array of values that implementations are likely to get wrong."""
+    """Returns a one-dimensional array of values that implementations are likely to handle wrongly."""
     if element == "i1":
         return np.array([False, True])
     if element not in _LAYOUT:
@@ -97,7 +98,7 @@ def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.n
         result = values.astype(dtype(element))
     else:
         _, exponent, fraction = _LAYOUT[element]
-        # Truncation suffices for inputs and does not depend on the code under test.
+        # Truncates instead of rounding: this suffices for inputs, and is independent of the code under test.
         wide = np.clip(values, -200, 200).astype(np.float32).view(np.uint32).astype(np.int64)
         magnitude = (wide & 0x7FFFFFFF) - ((127 - ((1 << (exponent - 1)) - 1)) << 23)
         result = _from_bits(
@@ -113,7 +114,8 @@ def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.n
 
 
 def exact(shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
-    """Returns f64 values of magnitude 2^-span to 2^span from integer arithmetic: the same bits on every processor."""
+    """Returns f64 values of magnitude 2^-span to 2^span. They are made with integer arithmetic, so that they have the
+    same bits on every processor."""
     rng = np.random.default_rng(seed)
     exponents = rng.integers(-span, span, shape, endpoint=True)
     return np.ldexp(rng.integers(-(2**53), 2**53, shape).astype(np.float64), exponents - 53)

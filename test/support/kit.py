@@ -24,7 +24,7 @@ from repro_mlir.reference.stored import read_program
 from support.guarded import Guarded
 
 EVERYTHING = os.environ.get("REPRO_TESTS") == "all"
-"""Whether exhaustive cases run, too."""
+"""Whether tests run their exhaustive cases as well (REPRO_TESTS=all)."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Configuration:
 
 
 class Mismatch(AssertionError):
-    """Compiled code and the reference interpreter disagree."""
+    """Raised if compiled code and the reference interpreter disagree."""
 
 
 Outcome = list[np.ndarray] | StepFailed
-"""The results as unsigned bits, NaNs canonical; or the failure of the step (E1)."""
+"""The results as unsigned bits with canonical NaNs, or the failure of the step (E1)."""
 
 
 def configurations() -> list[Configuration]:
@@ -75,7 +75,7 @@ def levels() -> list[str]:
 
 @functools.lru_cache(maxsize=8)
 def read(program: str) -> ParsedProgram:
-    """Parses a canonical program through its stored bytes."""
+    """Parses a canonical program by way of its stored bytes."""
     return read_program(to_bytes(program))
 
 
@@ -94,14 +94,15 @@ def bits_of(results: Sequence[np.ndarray], program: ParsedProgram) -> list[np.nd
 
 
 def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configuration, runs: int = 2) -> Outcome:
-    """Runs one executable `runs` times; returns the outcome of compiled code."""
+    """Runs one executable `runs` times; returns its outcome, which must be the same each time."""
     known = read(program)
     artifact = _artifact(program, configuration.level)
     backend = QemuBackend if configuration.level.startswith("aarch64") else CpuBackend
     executable = backend(artifact, configuration.threads)
     arrays = [_public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     given = arrays[known.num_state :]
-    # Callers of a step pass states with canonical NaNs (V4); the runtime below does not check them.
+    # States must have canonical NaNs already (V4): the API ensures it, but the runtime that is called here does not
+    # check it.
     old_states = [
         _public(canonical(import_array(array, kind, "state"), kind.element), kind) if kind.element.is_float else array
         for array, kind in zip(arrays[: known.num_state], known.body.argument_types, strict=False)
@@ -212,8 +213,8 @@ def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: 
             return f"{error}\n{op}"
         return None
 
-    # Searches for an operation with correct operands and wrong results. A difference may vanish later, so the
-    # bisection finds one such operation, not always the first one.
+    # Searches for an operation with correct operands and a wrong result. Results may become equal again after it, so
+    # the bisection finds one such operation, not always the first one.
     low, high, found = 0, len(places), None
     while low < high:
         middle = (low + high) // 2

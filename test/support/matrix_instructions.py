@@ -24,7 +24,8 @@ CLASSES = {
     "sm_103": "blackwell",
     "sm_120": "blackwell",
 }
-"""(M3) The class of each architecture. Tests compare this table with those of the compiler and the runner."""
+"""(M3) The accumulator class of each architecture. Tests compare this table with those of the compiler and the runner.
+"""
 
 LANE = np.arange(32)
 GROUP, INNER = LANE // 4, LANE % 4
@@ -34,10 +35,11 @@ NAMES = {"e4m3": "f8E4M3FN", "e5m2": "f8E5M2"}
 """Element types whose names in PTX differ from those in programs."""
 
 EIGHTS = {"ada": "ada", "hopper": "hopper_mma", "blackwell": "blackwell_mma"}
-"""(M3) The class of mma.sync on f8 for each class of the other element types; none is known for sm_120."""
+"""(M3) The accumulator class of mma.sync on f8, for each class of mma.sync on 16-bit and tf32 elements; for sm_120 it
+is unknown."""
 
 WIDTHS = {"e4m3": 8, "e5m2": 8, "tf32": 32}
-"""The bits of an element in a register, for element types other than 16-bit ones."""
+"""The number of bits of an element in a register, for element types that do not have 16."""
 
 
 @dataclasses.dataclass(frozen=True)

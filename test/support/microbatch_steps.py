@@ -43,7 +43,8 @@ def program_of(
 
 
 def values_of(program: MicrobatchProgram, seed: int = 0) -> list[np.ndarray]:
-    """Returns the inputs of a step: hyper-parameters from 0 to 1, rows of any magnitude, classes."""
+    """Returns the inputs of a step: hyper-parameters between 0 and 1, rows of widely different magnitudes, and class
+    numbers."""
     draw, arrays = np.random.default_rng(seed), []
     for i, kind in enumerate(program.inputs):
         if kind.element == "i64":

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs for the tests of predictions, and descriptions of machines that do not exist."""
+"""Programs for the tests of performance predictions, and descriptions of machines that do not exist."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ func.func @main(%x: {shape}{name}) -> ({shape}{name}) attributes {{repro.num_sta
 
 
 def planes(planes: int, groups: int) -> str:
-    """Returns a program that reads scattered planes of 4 KB and writes them in order."""
+    """Returns a program that reads planes of 4 KB in scattered order and writes them in sequence."""
     read, written = (f"tensor<{a}x{b}x1024xf32>" for a, b in ((planes, groups), (groups, planes)))
     return f"""
 func.func @main(%x: {read}) -> {written} attributes {{repro.num_state = 0 : i64}} {{

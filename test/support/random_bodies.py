@@ -37,7 +37,7 @@ def is_float(element: str) -> bool:
 
 
 def literal(choose: random.Random, element: str) -> str:
-    """Returns a constant of a type in MLIR syntax; special values included."""
+    """Returns a constant of a type in MLIR syntax; some constants are special values."""
     if element == "i1":
         return choose.choice(["true", "false"])
     if not is_float(element):
@@ -52,7 +52,7 @@ def literal(choose: random.Random, element: str) -> str:
     fraction, count = exponent[element]
     mask = ((1 << count) - 1) << fraction
     if bits & mask == mask:
-        # Infinity, or the value with that code in E4M3FN; never a NaN with a payload.
+        # A NaN becomes infinity or, in E4M3FN, the largest number, so that no constant is a NaN with a payload.
         bits = mask if element != "f8E4M3FN" else 0x7E
     return f"0x{bits:0{size // 4}X}"
 
@@ -90,7 +90,8 @@ class Body:
         self._lines: list[str] = []
 
     def text(self, yields: Sequence[str]) -> str:
-        """Returns the lines. With checks, includes lines that `yields` does not need: all checks run (E1)."""
+        """Returns the lines of the body. With checks, the lines include those of which `yields` does not need the
+        result: all checks run (E1)."""
         lines, needed = [], set(yields)
         for line in reversed(self._lines):
             names, _, operation = line.rpartition(" = ")
@@ -139,13 +140,14 @@ class Body:
         """(V4) Returns the bits of a float; NaNs become canonical."""
         unordered = self.emit(f"arith.cmpf uno, {name}, {name} : {source}", "i1")
         bits = f"%s{len(self._lines)}"
-        # This name is not offered to other operations: a canonical program reads such bits only through a select.
+        # The bits may still be those of a non-canonical NaN. A canonical program reads them only through a select, so
+        # no other operation gets this name.
         self._lines.append(f"{bits} = arith.bitcast {name} : {source} to {target}")
         canonical = self.constant(target, str(CANONICAL_NAN[source]))
         return self.emit(f"arith.select {unordered}, {canonical}, {bits} : {target}", target)
 
     def pick(self, element: str | None = None) -> tuple[str, str]:
-        """Returns a scalar, converted to `element` if given; later scalars are more likely."""
+        """Returns a random scalar, preferably a recent one; converted to `element` if that is given."""
         at = int(len(self.scalars) * self.choose.random() ** 0.5)
         name, source = self.scalars[at]
         return (name, source) if element is None else (self.convert(name, source, element), element)
@@ -221,13 +223,15 @@ class Body:
 
     def _select(self) -> None:
         name, t = self.pick()
-        # A constant condition excludes a value and the checks that it depends on (E1).
+        # A constant condition never selects one of the values, and skips the checks that the value depends on (E1).
         known = self._checks and self.choose.random() < 0.2
         condition = self.constant("i1") if known else self.pick("i1")[0]
         self.emit(f"arith.select {condition}, {name}, {self.pick(t)[0]} : {t}", t)
 
     def _extract(self) -> None:
-        """Adds an element read from a table, with indices clamped to the table or arbitrary ones that may fail."""
+        """Adds a read of a table element; its indices are reduced modulo the extents, or rarely arbitrary, so that it
+        may fail.
+        """
         if not self._tables:
             return self._select()
         table = self.choose.choice(self._tables)

@@ -31,14 +31,14 @@ def _names(count: int) -> list[str]:
 
 
 class _Space:
-    """The iteration space of a generic or a fold; it grows with the operands."""
+    """The iteration space of a generic or a fold; operands add dimensions to it."""
 
     def __init__(self, choose: random.Random, most: int) -> None:
         self.choose = choose
         self.most = most
         self.extents: list[int] = []
         self.bounded: set[int] = set()
-        """Dimensions that are by themselves a result of a map, so that the map determines their extent."""
+        """The dimensions whose extent an operand determines, because one of its map results is just this dimension."""
 
     def new(self, extent: int) -> int | None:
         if len(self.extents) >= self.most or math.prod([*self.extents, extent]) > _MAX_ITERATIONS:
@@ -47,7 +47,8 @@ class _Space:
         return len(self.extents) - 1
 
     def access(self, shape: Sequence[int], fresh: float) -> str | None:
-        """Returns map results within an operand, with new dimensions at probability `fresh`; None if no map exists."""
+        """Returns the map of an operand; each result is a new dimension with probability `fresh`. Returns None if no
+        map exists."""
         results = []
         for extent in shape:
             result = self._result(extent, fresh)
@@ -77,7 +78,7 @@ class _Space:
         return self._computed(extent)
 
     def _computed(self, extent: int) -> str:
-        """Returns an expression that is not a single dimension."""
+        """Returns a map result other than a single dimension: a constant or an expression."""
         choose = self.choose
         if not self.extents or choose.random() < 0.25:
             return str(choose.randrange(extent))
@@ -98,7 +99,7 @@ class _Space:
         room = extent - 1 - stride * last
         text = f"d{dim} * {stride}" if stride > 1 else f"d{dim}"
         if kind < 0.85 and room > 0:
-            # A window: one more dimension whose steps stay in bounds.
+            # A window: adds a term of another dimension that stays in bounds.
             step = choose.randint(1, min(3, room))
             size = choose.randint(1, min(5, room // step + 1))
             other = self.new(size) if choose.random() < 0.7 else None
@@ -137,7 +138,7 @@ class _Maker:
         return tuple(shape)
 
     def any(self, rank: int | None = None, element: str | None = None) -> Value:
-        """Returns a value, later ones more likely; creates one if none is suitable."""
+        """Returns a value that satisfies the conditions, preferably a recent one; makes one if there is none."""
         fitting = [v for v in self.values if rank is None or len(v.shape or ()) == rank]
         fitting = [v for v in fitting if element is None or v.element == element]
         if not fitting:
@@ -145,7 +146,7 @@ class _Maker:
         return fitting[int(len(fitting) * self.choose.random() ** 0.5)]
 
     def _filled(self, shape: Sequence[int], element: str) -> Value:
-        """Returns a value that is not an argument: a constant, a splat, or positions."""
+        """Returns a new value that is not an argument: a constant, a splat, or a tensor of positions."""
         kind = self.choose.random()
         if kind < 0.4 or element == "i1":
             return self.b.constant(f"dense<{literal(self.choose, element)}>", shape, element)
@@ -166,7 +167,7 @@ class _Maker:
     # Structured operations with a body --------------------------------------------------------------------------------
 
     def _read(self, space: _Space, count: int) -> list[tuple[Value, str]]:
-        """Returns operands with their maps; the first operands define the dimensions."""
+        """Returns operands with their maps; most dimensions come from the first operand."""
         read = []
         for i in range(count):
             v = self.any()
@@ -216,7 +217,7 @@ class _Maker:
         rank = len(space.extents)
         if not rank:
             return []
-        # The reduced dimensions: the last ones, the first ones, or any.
+        # Reduces the last dimensions, the first ones, or any of them.
         letters = [choose.choice("pr") for _ in range(rank)]
         kind = choose.random()
         if kind < 0.3:
@@ -230,7 +231,7 @@ class _Maker:
             letters[kept.pop()] = "r"
         if choose.random() < 0.3:
             choose.shuffle(kept)
-        # Window dimensions get their extents from an operand that the body does not read.
+        # The extents of window dimensions come from an operand that the body does not read.
         loose = [d for d in range(rank) if letters[d] == "r" and d not in space.bounded]
         if loose:
             window = self.b.empty([space.extents[d] for d in loose], "f32")
@@ -329,7 +330,7 @@ class _Maker:
         return SEQUENTIAL, types, types, [body.pick(t)[0] for t in types]
 
     def matmul(self) -> list[Value]:
-        """Adds a product of matrices of one type in any layout, with batch dimensions."""
+        """Adds a matrix product of operands of one element type, with any layout and batch dimensions."""
         choose = self.choose
         t = choose.choice(["f32", "f32", "f32", *FLOATS, "i32", "i8"])
         a = self._typed(self.any(choose.choice([2, 2, 3])), t)
@@ -389,7 +390,7 @@ class _Maker:
         return [self.b.op(text, v.shape, v.element)]
 
     def _part(self, shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """Returns offsets, sizes and strides within a shape."""
+        """Returns the offsets, sizes and strides of a random slice of a shape."""
         choose = self.choose
         offsets, sizes, strides = [], [], []
         for extent in shape:
@@ -428,7 +429,7 @@ class _Maker:
         return [self.b.op(text, shape, v.element)]
 
     def _scalar(self, element: str) -> Value:
-        """Returns a scalar of @main: a constant or an element of a value."""
+        """Returns a scalar of @main: a constant or an element of a tensor."""
         fitting = [v for v in self.values if v.element == element and math.prod(v.shape or ())]
         if not fitting or self.choose.random() < 0.5:
             return self.b.constant(literal(self.choose, element), None, element)
@@ -602,13 +603,13 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
     planned = choose.randint(2, MOST_STEPS)
     for _ in range(planned if steps is None else min(steps, planned)):
         maker.values += choose.choice(_STEPS)(maker)
-    # The remaining choices do not depend on the number of steps.
+    # Draws the remaining choices from another generator, so that `steps` does not change them.
     choose = random.Random(~seed)
     made = maker.values[len(maker.arguments) :]
-    # Each state becomes any value of its type: computed, another state, or itself.
+    # The new value of each state is any value of its type: a computed value, another state, or the state itself.
     states = choose.randint(0, len(maker.arguments))
     renewed = [choose.choice([w for w in maker.values if w.type == v.type]) for v in maker.arguments[:states]]
-    # Unused values become results, except some values whose checks alone are observable (E1).
+    # Unused values become results, except for a few: of these, only the checks can be observed (E1).
     seen = [v for v in made if not maker.b.is_used(v) and not (checks and choose.random() < 0.2)]
     results = seen + choose.sample(maker.values, min(len(maker.values), choose.randint(not seen and not states, 2)))
     arrays = []
@@ -621,9 +622,9 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
 MOST_STEPS = 6
 
 PROGRAMS = 10_000
-"""The number of programs that have been compared on all targets."""
+"""The number of random programs that have been compared on all targets."""
 
 
 def programs() -> st.SearchStrategy[Case]:
-    """Returns programs in which no check fails."""
+    """Returns random programs in which no check fails."""
     return st.integers(0, PROGRAMS - 1).map(program)

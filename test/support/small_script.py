@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A script for commands that capture a training step, and the identity of the program that a command captured."""
+"""A training script for commands that capture its step, and the identity of the captured program."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ PIECES = [
     b"", b"\xc3", b"\xa9", b"\xe2", b"\x82", b"\xac", b"\xf0\x9f", b"\x99\x82", b"st", b"op", b" ", b"the ",
     *(bytes([letter]) for letter in b"abcdefghijklmnopqrstuvwxyz.?"),
 ]  # fmt: skip
-"""The bytes of each token: parts of characters, single letters and several letters. The first token ends an answer."""
+"""The bytes of each token: a part of a character, a letter or several letters. The first token ends an answer."""
 
 
 class Pieces:
@@ -136,7 +136,7 @@ class SmallServer:
 
     @functools.cached_property
     def port(self) -> int:
-        """Returns the port on 127.0.0.1 when the server listens; raises AssertionError if the server has ended."""
+        """Returns the port on 127.0.0.1 once the server listens; raises AssertionError if the server has ended."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith("http://127.0.0.1:"):
@@ -153,7 +153,7 @@ class SmallServer:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def end(self, *signals: signal.Signals, timeout: float = 60) -> tuple[int, str, str]:
-        """Sends signals half a second apart; returns the exit status, the remaining output and the errors."""
+        """Sends the signals half a second apart; returns the exit status, the remaining output and the error output."""
         for i, each in enumerate(signals or (signal.SIGTERM,)):
             time.sleep(0.5 * bool(i))
             self.process.send_signal(each)
@@ -237,7 +237,7 @@ def _slow_down(generator: Any, delay: float, fails_after: int | None) -> None:
         time.sleep(delay)
         return step()
 
-    # Generators are immutable, so a plain assignment fails.
+    # Generators are immutable: an ordinary assignment would raise an error.
     object.__setattr__(generator, "step", slow)
 
 

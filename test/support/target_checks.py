@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Requirements for every target that runs device code."""
+"""Checks that every target that runs device code must pass."""
 
 import numpy as np
 import pytest

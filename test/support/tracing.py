@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Traces a function to the graph that is lowered, through both stages of a capture."""
+"""Traces a function through both stages of a capture, to the graph that is lowered."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps of two linear layers with a ReLU between them; the batch contains the gradient of the output."""
+"""A training step of two linear layers with a ReLU between them; the gradient of the output is part of the batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class TwoLayers:
-    """Sizes of a batch, its elements, the hidden layer and the results; and the learning rate of SGD."""
+    """The extents of the batch, its rows, the hidden layer and the result, and the learning rate of SGD."""
 
     batch: int
     wide: int
@@ -34,5 +34,5 @@ class TwoLayers:
 
 
 def _product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """A loss whose gradient is the target."""
+    """A loss whose gradient by the output is the target."""
     return (output * target).sum()

@@ -27,7 +27,7 @@ _MOST_ELEMENTS = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class _Part:
-    """A part of a tensor of `shape` with some dimensions dropped."""
+    """A slice of a tensor; extracting it may drop dimensions of extent 1."""
 
     shape: tuple[int, ...]
     offsets: tuple[int, ...]
@@ -40,7 +40,7 @@ class _Part:
 
     @property
     def slices(self) -> tuple[slice | int, ...]:
-        """Returns the NumPy index; only `sizes` determines which dimensions of extent 1 stay."""
+        """Returns the NumPy index of the slice, without dropping any dimension."""
         return tuple(
             slice(offset, offset + size * stride, stride)
             for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
@@ -48,7 +48,8 @@ class _Part:
 
 
 def _part(choose: random.Random, shape: Sequence[int]) -> _Part:
-    """Returns a part of shape `shape` of a larger tensor: any stride, and dropped dimensions anywhere."""
+    """Returns a slice of shape `shape` of a larger tensor, with random strides; the larger tensor may have one more
+    dimension."""
     dims = []
     for size in shape:
         offset, stride = choose.choice([0, 0, 1, 8]), choose.choice([1, 1, 2, 3])

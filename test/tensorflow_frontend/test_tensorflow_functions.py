@@ -181,7 +181,7 @@ def test_locations_are_the_users_lines() -> None:
 
 
 def test_constants_are_those_of_every_machine() -> None:
-    """TensorFlow would fold expressions of constants with this machine's functions."""
+    """Constant expressions are imported, not folded: TensorFlow would fold them with this machine's math functions."""
     numbers = tf.constant(draw(8))
     text = import_function(lambda x: x + tf.exp(tf.constant([0.3, 0.7])) + tf.sin(numbers[:2]), draw(2)).text
     assert "repro.exp" in text and "repro.sin" in text

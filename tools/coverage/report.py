@@ -30,7 +30,8 @@ def build(jobs: int) -> None:
 
 
 def run_tests(tests: list[str], jobs: int) -> None:
-    """Runs lit, and pytest on files or folders, with reset counters. Exits if pytest runs no tests."""
+    """Deletes the data of earlier runs, then runs lit, and pytest on the given files or folders. Exits if pytest could
+    not run the tests."""
     for stale in (*BUILD.rglob("*.gcda"), *BUILD.glob(".coverage*")):
         stale.unlink()
     packages = str(BUILD / "python_packages")

@@ -25,7 +25,7 @@ uint32_t bitsOf(float x) {
   return u;
 }
 
-/// (V4) a NaN is a NaN.
+/// (V4) All NaNs are equal.
 uint32_t canonical(float x) { return x != x ? 0x7fc00000 : bitsOf(x); }
 
 uint64_t mix(uint32_t input, uint32_t result) {
@@ -49,7 +49,8 @@ extern "C" uint64_t mix_result(uint32_t input, uint32_t result) {
   return mix(input, result);
 }
 
-/// The sum of a block by a compiled function on 65536 elements.
+/// Returns the sum of a block of inputs by a compiled function, which processes
+/// 65536 elements per call.
 extern "C" uint64_t compiled_block(void (*function)(float *, float *),
                                    uint32_t block) {
   uint64_t sum = 0;
@@ -72,9 +73,9 @@ extern "C" Lanes rsqrt_lanes(Lanes x) {
   return x;
 }
 
-/// The sum of a block by an f64 function of the C library on 8 lanes, without
-/// the inputs whose rounding an error of `margin` could change: those are
-/// stored in `undecided`, their number in `count`.
+/// Returns the sum of a block by an f64 function of the C library on 8 lanes,
+/// without inputs whose rounding could change with an error of `margin`. Those
+/// inputs are stored in `undecided`, and their number in `count`.
 extern "C" uint64_t library_block(Lanes (*function)(Lanes), uint32_t block,
                                   double margin, uint32_t *undecided,
                                   int64_t *count) {

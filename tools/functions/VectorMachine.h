@@ -25,7 +25,8 @@ struct VectorMachine {
   typedef int64_t I64 __attribute__((vector_size(64)));
   typedef uint64_t U64 __attribute__((vector_size(64)));
   typedef float Floats __attribute__((vector_size(32)));
-  /// Eight f32, held in f64, where the exact operations on them are the same.
+  /// Eight f32 values, stored as f64: the exact operations on them give the
+  /// same results in f64.
   struct F32 {
     F64 wide;
   };

@@ -20,7 +20,7 @@ using namespace repro_runtime;
 static constexpr uint64_t items = 1000;
 static constexpr int64_t limit = 1 << 20;
 
-/// out[i] = in[i] + 1, by way of the scratch memory.
+/// out[i] = in[i] + 1, through the scratch memory.
 static void addOne(char *const *buffers, char *scratch, int64_t *,
                    int64_t begin, int64_t end) {
   auto *in = reinterpret_cast<const int64_t *>(buffers[0]);
@@ -32,7 +32,7 @@ static void addOne(char *const *buffers, char *scratch, int64_t *,
   }
 }
 
-/// Fails the step for a number above the limit.
+/// Fails the step if a number exceeds the limit.
 static void check(char *const *buffers, char *, int64_t *error, int64_t begin,
                   int64_t end) {
   auto *in = reinterpret_cast<const int64_t *>(buffers[0]);

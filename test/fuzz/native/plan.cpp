@@ -14,7 +14,8 @@ using namespace repro_runtime;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string bytes(reinterpret_cast<const char *>(data), size);
   Plan plan;
-  // A plan that can be read has only one form as bytes.
+  // A plan has only one encoding, so a plan that can be read must be written as
+  // the same bytes.
   if (readPlan({bytes.data(), bytes.size()}, plan).empty() &&
       writePlan(plan) != bytes)
     std::abort();

@@ -186,7 +186,7 @@ def run_entry(entry: str) -> Outcome:
         kit.check(canonical, given, where, runs=1, want=bits)
     except (Exception, SystemExit) as error:
         reason = all_lines(error) if stage == "accuracy" else first_line(error)
-        # Remove the position in the entry and the name of the node.
+        # Strips the source position and the node name, so that the same error has the same text for all entries.
         reason = re.sub(r"^(cannot import the program: )?.*:1(:0)?: (node \S+: )?", r"\1", reason)
         return Outcome(entry, stage, f"{type(error).__name__}: {reason}")
     return Outcome(entry, "ok")

@@ -52,8 +52,9 @@ def run(
     begun: Callable[[KeptMicrobatches], object] = lambda _: None,
     shard_optimizer: bool = False,
 ) -> tuple[list[Any], list[int]]:
-    """Returns every rank's final state hash or exception, and the bytes that it has sent; `begun` and `ended`
-    receive the rank's kept microbatches. A rank's thread is named after its number."""
+    """Runs steps on `size` ranks. Returns, per rank, the final state hash or the exception, and the number of bytes
+    sent. Each rank calls `begun` before its first step and `ended` after its last one, with its kept microbatches. The
+    name of a rank's thread is the rank's number."""
     transports = make_loopback(size)
     executables = [
         MicrobatchExecutable(

@@ -74,7 +74,7 @@ def test_stochastic_rounding_draws_from_the_state_of_the_trainer(dropout: float,
     trainer = repro_mlir.Trainer(*given(dropout), precision=SR, seed=3, target="reference")
     program = trainer.prepare(*batch())
     assert [kind.name for kind in program.state][-2:] == ["seed", "step"]
-    # The program's own sites are numbered first.
+    # The random site of dropout, if any, is numbered before that of stochastic rounding.
     sites = sorted(int(each) for each in re.findall(r"site = (\d+)", program.text))
     assert sites == ([0, 1] if dropout else [0])
     losses = [trainer.step(*batch(i)) for i in range(2)]

@@ -46,7 +46,8 @@ def expression(draw: random.Random, depth: int) -> Expression:
         return draw.choice("+-"), left, expression(draw, depth - 1)
     if kind < 0.65:
         return "*", left, draw.choice([-8, -4, -2, -1, 2, 3, 4, 6, 8])
-    if kind < 0.70:  # a mod, in the one order that MLIR does not recognize
+    # left mod divisor as -divisor * (left floordiv divisor) + left: MLIR does not simplify this order of the terms
+    if kind < 0.70:
         divisor = draw.choice([2, 3, 4, 8])
         return "+", ("*", ("floordiv", left, divisor), -divisor), left
     return draw.choice(["mod", "floordiv", "ceildiv"]), left, draw.choice([1, 2, 3, 4, 6, 8, 12])

@@ -891,7 +891,8 @@ def test_wrapped_in_data_parallel_is_refused(tmp_path: Path) -> None:
     store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
-        # Dynamo runs a module of PyTorch itself in eager mode if another such module calls it.
+        # The wrapped module must be a class of our own: Dynamo runs a torch.nn module in eager mode if another PyTorch
+        # module, here DistributedDataParallel, calls it.
         model = nn.parallel.DistributedDataParallel(Attention())
         with pytest.raises(BackendCompilerFailed, match="wrapped in DistributedDataParallel"):
             compiled(model)(torch.ones(2, 3, 16))

@@ -66,7 +66,7 @@ def test_types(element: str, first: np.ndarray, second: np.ndarray, ulps: int, t
 
 
 class FaultySide:
-    """The interpreter with one wrong bit in the result of one operator at one step."""
+    """The interpreter, with one bit of one operator's result flipped at one step."""
 
     name = "faulty"
 
@@ -143,7 +143,8 @@ def check_page(text: str) -> None:
 def test_receipts(folder: Path) -> None:
     assert repro_mlir.diff(folder / "honest", folder / "honest", targets=["reference"]) is None
     found = repro_mlir.diff(folder / "honest", folder / "cheat", targets=["reference"])
-    # Both runs begin step 5 with equal state and inputs, and running the step here gives the honest run's result.
+    # Both runs begin step 5 with the same state and inputs. The step runs again here, with the result of the honest
+    # run.
     assert found is not None and found.step == CHEATED and not found.given and not found.operators
     assert found.note.startswith(f"what {folder / 'cheat'} has of step {CHEATED} is not what it gives here")
     assert "state inner.weight" in found.note or "output loss" in found.note
@@ -162,7 +163,7 @@ def test_eager(folder: Path) -> None:
     assert found is not None
     compared, computing = found.compared
     assert compared > computing * 2 / 3
-    # Results may differ by rounding; the difference would be far larger if two unrelated operators were compared.
+    # Results of the same operator differ by rounding only; results of two unrelated operators would differ by far more.
     assert all((each.tensor.element.max_ulps or 0) < 1 << 16 for each in found.operators)
     assert all(each.operator.line is not None for each in found.operators)
     check_page(page(found))
@@ -199,7 +200,7 @@ def training():
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Makes the node `name` of PyTorch's graph return values that are far off."""
+    """Makes the node `name` of PyTorch's graph return values with a large error."""
     right = eager._Keeping.run_node
 
     def wrong(self: eager._Keeping, node: torch.fx.Node) -> object:
@@ -215,7 +216,8 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault in any type of node of any module is attributed to an operator of that module that computes."""
+    """A fault in a node of any type, in any module, is attributed to an operator of that module that computes values.
+    """
     script = tmp_path / "script.py"
     script.write_text(MEANS)
     batches = ScriptBatches(str(script))
@@ -227,7 +229,7 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
     sides = EagerSide(graph, names, running), TargetSide(graph, "reference")
     inputs = batches.take()
     nodes = [node for node in captured.graph.graph.nodes if caller_of(node) and node.meta["val"].dtype == torch.float32]
-    # Rounding alone can exceed this limit where a subtraction cancels; such operators are left out.
+    # Where a subtraction cancels, rounding alone can exceed this limit; such operators are left out.
     ulps = 1 << 20
     natural, _, _ = compare_operators(sides, [[*program.initial, *inputs]] * 2, ulps)
     noisy = {each.operator.index for each in natural}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A model of a cheating party: the party answers about its own run, but changes one of its answers."""
+"""A model of a cheating party, which answers questions about its own run but changes one of its answers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def cheats() -> tuple[RecordedRun, ...]:
 
 
 def terms() -> Terms:
-    """Returns terms that fix everything that parties can agree on before a run."""
+    """Returns terms that fix everything on which parties can agree before a run."""
 
     def due(record: int, claim: Commitment) -> Due | None:
         cursor = claim.cursor
@@ -85,11 +85,11 @@ def terms() -> Terms:
 # --- Changes ---
 
 Change = Callable[["Adversary", bytes, int], bytes | None]
-"""Maps the party, its answer and the limit of the answer in bytes to other bytes, or to None for silence."""
+"""Changes an answer, given the party and the answer's limit in bytes; None stands for silence."""
 
 
 class Adversary(LocalChannel):
-    """A party that changes its answer number `at` (from 0)."""
+    """A party that changes the answer with the number `at`, counted from 0."""
 
     def __init__(self, run: RecordedRun, at: int, change: Change, draw: random.Random) -> None:
         super().__init__(CachedProver(run))
@@ -116,7 +116,7 @@ class Adversary(LocalChannel):
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields each container in a JSON value with each of its keys."""
+    """Yields each container in a JSON value, with each of its keys or indices."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield value, key
@@ -128,7 +128,7 @@ def _dump(value: Any) -> bytes:
 
 
 def _elsewhere(change: Callable[[Any, random.Random], Any]) -> Change:
-    """Returns a change of one value somewhere in the answer."""
+    """Changes one value anywhere in the answer."""
 
     def changed(party: Adversary, answer: bytes, limit: int) -> bytes:
         value = json.loads(answer)

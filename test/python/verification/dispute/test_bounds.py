@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A dispute's bound counts, for each message, the bytes that the message has with the longest possible numbers."""
+"""The bound of a dispute counts, for each message, the bytes that the message has if all its numbers have the most
+digits."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from repro_mlir.verification.dispute.messages import PROTOCOL, decode_answer, de
 from repro_mlir.verification.dispute.party import _DIGEST_TEXT, _SHORT
 
 LONGEST = 2**53 - 1
-"""The number with the most digits that a message may have."""
+"""The number with the most digits that is allowed in a message."""
 
 DIGEST = "5" * 64
 RECORD = {"record": LONGEST}
 OPERATOR = RECORD | {"index": LONGEST}
 HASHES = 5
-"""The number of digests in each list."""
+"""The number of digests in each list of a message."""
 
 LIST = [DIGEST] * HASHES
 COMMITMENT = {"before": DIGEST, "cursor": LONGEST, "state": LIST, "inputs": LIST, "outputs": LIST}
@@ -41,7 +42,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {
     "tensor": (OPERATOR | {"role": "output", "position": LONGEST}, {"data": ""}, 0, 0),
     "program": ({"identity": DIGEST}, {"data": ""}, 0, 0),
 }
-"""Arguments of a question, its answer, and how many hashes and claims the bound counts for it."""
+"""For each question: its arguments, its answer, and the numbers of hashes and claims that the bound counts for it."""
 
 
 def test_bytes_of_the_first_message() -> None:
@@ -60,6 +61,6 @@ def test_bytes_of_a_message(name: str) -> None:
     decode_question(question, len(question))
     decode_answer(answered, ask, len(answered))
     assert len(question) + len(answered) <= _QUESTION + _HASH * hashes + _CLAIM * claims
-    # Limits of the bytes that a prover and a referee read.
+    # The limits on the bytes that a prover and a referee read in one message.
     assert len(question) <= _QUESTION + _CLAIM * claims
     assert len(answered) <= _SHORT * (1 + claims) + _DIGEST_TEXT * hashes

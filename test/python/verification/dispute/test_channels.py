@@ -51,7 +51,7 @@ def test_receipts(folder: Path) -> None:
     assert settle(local(folder / "honest"), local(folder / "honest")).outcome == "agreement"
     verdict = settle(local(folder / "honest"), local(folder / "cheat"))
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("commitment", ("B",), CHEATED)
-    # A party that skipped a step has no operators to prove its result, so the dispute names an operator.
+    # A party that skipped a step has no operators that give its result, so the dispute names an operator.
     assert verdict.operator is not None and verdict.operator.line is not None
     assert settle(local(folder / "cheat"), local(folder / "honest")).wrong == ("A",)
 
@@ -127,7 +127,8 @@ def test_silence_takes_no_longer_than_the_timeout(tmp_path: Path) -> None:
 
 
 def test_all_answers_of_a_party_have_a_limit_of_their_own() -> None:
-    """A party that delays every answer loses, and its delays do not use up the other party's time."""
+    """A party that delays every answer loses. Each party has its own time limit, so the delays do not use up the time
+    of the other party."""
 
     class Slow(LocalChannel):
         def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
@@ -185,7 +186,7 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_status_of_a_fault_of_ours(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A failure of the referee does not exit with 1, which would mean that a party is wrong."""
+    """The exit status after a failure of the referee is not 1, which would mean that a party is wrong."""
 
     def fail(*arguments: object) -> None:
         raise StopIteration
@@ -213,7 +214,7 @@ def test_names_beyond_ascii() -> None:
 
 
 def test_names_in_another_normalization_form() -> None:
-    """Names have one normalization form, so that two honest parties cannot differ in a name's bytes."""
+    """Names are stored in one Unicode normalization form, so two honest parties cannot differ in a name's bytes."""
     state = tuple(dataclasses.replace(kind, name=f"gro\u0308{i}") for i, kind in enumerate(graph().program.state))
     named = OperatorGraph(dataclasses.replace(graph().program, state=state))
     with pytest.raises(ValueError, match="normalization form C"):
@@ -260,7 +261,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @contextmanager
 def serving(receipt: Path, address: str, *options: str) -> Iterator[None]:
-    """Serves a receipt with the command; at the end of the context, its referee must have connected and finished."""
+    """Serves a receipt with the command. When the context ends, a referee must have connected and finished."""
     command = [sys.executable, "-m", "repro_mlir", "dispute", "--serve", str(receipt), "--listen", address]
     command += ["--target", "reference", "--json", *options]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as server:
@@ -289,7 +290,7 @@ def test_served_with_a_token(
     address = f"tcp:127.0.0.1:{port}"
     with serving(folder / "cheat", address, "--token", str(token)):
         arguments = ["dispute", str(folder / "honest"), address, "--target", "reference", "--json"]
-        # The prover rejects a referee that does not know the token, and waits for the next one.
+        # The prover rejects a referee that does not know the token, and waits for another referee.
         assert cli.main(arguments) == 2
         assert "does not share our token" in capsys.readouterr().err
         monkeypatch.setenv("REPRO_DISPUTE_TOKEN_B", token.read_text())
@@ -301,7 +302,7 @@ def test_evidence_runs_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     cheat = faulty(graph(), honest().inputs, 9, 29, 4)
     verdict = settle(LocalChannel(Prover(honest())), LocalChannel(Prover(cheat)))
     assert verdict.evidence is not None and verdict.operator is not None
-    # A party could choose names that clash with names of the evidence file.
+    # Names that a party chooses could clash with names of the evidence file.
     program = verdict.evidence.extraction.program
     inputs = tuple(dataclasses.replace(kind, name="file") for kind in program.inputs)
     extraction = dataclasses.replace(verdict.evidence.extraction, program=dataclasses.replace(program, inputs=inputs))

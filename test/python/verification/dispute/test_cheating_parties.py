@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A party that changes its answers in hundreds of ways loses, and the honest party never does.
+"""A cheating party loses for each of hundreds of changes of its answers; the honest party never loses.
 
 ADVERSARY_DISPUTES=N in the environment runs N disputes instead of a few hundred.
 """
@@ -16,7 +16,7 @@ from adversary import CHANGES, attempt, cheats, honest
 
 DISPUTES = int(os.environ.get("ADVERSARY_DISPUTES", "540"))
 SECONDS = 20.0
-"""The limit for one dispute, which takes some hundredths of a second."""
+"""The time limit for one dispute, which takes some hundredths of a second."""
 
 
 def test_an_honest_party_never_loses() -> None:
@@ -32,10 +32,11 @@ def test_an_honest_party_never_loses() -> None:
         if verdict.wrong == (tried.name,):
             continue
         if tried.lies:
-            # Without terms, the adversary may describe a run other than the one that it is accused of.
+            # Without terms, the adversary may describe a different run from the one that is disputed.
             assert not tried.agreed and tried.changed and verdict.outcome in ("header", "length"), (seed, verdict)
         else:
-            # The run is honest: the changed answer was never requested, or is a header that no terms fix.
+            # The adversary's run is honest: the changed answer was never requested, or it is a header, which only terms
+            # could refute.
             said = ("agreement",) if tried.agreed or not tried.changed else ("agreement", "header", "length")
             assert verdict.outcome in said, (seed, verdict)
     assert outcomes["conduct"] > DISPUTES // 3 and outcomes["operator"] > DISPUTES // 20, outcomes

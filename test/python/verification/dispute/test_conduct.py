@@ -40,7 +40,7 @@ def cheat() -> RecordedRun:
 
 
 class Liar(CachedProver):
-    """Changes answers to one type of question."""
+    """A party that changes its answers to one type of question."""
 
     def __init__(self, run: RecordedRun, ask: str, change: Callable[[Message, Message], Message]) -> None:
         super().__init__(run)
@@ -60,11 +60,12 @@ def loses(verdict: Verdict, name: str = "B") -> Verdict:
 # --- Answers that are none ---
 
 QUESTIONS = ("opening", "link", "record", "operators", "nodes", "operator", "tensor")
-"""Questions to both parties of a dispute about an operator; only the cheat must also send the operator's output."""
+"""The questions that both parties receive in a dispute about an operator. In addition, the cheat must send the
+operator's output."""
 
 
 class Broken(LocalChannel):
-    """Answers one type of question with given bytes, or not at all."""
+    """A party that answers one type of question with given bytes, or not at all."""
 
     def __init__(self, prover: Prover, ask: str, data: bytes | None) -> None:
         super().__init__(prover)
@@ -117,7 +118,7 @@ def test_both_silent() -> None:
 
 
 class Noisy(LocalChannel):
-    """Changes one bit of one answer."""
+    """A party that flips one bit of one answer."""
 
     def __init__(self, prover: Prover, at: int, place: float, bit: int) -> None:
         super().__init__(prover)
@@ -132,7 +133,7 @@ class Noisy(LocalChannel):
 
 
 def test_random_answers() -> None:
-    """After a flip of one bit of any answer, the honest opponent never loses and the flip is always noticed."""
+    """One bit of one answer is flipped: the honest opponent never loses, and the referee always notices the flip."""
     generator = random.Random(1)
     for _ in range(150):
         noisy = Noisy(CachedProver(cheat()), generator.randrange(14), generator.random(), generator.randrange(7))
@@ -145,7 +146,7 @@ def test_random_answers() -> None:
 
 
 def test_links_that_no_commitment_holds() -> None:
-    """The cheat agrees with the honest links at some steps, so that the dispute ends at another step."""
+    """The cheat sends the honest links for some steps, so that the dispute ends at a step other than the wrong one."""
     for agreed in (range(0, 50), range(37, 64), range(0, 64, 2)):
 
         def change(question: Message, answer: Message, agreed: range = agreed) -> Message:
@@ -167,7 +168,7 @@ def test_a_commitment_that_the_chain_does_not_hold() -> None:
 
 
 class OtherPast(RecordedRun):
-    """From `STEP` on, each link is computed from a link that differs from the one given; the commitments are honest."""
+    """A party whose links, from `STEP` on, are computed from a wrong previous link; its commitments are honest."""
 
     def __init__(self) -> None:
         self.__dict__.update(copy.copy(honest()).__dict__)
@@ -252,7 +253,7 @@ def test_elements_in_another_form() -> None:
 
 
 class Inventor(CachedProver):
-    """Claims invented operators for one step."""
+    """A party that claims invented operators for one step."""
 
     def __init__(self, run: RecordedRun, change: Callable[[list[OperatorClaim]], None]) -> None:
         super().__init__(run)
@@ -284,7 +285,7 @@ def test_a_skipped_step() -> None:
 
 
 def test_claims_that_fit_a_skipped_step() -> None:
-    """The cheat claims that the last operator returned the state of the commitment."""
+    """The cheat claims that the last operator returned the state of the wrong commitment."""
     skipped = lazy(STEP)
     value = graph().results[0]
     assert value.producer is not None
@@ -302,7 +303,7 @@ def test_claims_that_fit_a_skipped_step() -> None:
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.diagonal(part=[0])
 def test_wiring(part: int) -> None:
-    """Each operator computes correctly, but from an input that no operator returned."""
+    """Each operator computes correctly, but one of them from an input that no operator returned."""
     users = [o for o in graph().operators if o.inputs and o.outputs]
     assert len(users) > 8
     for operator in users[part::4]:
@@ -322,7 +323,8 @@ def test_wiring(part: int) -> None:
 
 
 def test_constants_and_empty_tensors_of_its_own() -> None:
-    """Constants and empty tensors are part of the program's text, so only one claim about each of them is right."""
+    """Constants and empty tensors are determined by the program's text, so only one claim about each of them is right.
+    """
     inline = [operator for operator in graph().operators if operator.inline]
     for operator in inline[:: len(inline) // 5]:
 
@@ -374,7 +376,7 @@ def test_other_data(position: int, change: Callable[[np.ndarray], np.ndarray]) -
     assert (verdict.outcome, verdict.step, verdict.subject) == ("data", STEP, name)
     loses(dispute(other, honest(), terms()), "A")
     assert dispute(other, other_input(position, np.zeros_like), terms()).wrong == ("A", "B")
-    # Without terms, nothing shows which party is right, and neither loses.
+    # Without terms, the referee cannot know which party is right, so neither loses.
     verdict = dispute(honest(), other)
     assert (verdict.outcome, verdict.wrong, verdict.subject) == ("data", (), name)
 
@@ -399,7 +401,8 @@ def with_header(**fields: Any) -> RecordedRun:
 
 
 def test_invalid_batch_numbers() -> None:
-    """A batch number so large that counting would never end, or that does not grow, violates the terms."""
+    """The terms exclude a batch number that is so large that counting to it would never end, and one that does not
+    increase."""
 
     def counted(cursor: int) -> RecordedRun:
         other = copy.copy(honest())
@@ -425,13 +428,13 @@ def test_other_headers() -> None:
     for fields, path in (({"numerics": 2}, "header.numerics"), ({"nonfinite_loss": "stop"}, "header.nonfinite_loss")):
         verdict = loses(dispute(two, with_header(**fields), terms()))
         assert (verdict.outcome, verdict.subject) == ("header", path)
-        # Without terms, nothing shows which run was agreed on.
+        # Without terms, the referee cannot know which of the two runs was agreed on.
         verdict = dispute(two, with_header(**fields))
         assert (verdict.outcome, verdict.wrong, verdict.subject) == ("header", (), path)
 
 
 def test_headers_that_are_none() -> None:
-    """A header with an additional, missing or malformed field does not end a dispute without a loser."""
+    """If a header has an additional, missing or malformed field, the dispute still has a loser."""
     two = run(graph(), honest().inputs[:2])
     changes: list[dict[str, Any]] = [{"program": "ab" * 32}, {"initial": "short"}, {"initial": None}]
     changes += [{"data": {"seed": 4}}, {"more": None}, {"signature": {}}, {"numerics": True}, {"numerics": 0}]
@@ -446,7 +449,7 @@ def test_a_state_that_the_program_does_not_have() -> None:
     for name in ("\u202e", "\x1b[2J", "a" * 5000):
         other = [state[0] | {"name": name}, *state[1:]]
         assert loses(dispute(two, with_header(state=other))).outcome == "conduct"
-    # The header names no program: only terms say which state it was to be.
+    # The header names no program, so only terms determine the state that it must describe.
     for change in ({"shape": [7, 7]}, {"element": "i8"}, {"name": "other"}):
         other = [state[0] | change, *state[1:]]
         verdict = dispute(two, with_header(state=other))
@@ -472,7 +475,8 @@ def faulty_header(numerics: int) -> RecordedRun:
 
 
 def test_how_many_steps_were_agreed_on() -> None:
-    """Where the terms fix the number of steps, a run loses if it ends before its lie or claims no step at all."""
+    """If the terms fix the number of steps, a run loses if it ends before its wrong step or claims that it has no step.
+    """
     agreed = Terms({}, steps=STEPS)
     for short in (run(graph(), []), run(graph(), honest().inputs[:40])):
         verdict = loses(dispute(honest(), short, agreed))
@@ -496,7 +500,8 @@ def test_a_program_of_another_identity() -> None:
 
 
 def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any failure of the referee raises an error; the error names the party whose answer was being read."""
+    """An unexpected failure of the referee raises an error, which names the party whose answer the referee was reading.
+    """
 
     def fail(*arguments: Any) -> None:
         raise ZeroDivisionError("ours")

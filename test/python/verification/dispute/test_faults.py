@@ -43,7 +43,7 @@ def test_each_operator(index: int) -> None:
     step, wrong = int(generator.integers(1, STEPS + 1)), "AB"[COMPUTING.index(index) % 2]
     cheat = effective_fault(step, index, generator)
     if cheat is None:
-        # Every other value of this operator fails the step's check.
+        # Any other value of this operator makes the check of the step fail.
         assert graph().users[graph().operators[index].results[0]] == (CHECK,)
         return
     pair = (cheat, honest()) if wrong == "A" else (honest(), cheat)
@@ -51,7 +51,7 @@ def test_each_operator(index: int) -> None:
 
 
 def test_a_fault_without_effect() -> None:
-    """A wrong bit may have no effect on the results of a step; then neither party is wrong about the step."""
+    """A wrong bit that does not change the results of a step makes neither party wrong about that step."""
     remainder = next(o for o in graph().operators if o.name == "arith.remui" and o.results[0].element == "index")
     position = remainder.operands[0].producer
     assert position is not None
@@ -61,7 +61,7 @@ def test_a_fault_without_effect() -> None:
 
 
 def test_every_operation_of_a_step_is_among_them() -> None:
-    """These tests plant a fault in every operation that the compiler allows in `main`."""
+    """The step of these tests contains every operation that the compiler allows in `main`."""
     source = Path(__file__).parents[4] / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp"
     entries = re.findall(r"add\(Place::(?:anywhere|program),.*?\);", source.read_text(), re.DOTALL)
     allowed = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}
@@ -84,7 +84,8 @@ def test_bounds_of_other_sizes(operators: int, steps: int) -> None:
 
 
 def test_two_cheats() -> None:
-    """The earlier fault of two wrong runs is found; if both first differ at the same step, both are wrong."""
+    """If both runs are wrong, the dispute finds the earlier fault; if both first differ at the same step, both parties
+    are wrong."""
     first, second = (faulty(graph(), honest().inputs, 20, COMPUTING[15], bit) for bit in (1, 2))
     verdict = dispute(first, second)
     assert verdict.wrong == ("A", "B") and set(verdict.values) == {"A", "B"} and verdict.step == 20
@@ -111,7 +112,7 @@ def test_a_shorter_run() -> None:
 
 
 def test_a_program_without_operators() -> None:
-    """The state of this program never changes; a commitment to another state is found without operators."""
+    """The program returns its state unchanged; a commitment to another state is refuted without operators."""
     text = (
         "func.func @main(%w: tensor<2xf32>, %x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) "
         "attributes {repro.num_state = 1 : i64} {\n  return %w, %x : tensor<2xf32>, tensor<2xf32>\n}\n"
@@ -125,10 +126,10 @@ def test_a_program_without_operators() -> None:
 
 
 def random_run(case: catalogue.Case) -> tuple[OperatorGraph, RecordedRun]:
-    """Returns a few steps of a random program of the differential tests."""
+    """Returns a run of a few steps of a random program, one of those that the differential tests use."""
     program = read_signature(to_bytes(case.program))
     count = len(program.state)
-    # The case may store f16 values as their bits.
+    # The case may store f16 values as bits.
     kinds = (*program.state, *program.inputs)
     arrays = tuple(array.view(kind.dtype) for array, kind in zip(case.inputs, kinds, strict=True))
     program = Program(program.data, program.state, program.inputs, program.outputs, 0, arrays[:count])

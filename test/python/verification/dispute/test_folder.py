@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Disputes through files: only regular files of the right size are read, and links are not followed."""
+"""Disputes through files: a party reads only regular files of the right size, and follows no links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repro_mlir.verification.dispute import FileChannel, LocalChannel, Prover, s
 
 
 def place(path: Path, kind: str) -> None:
-    """Creates something at a path that is not a regular file."""
+    """Creates something other than a regular file at a path."""
     if kind == "fifo":
         os.mkfifo(path)
     elif kind == "zero":
@@ -60,7 +60,7 @@ def test_a_question_that_is_not_a_file(tmp_path: Path, kind: str) -> None:
 
 
 def test_names_that_are_taken(tmp_path: Path) -> None:
-    """A link with the name of the next message is not written through."""
+    """If a link already has the name of the next message, nothing is written to its target."""
     channel = FileChannel(tmp_path)
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
@@ -74,7 +74,7 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
 
 
 def test_messages_of_another_dispute(tmp_path: Path) -> None:
-    """An old answer is not accepted as the answer to a new question."""
+    """The answer to an earlier question, or of another dispute, is not accepted."""
     (tmp_path / "answer-1.json").write_bytes(b'{"error":"an old one"}')
     with pytest.raises(ReproError, match="messages of another dispute"):
         FileChannel(tmp_path)
@@ -94,7 +94,7 @@ def test_a_folder_that_others_can_write_to(tmp_path: Path) -> None:
 
 
 def test_a_shortage_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A referee that can open no more files blames neither party."""
+    """A referee that has no file descriptors left blames neither party."""
     channel = FileChannel(tmp_path)
     (tmp_path / "answer-1.json").write_bytes(b"{}")
     opened = os.open

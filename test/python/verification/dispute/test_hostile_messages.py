@@ -28,14 +28,14 @@ from support.dispute_runs import CachedProver
 pytestmark = pytest.mark.timeout(120)
 
 DATA = {name: data for name, (data, _) in (hostile.NOT_STORED | hostile.TOO_LARGE).items()}
-# JSON messages contain only UTF-8, so other bytes cannot occur.
+# Messages are JSON in UTF-8, so programs with other bytes cannot occur in them.
 TEXTS = [text.decode() for text, _ in (hostile.BEFORE_PARSING | hostile.IN_THE_CHILD).values() if text.isascii()]
 CHEAT = cheats()[0]
 LIMITS = "text_bytes=20000"
 
 
 class Telling(CachedProver):
-    """A party that sends other bytes as its program."""
+    """A party that sends given bytes as its program."""
 
     def __init__(self, run: RecordedRun, data: bytes) -> None:
         super().__init__(run)
@@ -60,7 +60,8 @@ def local(run: RecordedRun, data: bytes | None = None) -> LocalChannel:
 
 @pytest.mark.parametrize("name", DATA)
 def test_hostile_data_at_the_referee(name: str) -> None:
-    """A program beyond the limits decides nothing if the other party has a small one; bytes without a program lose."""
+    """A program beyond the limits is ignored if the other party sends a small one; a party whose bytes are not a
+    program loses."""
     verdict = dispute(local(CHEAT, DATA[name]), local(honest()))
     is_none = name in hostile.NOT_STORED
     assert (verdict.outcome, verdict.wrong) == ("conduct" if is_none else "operator", ("A",)), verdict
@@ -84,14 +85,14 @@ def test_a_program_that_is_not_base64() -> None:
 
 
 def _longer() -> bytes:
-    """Returns the program of the graph with a source location of 50,000 characters."""
+    """Returns the program of the graph with one more source location, of 50,000 characters."""
     text, count = re.subn(r"#loc1 = loc\(.*\)", f'#loc1 = loc("{"x" * 50_000}")', graph().program.text)
     assert count == 1
     return to_bytes(text)
 
 
 def test_a_program_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A party that sends a longer text of the same program neither loses nor gains by it."""
+    """A party that sends a longer text of the same program neither loses nor wins because of it."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", LIMITS)
     assert len(graph().program.data) < 20_000
     long = _longer()

@@ -63,7 +63,8 @@ def test_a_wrong_operator_of_each_phase_is_named(phase: str) -> None:
 
 
 def test_a_referee_that_has_no_program() -> None:
-    """The referee reads the step's program from a party, and rejects any other program."""
+    """The referee has no copy of the step's program: it reads the program from a party, and rejects any other program.
+    """
 
     class Other(LocalChannel):
         def __init__(self, data: bytes) -> None:
@@ -98,7 +99,8 @@ def test_a_step_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two trainers run one script, one with a wrong bit in its state: `repro dispute` and `repro diff` agree."""
+    """Two trainers run one script; one of them flips a bit of its state. `repro dispute` and `repro diff` find the same
+    difference."""
     from repro_mlir.cli.main import main
 
     paths = [tmp_path / "first.receipt", tmp_path / "second.receipt"]
@@ -111,7 +113,7 @@ def test_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with repro_mlir.Trainer(model, loss, optimizer, microbatches=4, receipt=path) as trainer:
             trainer.fit([(x, y)], 3)
     assert main(["dispute", str(paths[0]), str(paths[0])]) == 0
-    # The learning rates differ from the first step on, and nothing shows which one is right.
+    # The learning rates differ from the first step on. Without terms, the referee cannot know which one is right.
     assert main(["dispute", str(paths[0]), str(paths[1])]) == 3
     assert main(["dispute", str(paths[0]), str(paths[1]), "--terms", str(paths[0])]) == 1
     assert "wrong    B" in capsys.readouterr().out

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The work that a referee can cause a prover to do is limited."""
+"""The amount of work that a referee can request from a prover is limited."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_no_more_questions_than_a_dispute_has() -> None:
         assert "top" in ask(prover, ask="operators", record=STEP)
     assert ask(prover, ask="opening")["error"] == f"expected at most {limit} questions in a dispute"
     assert run.traced == 1
-    # The longest dispute does not exceed the number of requests that a prover allows.
+    # The longest dispute stays within the number of requests that a prover allows.
     for cheat in cheats():
         for pair in ((honest(), cheat), (cheat, honest())):
             verdict = settle(*(LocalChannel(CachedProver(each)) for each in pair))

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The referee runs one operator in a child process, so that a large operator ends without a verdict."""
+"""The referee runs one operator in a child process with limits, so that an operator that is too large ends without a
+verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 class Flipping(Tracer):
-    """The tracer of a cheat: one bit of the last result of a step is wrong."""
+    """The tracer of a cheat: one bit of the last result of a step is flipped."""
 
     def run(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...]]]:
         for operator, values in super().run(arrays):
@@ -38,7 +39,7 @@ class Flipping(Tracer):
 
 
 def runs(text: str, *initial: np.ndarray) -> tuple[RecordedRun, RecordedRun]:
-    """Returns an honest and a wrong run of one step of a program that has only state; compiled code runs both."""
+    """Returns an honest and a wrong run of one step of a program without inputs, both in compiled code."""
     program = dataclasses.replace(read_signature(to_bytes(text)), initial=initial)
     graph = OperatorGraph(program)
     tracers = Tracer(graph, "cpu", 1), Flipping(graph, "cpu", 1)
@@ -88,7 +89,7 @@ def test_an_operator_that_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def sum_of(elements: int) -> tuple[RecordedRun, RecordedRun]:
-    """Returns runs of one operator on `elements` elements."""
+    """Returns an honest and a wrong run of one operator on `elements` elements."""
     b = Builder()
     state = b.argument((elements,), "f32")
     text = b.program(b.elementwise("%r0 = arith.addf %x0, %x0 : f32", state, element="f32"), states=1)
@@ -96,7 +97,7 @@ def sum_of(elements: int) -> tuple[RecordedRun, RecordedRun]:
 
 
 def test_an_operator_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The referee knows the bytes of an operator's operands and results before it requests any of them."""
+    """The referee knows the sizes of an operator's operands and results before it requests any of them."""
     pair = sum_of(1 << 18)
     assert dispute(pair).wrong == ("B",)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=8388604")
@@ -106,7 +107,7 @@ def test_an_operator_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_operator_that_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is lower than the memory that the child's libraries occupy."""
+    """The child's memory limit is lower than what its libraries already occupy."""
     pair = sum_of(1 << 22)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=200M")
     with pytest.raises(ReproError, match=r"no verdict: .* more than 0.19\S* GiB of memory|the child process ended"):
@@ -114,7 +115,7 @@ def test_an_operator_that_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_check_that_fails() -> None:
-    """(E1) A failed check is distinguished from every other reason for which a child returns no answer."""
+    """(E1) A failed check is reported differently from every other reason for which a child returns no answer."""
     b = Builder()
     index = b.argument((), "i64")
     table = b.constant("dense<[1.0, 2.0]>", (2,), "f32")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tokens of a dispute: where they are read from, and which are refused."""
+"""The tokens of a dispute: the places from which they are read, and the tokens that are refused."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "short")
     with pytest.raises(ReproError, match="SOME_TOKEN: expected a token of") as error:
         token_of_environment("SOME_TOKEN")
-    # The message does not reveal the token.
+    # The error message does not contain the token.
     assert "short" not in str(error.value)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A step in microbatches, unrolled into one program, returns the bits of the step (B1) to (B3)."""
+"""A microbatched step, unrolled into one program, returns the bits of the step (B1) to (B3)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_phases_are_all_operators_in_order() -> None:
 
 
 def test_integers_that_differ_fail() -> None:
-    """(B3) The number of positive elements differs between the microbatches."""
+    """(B3) An integer result, the number of positive elements, differs between the microbatches, so the step fails."""
     program = program_of(2, 1, torch.float32, counts=True)
     given = values_of(program)
     arrays = [*program.initial, *given]

@@ -14,7 +14,7 @@ from repro_mlir.base.files import storage
 
 @pytest.fixture(autouse=True)
 def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skips fsync, which is slow: tests can check that writes survive the process, but not the machine."""
+    """Skips fsync, which is slow: a test can end the process, but not the machine."""
     monkeypatch.setattr(storage.os, "fsync", lambda descriptor: None)
 
 
@@ -30,7 +30,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(finished: Path, tmp_path: Path) -> Callable[[], Path]:
-    """Returns a function that copies the receipt for tests that change it."""
+    """Returns a function that copies the receipt, for tests that modify the copy."""
     count = 0
 
     def make() -> Path:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Changes of receipts: of single bytes, and by a forger who recomputes all hashes afterwards."""
+"""Changes of receipts: flips of single bytes, and changes by a forger who recomputes all hashes afterwards."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from repro_mlir.verification.receipts.receipt import digests_of
 
 
 def flip(path: Path, offset: int, bit: int = 0) -> None:
-    """Flips a bit of a file; a negative offset counts from its end."""
+    """Flips a bit of a file; a negative offset counts from the end of the file."""
     data = bytearray(path.read_bytes())
     data[offset] ^= 1 << bit
     path.write_bytes(data)
@@ -34,7 +34,7 @@ def program_path(path: Path) -> Path:
 
 
 def with_program(header: Header, **changes: Any) -> Header:
-    """Returns the header with other fields of its first program."""
+    """Returns the header with other values in some fields of its first program."""
     return replace(header, programs=(replace(header.programs[0], **changes), *header.programs[1:]))
 
 
@@ -44,7 +44,7 @@ def cut(path: Path, size: int) -> None:
 
 
 def edit(path: Path, change: Callable[[Any], None], line: int | None = None) -> None:
-    """Changes the JSON value of a file, or of one line (from 0); the JSON stays canonical."""
+    """Changes the JSON value of a file, or of the line with the given number (from 0); the JSON stays canonical."""
     lines = path.read_bytes().splitlines(keepends=True)
     index = line or 0
     value = json.loads(lines[index])
@@ -86,7 +86,7 @@ def forge(
     (path / "steps.jsonl").write_bytes(b"".join(lines))
     (path / "inputs.bin").write_bytes(b"".join(inputs))
 
-    # The last state is always kept.
+    # The state after the last step is always kept.
     os.rename(path / checkpoints.name_of(log.steps), path / checkpoints.name_of(len(given)))
     edit(path / "seal.json", lambda value: value.update(steps=len(given), chain=link.hex()))
     if given:
@@ -95,7 +95,7 @@ def forge(
 
 
 def reseal(path: Path) -> None:
-    """Updates the list of files in the seal; a signature stays, and no longer verifies."""
+    """Updates the list of files in the seal. A signature stays as it is, so it no longer verifies."""
     files = describe_files(path)
 
     def seal(value: dict[str, Any]) -> None:

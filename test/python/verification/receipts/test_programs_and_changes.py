@@ -185,7 +185,7 @@ def _swap_programs(path: Path) -> None:
 
 
 def _other_program(path: Path) -> None:
-    """The record of step 8, which ran in evaluation mode, names the program of training mode."""
+    """Forges the record of step 8, which ran in evaluation mode, so that it names the training program."""
     edit(path / "steps.jsonl", lambda value: value.update(program=0), 8)
     _chained(path)
 
