@@ -378,7 +378,7 @@ def movements() -> Iterator[Case]:
 
 
 def _extended(t: str, wide: str, name: str) -> tuple[str, str]:
-    """Returns the operations that convert %name exactly to the accumulator's type, and the name of the converted value."""
+    """Returns the operations that convert %name exactly to the accumulator's type, and the converted value's name."""
     return ("", f"%{name}") if t == wide else (f"%{name}w = arith.extf %{name} : {t} to {wide}\n    ", f"%{name}w")
 
 

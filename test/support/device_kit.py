@@ -31,7 +31,7 @@ def emulation(code: device_code.DeviceCode) -> Emulation:
 
 
 def run(program: str, inputs: Sequence[np.ndarray], arch: str, **options: object) -> kit.Outcome:
-    """Runs the device code of a program; returns the new states and outputs as bits, or the failure of the step (E1)."""
+    """Runs the device code of a program; returns new states and outputs as bits, or the failure of the step (E1)."""
     return run_code(device_code.compile(program, arch), kit.read(program), inputs, **options)
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Input arrays by MLIR element type: f64, f32 and integers have NumPy's types; other floats are stored as their bits."""
+"""Input arrays by MLIR element type: f64, f32 and integers have NumPy's types; other floats are stored as bits."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_levels_and_threads_give_the_same_bits(artifact: bytes) -> None:
 
 
 def test_every_item_runs_once() -> None:
-    """Numbers of threads and of grains that do not divide each other, including shares that are empty."""
+    """Uses numbers of work items, grains and threads that do not divide each other; some shares are empty."""
     item, grain, grains = 4096, 8, (1, 2, 3, 5, 7, 9, 31, 33, 34, 67)
     sizes = [count * grain * item - 3 * item - 5 for count in grains]
     types = [f"tensor<{size}xi8>" for size in sizes]
@@ -145,7 +145,8 @@ func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_stat
 
 
 def test_long_chain_on_rows_is_cut() -> None:
-    """A chain of operations on the same rows is split if one kernel cannot contain it, with the reference's bits."""
+    """A chain of operations on the same rows that is too long for one kernel is split, and keeps the reference's
+    bits."""
     rows, steps = "tensor<64x128xf32>", 40
     chain = "".join(
         f"""
@@ -268,7 +269,7 @@ def test_arrays_that_do_not_fit(artifact: bytes) -> None:
 
 
 def unaligned(array: np.ndarray) -> np.ndarray:
-    """Returns a copy that begins at an odd address."""
+    """Returns a copy of an array that begins at an odd address."""
     copy = np.empty(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
@@ -326,7 +327,7 @@ def test_artifact_of_another_machine() -> None:
 
 
 def test_plan(artifact: bytes) -> None:
-    """The counter and the weights are updated in place, after the last check."""
+    """The plan updates the counter and the weights in place, after the last check."""
     contents = read_artifact(artifact)
     launches = contents.plan.launches
     writes = [i for i, launch in enumerate(launches) if any(b[0] == "state" for b in launch.arguments)]

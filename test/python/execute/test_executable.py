@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arrays that are passed to and returned by an executable: shared memory, and errors of callers."""
+"""Arrays that are passed to an executable and returned by it: memory that they share, and errors of callers."""
 
 import copy
 import pickle
@@ -155,7 +155,8 @@ func.func @main(%x: tensor<{type}>) -> tensor<{type}> attributes {{repro.num_sta
 def test_code_of_other_tensors_than_its_program_is_refused(
     target: str, type: str, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Code for other tensors, such as from a damaged cache, would write beyond the arrays of the program."""
+    """Code with other tensors than the program's, for example from a damaged cache, would write outside the program's
+    arrays."""
     data, other = (to_bytes(_MOVED.format(type=each)) for each in ("5xf32", type))
     kind = TensorType("x", "f32", (5,))
     program = Program(data, (), (kind,), (kind,), 0, ())

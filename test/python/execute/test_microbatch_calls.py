@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B1): each microbatch reads its rows and its step of random numbers, whatever the memory layout of the batch."""
+"""(B1) Each microbatch uses its own rows and its own step of random numbers, whatever the memory layout of the
+batch."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from support.microbatch_steps import program_of, values_of
 
 
 def stepped(program: MicrobatchProgram, target: str, steps: list[list[np.ndarray]]) -> str:
-    """Returns the hash of the state after these steps."""
+    """Returns the state hash after some steps."""
     state = program.initial_state()
     kept = MicrobatchExecutable(program, target, 1).keep(state)
     for inputs in steps:

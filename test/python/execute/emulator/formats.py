@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Binary floating-point formats, converted exactly to and from numbers of gmpy2, to compare the emulator with."""
+"""Binary floating-point formats, and exact conversions between them and numbers of gmpy2, as a reference for the
+emulator."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Format:
 
     @property
     def context(self) -> gmpy2.context:
-        """A context that rounds to the format, including subnormals (MPFR's exponents are larger by one)."""
+        """A gmpy2 context that rounds to the format, subnormals included (exponents of MPFR are larger by one than
+        those of IEEE 754)."""
         return gmpy2.context(
             precision=self.fraction_bits + 1,
             emax=self.bias + 1,

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Builds and runs small PTX kernels: one instruction on arrays of operands, or given text."""
+"""Builds and runs small PTX kernels from one instruction, which runs on arrays of operands, or from given text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro_mlir.execute import emulator
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 BITS = {"pred": 8, "f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32x2": 64}
-"""The bits in memory of types whose name does not end in that number; a predicate takes a byte."""
+"""The number of bits in memory of types whose name does not end in it; a predicate takes a byte."""
 
 
 def bits_of(type_name: str) -> int:
@@ -27,7 +27,7 @@ def dtype_of(type_name: str) -> np.dtype:
 
 
 def register(type_name: str) -> str:
-    """Returns the type of a register for a value."""
+    """Returns the type of the register that contains a value."""
     return "pred" if type_name == "pred" else f"b{max(bits_of(type_name), 16)}"
 
 

@@ -39,7 +39,7 @@ def special(type_name: str) -> list[int]:
             infinity | 1 << (fraction - 1),
             top - 1,
         ]
-        # Values near the limits of integer types, and halves.
+        # Values near the limits of integer types, and values halfway between two integers.
         for value in (7.5, 127.5, 255.5, 32767.5, 65535.5, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 2.0**31 - 128):
             positive.append(form.round_float(value))
         return [*positive, *(pattern | top for pattern in positive)]
@@ -66,7 +66,7 @@ def operands(sources: Sequence[str], count: int = 320, seed: int = 0) -> list[np
             random &= np.uint64(1)
         small = rng.integers(0, 70, count).astype(np.uint64) % np.uint64(2**bits if bits < 64 else 2**63)
         if kind in FORMATS:
-            # Values of similar magnitude, for sums that cancel and products that round.
+            # Values of similar magnitude: their sums cancel and their products round.
             form = FORMATS[kind]
             fraction = rng.integers(0, 1 << form.fraction_bits, count, np.uint64)
             exponent = rng.integers(form.bias - 3, form.bias + 4, count).astype(np.uint64) << np.uint64(

@@ -131,7 +131,7 @@ def integer_comparisons() -> Iterator[tuple[str, Meaning]]:
 
 
 def comparison(name: str, kind: str, holds: Callable[[int, int], bool]) -> Iterator[tuple[str, Meaning]]:
-    """Yields setp, and set with integer results."""
+    """Yields the meanings of setp, and of set with integer results."""
     yield f"setp.{name}.{kind}", Meaning("pred", (kind, kind), lambda a, b: int(holds(a, b)))
     if kind in ("f16", "bf16"):
         return
@@ -211,7 +211,7 @@ def bit_operations() -> Iterator[tuple[str, Meaning]]:
 
 
 def _find(a: int, kind: str) -> int:
-    """Returns the position of the most significant bit that is not a sign bit, or -1."""
+    """Returns the position of the most significant bit that differs from the sign bit; -1 if there is none."""
     value = number(a, kind)
     return (~value if value < 0 else value).bit_length() - 1
 
@@ -401,7 +401,7 @@ def float_arithmetic() -> Iterator[tuple[str, Meaning]]:
 
 
 def _extremum(a: gmpy2.mpfr, b: gmpy2.mpfr, sign: int, nan_wins: bool) -> gmpy2.mpfr:
-    """Returns the minimum (sign -1) or maximum; -0 is less than +0."""
+    """Returns the minimum (`sign` is -1) or the maximum; -0 counts as less than +0."""
     if gmpy2.is_nan(a) or gmpy2.is_nan(b):
         return gmpy2.nan() if nan_wins or (gmpy2.is_nan(a) and gmpy2.is_nan(b)) else b if gmpy2.is_nan(a) else a
     if a == 0 and b == 0:

@@ -188,7 +188,7 @@ def test_module_variables() -> None:
 
 
 def test_orders_that_differ_are_reported() -> None:
-    """The result is the number of the block that stores last."""
+    """The result depends on the order of the blocks: it is the number of the block that stores last."""
     module = emulator.load(
         entry("  ld.param.u64 %rd0, [p0];\n  mov.u32 %r1, %ctaid.x;\n  st.global.u32 [%rd0], %r1;", 1)
     )

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The emulator counts what blocks do: warp instructions, sectors, cycles of shared memory, bytes of buffers."""
+"""The emulator's counts: warp instructions, memory sectors, cycles of shared memory, and bytes of each buffer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def count(
     text: str, arrays: list[np.ndarray], block: int = 64, grid: int = 4, blocks: tuple[int, ...] = (1,),
     most: int = 1 << 20,
 ) -> tuple[emulator.Counts, dict[str, int]]:  # fmt: skip
-    """Returns the counts, and the line of each opcode that occurs once."""
+    """Runs a kernel; returns the counts, and the line number of each opcode that occurs once."""
     memory = emulator.Memory()
     addresses = [memory.add(array, f"p{i}") for i, array in enumerate(arrays)]
     parameters = struct.pack(f"<{len(arrays)}Q", *addresses)
@@ -61,7 +61,8 @@ end:
 
 @pytest.mark.parametrize(("stride", "sectors"), [(0, 1), (1, 4), (2, 8), (8, 32), (9, 32)])
 def test_sectors(stride: int, sectors: int) -> None:
-    """32 threads read 4 bytes each, `stride` elements apart, twice: the second read requests no new sectors."""
+    """32 threads read 4 bytes each, `stride` elements apart. They read twice: the second read requests no new
+    sectors."""
     body = f"""
   ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1];
   mov.u32 %r1, %tid.x;

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Statements that map to several rows of the emulator's table: lists, carries, wide registers, guards, constants."""
+"""PTX statements that correspond to several rows of the emulator's table: lists, carries, wide registers, guards,
+constants."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from semantics import COMPARISONS, number, pattern
 
 
 def check(lines: str, results: list[str], sources: list[str], compute, seed: int = 0) -> None:
-    """Runs `lines` on test operands; `compute` maps the sources' bit patterns to the results'."""
+    """Runs `lines` on test operands and compares with `compute`, which maps the bit patterns of the sources to those of
+    the results."""
     arrays = operands(sources, seed=seed)
     got = run_instruction(lines, results, arrays, sources)
     rows = [compute(*row) for row in zip(*(array.tolist() for array in arrays), strict=True)]

@@ -71,7 +71,7 @@ def test_text_is_refused(line: str, message: str) -> None:
     with pytest.raises(emulator.PtxError, match=re.escape(message)) as caught:
         emulator.load(text)
     number = int(re.search(r"PTX line (\d+)", str(caught.value))[1])
-    # An unknown label is reported at the end of the text, and a missing semicolon after its line.
+    # The error of an unknown label names the end of the text, and that of a missing semicolon a later line.
     assert number >= text.split(line)[0].count("\n") + 1
 
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M3) mma.sync on floats returns the bits of the reference's accumulators, for the target's class and for others."""
+"""(M3) mma.sync on floats returns the bits of the reference's accumulators, for the target's own accumulator class and
+for other classes."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def rule(unit: str, of: Instruction) -> Accumulator | None:
 
 
 def changed(by: Accumulator, more: int) -> Accumulator:
-    """Returns the rule with `more` additional fraction bits."""
+    """Returns the accumulator rule with `more` additional fraction bits."""
     if isinstance(by, LateFdpa):
         return dataclasses.replace(by, inner=changed(by.inner, more))
     assert isinstance(by, Fdpa) and by.fraction is not None
@@ -85,7 +86,8 @@ def test_products_M1(unit: str, of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize("target", CLASSES)
 def test_class_of_the_target_M3(target: str) -> None:
-    """An architecture has the rule of its class by default; other classes have other bits or an equal rule."""
+    """An architecture uses the rule of its class by default. Every other class returns other bits, or has an equal
+    rule."""
     of = Instruction("f16", 16)
     a, b, c = operands(of, "normal", 2)
     results = {}
@@ -110,16 +112,16 @@ def test_fraction_bits_are_distinguished_M1(unit: str, of: Instruction, more: in
     assert by is not None
     a, b, c = operands(of, "normal" if of.element in ("bf16", "tf32") else "wide", 3)
     if of.result == "f16":
-        c &= 0x8000  # a large c in f16 would hide the last bits of a sum
+        c &= 0x8000  # a large c in f16 would hide the last bits of the sum
     got = multiply(of, a, b, c, "sm_90", matrix_unit=unit)
     assert np.array_equal(got, expected(of, a, b, c, by))
-    # Sums in f16 have few bits, so that random ones distinguish only the 13 bits of f8 on ada.
+    # With sums in f16, which have few bits, random operands reveal only the 13 fraction bits of f8 on ada.
     is_hidden = of.result == "f16" and not (unit == "ada" and of.element in NAMES)
     assert is_hidden or not np.array_equal(got, expected(of, a, b, c, changed(by, more)))
 
 
 def test_blocks_in_ascending_order_M1() -> None:
-    """The sum of a block is truncated when the next block is added; hopper has one block."""
+    """The sum of a block is truncated when the next block is added; on hopper there is only one block."""
     of = Instruction("bf16", 16)
     a = np.zeros((1, 16, 16), np.uint16)
     b = np.full((1, 16, 8), 0x3F80, np.uint16)
@@ -132,7 +134,8 @@ def test_blocks_in_ascending_order_M1() -> None:
 
 
 def test_halves_of_f8_M3() -> None:
-    """Ada adds blocks of 16 in ascending order; hopper's first block has k mod 4 < 2, and hopper adds c last."""
+    """Ada adds blocks of 16 in ascending order. On hopper, the first block consists of k mod 4 < 2, and c is added
+    last."""
     of = Instruction("e5m2", 32)
     a = np.zeros((1, 16, 32), np.uint8)
     b = np.full((1, 32, 8), 0x3C, np.uint8)
@@ -159,7 +162,7 @@ def test_halves_of_f8_M3() -> None:
     ],
 )
 def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]], c: int, want: int) -> None:
-    """Results of an H100: a subnormal of e4m3 is aligned as an f16, so this is not the sum of two f8 by (M4)."""
+    """Results of an H100: it aligns a subnormal of e4m3 like an f16, so the sum is not that of two f8 by (M4)."""
     of = Instruction("e4m3", 32, "e5m2")
     a, b = np.zeros((1, 16, 32), np.uint8), np.zeros((1, 32, 8), np.uint8)
     for k, (x, y) in products.items():
@@ -178,7 +181,8 @@ def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]]
 )
 @pytest.mark.diagonal
 def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
-    """If both operands have one type, sums have enough bits that the exponents of subnormals make no difference."""
+    """If both operands have the same f8 type, sums have so many bits that the exponents of subnormals make no
+    difference."""
     by = rule("hopper", of)
     assert by is not None
     a, b, c = operands(of, kind, 8)
@@ -189,7 +193,7 @@ def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize(("target", "least"), [("sm_80", 0x1800), ("sm_90", 0x1400)])
 def test_fraction_of_sums_in_f16_M1(target: str, least: int) -> None:
-    """In a sum with 2^15 and -2^15, the least number that is not truncated is 2^-9 or 2^-10."""
+    """In a sum that contains 2^15 and -2^15, the smallest number that is not truncated to zero is 2^-9 or 2^-10."""
     of = Instruction("f16", 8, result="f16")
     a = np.zeros((1, 16, 8), np.uint16)
     b = np.full((1, 8, 8), 0x3C00, np.uint16)

@@ -207,7 +207,8 @@ COPY_BACK = """
 
 
 def copy_kernel(waits: str) -> emulator.Module:
-    """Copies two halves of 32 groups of 16 bytes through dynamic shared memory, the second with %r5 bytes per group."""
+    """Copies two halves of 32 groups of 16 bytes through dynamic shared memory; in the second half, only %r5 bytes of
+    each group are read."""
     text = entry(f"  mov.u32 %r5, 8;\n{COPY}{waits}{COPY_BACK}", 2)
     return emulator.load(text.replace(HEADER, DYNAMIC))
 
@@ -235,7 +236,8 @@ def test_asynchronous_copies_arrive_late() -> None:
 
 @pytest.mark.parametrize("through", ["", "mov.b32 %r2, %r1;"])
 def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
-    """ptxas stores a float as an integer if an instruction on floats writes a wider register."""
+    """If an instruction on floats writes a register that is wider than a store from it, ptxas stores the number as an
+    integer; a mov between them prevents this."""
     store = f"st.global.b8 [%rd1], %r{2 if through else 1};"
     text = entry(f"  cvt.rn.f32.u32 %r1, %r0;\n  {through}\n  {store}", 0)
     if through:
@@ -258,6 +260,6 @@ def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
     ],
 )
 def test_stores_of_parts_of_floats_are_refused(given: str, stored: str) -> None:
-    """Every register that an instruction writes is checked, alone or in a vector, packed or not."""
+    """Every register that an instruction on floats writes is checked: alone, in a vector, and packed."""
     with pytest.raises(ReproError, match=r"which is wider and given by .*: expected a mov of bits between them"):
         emulator.load(entry(f"  {given}\n  {stored}", 0))

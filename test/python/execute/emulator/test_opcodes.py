@@ -17,7 +17,8 @@ from semantics import Meaning, meanings
 
 MEANINGS = meanings()
 INTERNAL = ("extend.", "narrow.", "join", "part", "quarter", "carry", "borrow", "addc.", "subc.")
-"""Rows of the emulator's table that no statement names; test_forms.py tests the statements that use them."""
+"""Rows of the emulator's table that correspond to no single statement; test_forms.py covers the statements that use
+them."""
 
 
 def test_every_row_has_a_meaning() -> None:
@@ -32,7 +33,7 @@ def expected(meaning: Meaning, arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def groups() -> list[tuple[str, list[str]]]:
-    """Groups opcodes by their first part, for one test each."""
+    """Groups opcodes by the part before the first dot; each group is one test."""
     names = sorted(MEANINGS)
     return [(key, list(group)) for key, group in itertools.groupby(names, lambda name: name.split(".")[0])]
 

@@ -80,7 +80,7 @@ def test_votes(order: str | int) -> None:
 
 
 def test_votes_of_a_part() -> None:
-    """The two halves of a warp vote separately, each with its own member mask."""
+    """Both halves of a warp vote, each with its own member mask, which excludes the other half."""
     got = run(
         """  mov.u32 %r1, %laneid; setp.lt.u32 %p2, %r1, 16;
   selp.b32 %r2, 0x0000ffff, 0xffff0000, %p2;

@@ -216,7 +216,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault in a node of any type, in any module, is attributed to an operator of that module that computes values."""
+    """A fault in a node of any type, in any module, is attributed to an operator of that module that computes."""
     script = tmp_path / "script.py"
     script.write_text(MEANS)
     batches = ScriptBatches(str(script))

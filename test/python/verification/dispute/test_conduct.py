@@ -323,7 +323,7 @@ def test_wiring(part: int) -> None:
 
 
 def test_constants_and_empty_tensors_of_its_own() -> None:
-    """Constants and empty tensors are determined by the program's text, so only one claim about each of them is right."""
+    """The program's text determines constants and empty tensors, so only one claim about each of them is right."""
     inline = [operator for operator in graph().operators if operator.inline]
     for operator in inline[:: len(inline) // 5]:
 
@@ -474,7 +474,7 @@ def faulty_header(numerics: int) -> RecordedRun:
 
 
 def test_how_many_steps_were_agreed_on() -> None:
-    """If the terms fix the number of steps, a run loses if it ends before its wrong step or claims that it has no step."""
+    """If the terms fix the number of steps, a run loses if it ends before its wrong step or claims to have no step."""
     agreed = Terms({}, steps=STEPS)
     for short in (run(graph(), []), run(graph(), honest().inputs[:40])):
         verdict = loses(dispute(honest(), short, agreed))
@@ -498,7 +498,7 @@ def test_a_program_of_another_identity() -> None:
 
 
 def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unexpected failure of the referee raises an error, which names the party whose answer the referee was reading."""
+    """An unexpected failure of the referee raises an error, which names the party whose answer was being read."""
 
     def fail(*arguments: Any) -> None:
         raise ZeroDivisionError("ours")

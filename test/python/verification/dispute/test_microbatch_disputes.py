@@ -63,7 +63,7 @@ def test_a_wrong_operator_of_each_phase_is_named(phase: str) -> None:
 
 
 def test_a_referee_that_has_no_program() -> None:
-    """The referee has no copy of the step's program: it reads the program from a party, and rejects any other program."""
+    """The referee has no copy of the step's program: a party sends the program, and any other program is rejected."""
 
     class Other(LocalChannel):
         def __init__(self, data: bytes) -> None:

@@ -188,7 +188,7 @@ def test_slow_bytes_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_prover_shows_itself_too() -> None:
-    """A program that listens at the prover's address without the token does not become a party, and causes no verdict."""
+    """A program that listens at the prover's address without the token becomes no party, and causes no verdict."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answers = (b"", b"a", bytes(HELLO), b"repro-dispute-v3" + bytes(32) + bytes(32), b"[" * 60_000)
         for data in answers:

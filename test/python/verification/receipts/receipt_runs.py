@@ -18,7 +18,7 @@ EVERY = 3
 
 
 def training(steps: int = STEPS) -> tuple:
-    """Returns what the function `training()` of a script returns."""
+    """Returns the tuple that the function `training()` of a script returns."""
     model = torch.nn.Sequential(
         torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(6, 3)
     )

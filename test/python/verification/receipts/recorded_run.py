@@ -51,6 +51,6 @@ if __name__ == "__main__":
                 os._exit(1)
         if seconds is not None:
             time.sleep(seconds)
-            # The child has not been waited for, so its process ID cannot belong to another process.
+            # The child has not been reaped, so its process ID cannot belong to another process.
             os.kill(child, signal.SIGKILL)
         print("ended" if os.waitpid(child, 0)[1] == 0 else "cut off", flush=True)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An adversary makes all hashes of a false receipt agree: the test lists which option of `repro verify` detects it.
+"""An adversary forges receipts whose hashes all agree: the test lists which option of `repro verify` detects each.
 
 A verifier who has the script and the last link of the honest run refuses every cheat. Some cheats need less:
 
@@ -44,7 +44,7 @@ STEPS, EVERY, BAD = 8, 3, 3
 
 
 class Agreed:
-    """The run that was agreed on; replaces `ScriptBatches` without a capture."""
+    """The run that was agreed on; replaces `ScriptBatches`, and captures nothing."""
 
     def __init__(self, first: repro_mlir.Program, run: dict[str, Any], batches: Sequence[Batch]) -> None:
         self.script, self.first, self.program, self._run, self.taken = "script.py", first, first, run, 0
@@ -71,7 +71,7 @@ class Agreed:
 
 @dataclass
 class Step:
-    """A step as the adversary reports it."""
+    """A step as a forged receipt describes it."""
 
     cursor: int
     state: list[bytes]
@@ -124,7 +124,7 @@ class Forged:
     def write(self) -> None:
         header, kinds = self.header, self.header.programs[0].signature
         if types_of(kinds) != types_of(self.signature):
-            # The lie is in the header alone, so the real signature is used.
+            # This lie is in the header alone; the steps use the real signature.
             kinds = self.signature
         root = Commitment(0, digests_of(kinds.state, self.initial)).root.hex()
         data = to_bytes(self.text)
@@ -158,7 +158,7 @@ class Forged:
 
 @dataclass(frozen=True)
 class Cheat:
-    """A change of a receipt's directory, and the least that a verifier needs to detect it."""
+    """A change of a receipt's directory, and the weakest verifier that detects it (see above)."""
 
     name: str
     apply: Callable[[Path], None]
@@ -202,7 +202,7 @@ def rebuilt(change: Callable[[Forged], object], *, rerun: bool = False) -> Calla
 
 
 def of_signature(change: Callable[[dict[str, Any]], object]) -> Callable[[Forged], None]:
-    """Returns a change of the signature in receipt.json, which stays readable."""
+    """Returns a change of the signature in receipt.json; the result can still be read."""
 
     def apply(forged: Forged) -> None:
         value = forged.header.programs[0].signature.as_json()
@@ -228,7 +228,7 @@ def swap_in_text(forged: Forged, one: str, other: str) -> None:
 
 
 def rename_loss(forged: Forged) -> None:
-    """Renames the output `loss`, so that a run that should stop at a loss that is not finite goes on."""
+    """Renames the output `loss`, so that a run that should stop at a NaN or infinite loss continues."""
     outputs = [*forged.header.programs[0].signature.outputs]
     (place,) = (i for i, kind in enumerate(outputs) if kind.name == "loss")
     of_signature(lambda value: value["outputs"][place].update(name="lost"))(forged)
@@ -239,7 +239,8 @@ def rename_loss(forged: Forged) -> None:
 
 
 def with_old_records(cheat: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Returns the cheat with the old roots and links, so that its last link is the one that others may know."""
+    """Returns the cheat, but with the honest roots and links, so that its last link is the one that a verifier may
+    know."""
 
     def apply(path: Path) -> None:
         before = [json.loads(line) for line in (path / "steps.jsonl").read_bytes().splitlines()]
@@ -424,7 +425,7 @@ def states(receipt: Receipt) -> Iterator[Cheat]:
 
 
 def raw(name: str, change: Callable[[bytes], bytes], *, agree: bool = True) -> Callable[[Path], None]:
-    """Returns a change of a file's bytes; the seal lists the changed file."""
+    """Returns a change of the bytes of a file; the seal contains the digest of the changed file."""
 
     def apply(path: Path) -> None:
         before = (path / name).read_bytes()
@@ -532,7 +533,8 @@ def test_no_cheat_is_right(honest: tuple[Path, dict[str, Any], list[Batch]], tmp
     for number, cheat in enumerate(cheats):
         forged = Path(shutil.copytree(path, tmp_path / str(number)))
         cheat.apply(forged)
-        # A stronger verifier detects all that a weaker one does; a cheat must name the weakest that detects it.
+        # A stronger verifier detects everything that a weaker one detects, and each cheat names the weakest that
+        # detects it.
         seen = {"plain": not is_right(forged, None)}
         seen["script"] = seen["plain"] or not is_right(forged, agreed)
         seen["chain"] = seen["script"] or not is_right(forged, agreed, link)

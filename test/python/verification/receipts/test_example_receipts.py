@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of both examples, made at x86-64-v3 with two threads, verify on every other target."""
+"""Receipts of both examples, recorded at x86-64-v3 with two threads, verify on every other target."""
 
 import importlib
 import sys

@@ -24,24 +24,24 @@ STEPS, LONG = 16, 150
 
 
 class Killed(BaseException):
-    """Simulates the end of the process."""
+    """Stands for the end of the process."""
 
 
 class Fuse:
-    """Raises `Killed` at one of the moments at which the recorder changes files."""
+    """Raises `Killed` at one of the moments at which the recorder changes files, given by its number."""
 
     def __init__(self, moments: int) -> None:
         self._left = moments
 
     def burn(self) -> None:
-        """Counts one moment, and raises `Killed` at the last."""
+        """Counts a moment, and raises `Killed` if it is the chosen one."""
         self._left -= 1
         if self._left < 0:
             raise Killed
 
 
 def install(monkeypatch: pytest.MonkeyPatch, fuse: Fuse) -> None:
-    """Lets a run end before, in the middle of and after each write, and before and after each renaming."""
+    """Adds moments before, in the middle of and after each write, and before and after each renaming."""
     append, replace, rename = storage.AppendOnly.append, os.replace, os.rename
 
     def burning_append(self: storage.AppendOnly, record: bytes) -> None:
@@ -101,7 +101,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
         assert writer.stdin is not None and writer.stdout is not None
 
         def ends(path: Path, after: float | None = None) -> bool:
-            """Returns whether a run ended by itself; the writer is killed `after` seconds."""
+            """Returns whether a run ended by itself; if not, its writer was killed after `after` seconds."""
             writer.stdin.write(json.dumps([str(path), after]) + "\n")
             writer.stdin.flush()
             return writer.stdout.readline() == "ended\n"
@@ -126,7 +126,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
 def test_records_are_stored_before_the_state_that_follows_them(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order of writes survives a power failure: each file is stored completely before it gets its name."""
+    """The order of writes survives a power failure: each file is complete on the disk before it gets its name."""
     source = Receipt(finished)
     events: list[str] = []
     path = tmp_path / "run"
@@ -155,7 +155,7 @@ def test_records_are_stored_before_the_state_that_follows_them(
 
 @contextmanager
 def torn(finished: Path, folder: Path) -> Iterator[Path]:
-    """Yields a run that was cut off; at the end, the resumed run must have the receipt of an uninterrupted one."""
+    """Yields a run that was cut off. At the end, the resumed run must have the receipt of an uninterrupted run."""
     source = Receipt(finished)
     executable = compile(source.program, "cpu", 1)
     recorded_run.run(source, executable, folder / "whole", STEPS)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every check of a signature refuses weak public keys, with which anyone could sign."""
+"""Every check of a signature refuses weak public keys: for these, a signature can be made without the private key."""
 
 from pathlib import Path
 
@@ -69,14 +69,15 @@ def encodings() -> list[bytes]:
 
 def test_there_are_eight() -> None:
     assert len(small_order_points()) == 8
-    # The values of y are 0, 1, -1 and two more, each with two signs; 0 and 1 have a second encoding.
+    # The values of y are 0, 1, -1 and two more. Each has two sign bits: 10 encodings. 0 and 1 can also be encoded as
+    # y + p: 4 more.
     assert len(encodings()) == 14
 
 
 @pytest.mark.parametrize("key", encodings(), ids=bytes.hex)
 def test_weak_keys_are_refused(key: bytes, tmp_path: Path) -> None:
     assert not is_strong(key)
-    # R = A and S = 0 verify for one message in eight, and OpenSSL accepts some of these.
+    # R = A and S = 0 is a valid signature for one message in eight; OpenSSL accepts some of these.
     messages = [bytes([i]) for i in range(64)]
     assert not any(holds(key, bytes([1]) + bytes(63), message) for message in messages)
     seal = Seal(0, bytes(32), "0" * 64, {}, (key, bytes([1]) + bytes(63)))

@@ -20,12 +20,12 @@ from repro_mlir.cli.main import main
 
 FILES = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "checkpoints/0.safetensors"]
 VALUES = [None, True, False, 0, -1, 3, 2**53 - 1, "", "x", "0" * 64, "f" * 63, [], {}, [[]], ["a"], {"a": 1}]
-# The number of tries for each type of damage; twice as many for the first.
+# The number of tries for each type of damage; the first type has twice as many.
 COUNT = 250
 
 
 def damage_bytes(path: Path, draw: random.Random) -> None:
-    """Changes, removes, doubles or inserts a few bytes of a file."""
+    """Changes, removes, duplicates or inserts a few bytes of a file."""
     file = draw.choice([*(path / name for name in FILES), program_path(path)])
     data = bytearray(file.read_bytes())
     at, size = draw.randrange(len(data)), draw.choice([1, 1, 2, 9, 100])
@@ -89,7 +89,7 @@ def test_damaged_receipts(
         status = main(["verify", str(path), "--steps", "8", "--threads", "1"])
         captured = capsys.readouterr()
         if status == 0 and damage is damage_deeply:
-            # Fields for information alone may have any value.
+            # Fields that are only informative may have any value.
             changed, honest = (json.loads((each / "receipt.json").read_bytes()) for each in (path, finished))
             assert changed["run"] == honest["run"] and changed["programs"] == honest["programs"]
             shutil.rmtree(path)
@@ -154,7 +154,7 @@ def test_a_linked_directory_of_states(finished: Path, tmp_path: Path, capsys) ->
     (path / "checkpoints").symlink_to(tmp_path / "elsewhere")
     assert main(["verify", str(path)]) == 2
     assert "checkpoints: expected a directory" in capsys.readouterr().err
-    # The path to the receipt itself may be a link, because the user chose it.
+    # The path of the receipt itself may be a link, because the user chose it.
     (tmp_path / "link").symlink_to(finished)
     assert main(["verify", str(tmp_path / "link"), "--steps", "8", "--threads", "1"]) == 0
 
@@ -200,6 +200,6 @@ def test_canonical_json_there_and_back() -> None:
     text = canonical_json.dump(value)
     assert text == b'{"a":{},"b":[null,true,-5,"\xc3\xa9\\n\\""]}'
     assert canonical_json.load(text, "here") == value
-    # Brackets in strings do not nest.
+    # Brackets within strings do not count as nesting.
     for text in (b"[" * 32 + b"]" * 32, b'["' + b"[{" * 40 + b'"]', b'["\\\\","\\"' + b"[" * 40 + b'"]'):
         assert canonical_json.dump(canonical_json.load(text, "here")) == text

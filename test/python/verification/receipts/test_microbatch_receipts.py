@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of steps in microbatches (B4): any verifier can run the steps again, and planted programs are refused."""
+"""Receipts of microbatched steps (B4): any verifier can run the steps again, and replaced programs are refused."""
 
 import shutil
 import struct
@@ -41,7 +41,7 @@ def trainer_of(path: Path, resume: bool = False, **options: Any) -> repro_mlir.T
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The receipt of three steps, a change of the state and two batch sizes."""
+    """The receipt of three steps with two batch sizes, and a change of the state between them."""
     path = tmp_path_factory.mktemp("microbatches") / "run.receipt"
     with trainer_of(path) as trainer:
         trainer.step(X, Y)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs of several programs whose user changes the state between steps: recorded, resumed, verified, disputed."""
+"""Receipts of runs with several programs, whose user changes the state between steps: recorded, resumed, verified,
+disputed."""
 
 import itertools
 import json
@@ -45,7 +46,7 @@ BETWEEN, AT_THE_END = 7, 12
 
 
 class _Cut(Exception):
-    """Simulates the end of the process."""
+    """Stands for the end of the process."""
 
 
 def _train(
@@ -75,7 +76,7 @@ def _train(
             model.train(step != 7)
             if step + 1 == cheat:
                 with pytest.MonkeyPatch.context() as patch:
-                    # The cheat suppresses the record of its change of the state.
+                    # The cheat disables the recorder's check for changes of the state.
                     patch.setattr(Recorder, "_note_change", lambda recorder: None)
                     model[0].bias.data[1] += 1
                     trainer.step(data[step : step + 5], torch.arange(5) % 3)
@@ -109,7 +110,7 @@ def test_recorded_programs_and_changes(whole: Path) -> None:
     assert verified.executed == tuple(range(1, STEPS + 1)) and verified.state_hash == receipt.seal.state_hash
     told = "the state that the user gave after step 6, 10 is the one wanted: it is data, like a batch"
     assert f"whether {told}" in verified.not_checked
-    # Verification runs from a kept state and applies the change.
+    # Verification starts at a kept state, runs the steps after it, and applies the change before step 7.
     assert repro_mlir.verify(whole, "7", target="reference").executed == (5, 6, 7)
 
 
@@ -129,7 +130,7 @@ def test_a_run_that_is_resumed_otherwise_is_noticed(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_write_that_was_cut_off(whole: Path, tmp_path: Path) -> None:
-    """A process that ends between two writes leaves a program, a change or a header without their records."""
+    """A process that ends between two writes leaves a program, a change or a header to which no record refers."""
     path = tmp_path / "run"
     with pytest.raises(_Cut):
         _train(path, cut=6)
@@ -141,7 +142,7 @@ def test_leftovers_of_a_write_that_was_cut_off(whole: Path, tmp_path: Path) -> N
     for name in ("receipt.json.partial", f"programs/{identity}.repro.partial", "changes/7.safetensors.partial"):
         (path / name).write_bytes(b"half")
     assert repro_mlir.verify(path, target="reference", unfinished=True).steps == 6
-    # The header that lists the program was written, but the record of its step was not.
+    # The header lists the program, but the record of the program's step was not written.
     (path / "receipt.json").write_bytes((whole / "receipt.json").read_bytes())
     assert repro_mlir.verify(path, target="reference", unfinished=True).steps == 6
     assert len(receipt.header.programs) == 2
@@ -211,7 +212,7 @@ def _swapped(path: Path) -> None:
 
 
 def _no_change(path: Path) -> None:
-    """Replaces a change by one that has no effect."""
+    """Replaces a change of the state by one that has no effect."""
 
     def same(lines: list[bytes]) -> None:
         before, change = json.loads(lines[BETWEEN - 2]), json.loads(lines[BETWEEN - 1])
@@ -294,7 +295,8 @@ def test_a_flipped_bit_of_a_program_or_a_change_is_found(copied: Path) -> None:
 
 
 def test_a_nan_of_the_users_is_recorded_as_the_canonical_one(tmp_path: Path) -> None:
-    """(V4) 0 / 0 has the sign bit on x86; the receipt contains the hashes and bytes of the canonical NaN."""
+    """(V4) On x86, 0 / 0 is a NaN with the sign bit; the receipt contains the hash and the bytes of the canonical
+    NaN."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
@@ -342,7 +344,7 @@ def test_no_changes(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state is read once, even if several programs share it."""
+    """The initial state is read once, even if several programs share it."""
     names: list[str] = []
     read = form.tensors_from_json
     monkeypatch.setattr(form, "tensors_from_json", lambda value: names.extend(t["name"] for t in value) or read(value))
@@ -392,7 +394,8 @@ def training():
 
 
 def _train_script(script: Path, path: Path, left_out: int | None = None) -> None:
-    """Records a run of the script's batches that skips failing batches, and reports `left_out` as failed."""
+    """Records a run of the script's batches. Batches on which the step fails are skipped; `left_out` is reported as
+    failing as well."""
     given = load_training(str(script))
     parts = given.model, given.loss_fn, given.optimizer
     with repro_mlir.Trainer(*parts, target="reference", receipt=path) as trainer:
@@ -407,7 +410,7 @@ def _train_script(script: Path, path: Path, left_out: int | None = None) -> None
 
 
 def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
-    """Batch 2 fails in evaluation mode alone, in which no step has run."""
+    """Batch 2 fails in evaluation mode only, and no step has run in evaluation mode, so the receipt has one program."""
     script, path = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT.format(evaluated=(2,), other=4))
     _train_script(script, path)
@@ -419,7 +422,7 @@ def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_fails_in_another_program_than_its_own(tmp_path: Path) -> None:
-    """Batch 4 was due in training mode, but was skipped because it would fail in evaluation mode."""
+    """Batch 4 was due in training mode. It was skipped because it would fail in evaluation mode, which is wrong."""
     script, path = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT.format(evaluated=(1,), other="2 + 2 * (word == 3)"))
     _train_script(script, path, left_out=4)
@@ -449,7 +452,7 @@ def test_a_program_without_a_step_is_not_sealed(whole: Path, tmp_path: Path, mon
         with pytest.raises(ReproError, match=r"with the program of this step receipt.json would have"):
             writer.check_program(other)
     writer.check_program(other)
-    # A header lists the program, but the record of its step was never written.
+    # A header lists the program, but no record refers to it.
     assert writer.list_program(other) == 2 and len(Receipt(path).header.programs) == 3
     writer.seal(4, receipt.log[4].commitment.state, None)
     writer.close()
@@ -466,7 +469,7 @@ def test_programs_are_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_time_to_read_programs_is_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock advances by 25 s for each program."""
+    """All programs share one time limit; the test's clock advances by 25 s for each program."""
     left: list[float] = []
 
     def read(*arguments: Any, seconds: float, **options: Any) -> bytes:
@@ -486,7 +489,7 @@ def test_the_time_to_read_programs_is_bounded_together(whole: Path, monkeypatch:
 
 def test_a_prover_leaves_no_threads(whole: Path) -> None:
     run = ReceiptRun(whole, "reference")
-    # The state before record 3 is not kept, so two steps run.
+    # The state before record 3 is not kept, so two steps run to compute it.
     run.arrays(3)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("repro-hash")]
 
@@ -504,7 +507,7 @@ def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A program's identity does not cover which of its inputs are hyper-parameters."""
+    """The identity of a program does not cover which of its inputs are hyper-parameters; the receipt does."""
     link = Receipt(whole).log[STEPS].chain
     edit(copied / "receipt.json", lambda value: value["programs"][0].update(num_hyper_parameters=0))
     _chained(copied)
@@ -519,7 +522,7 @@ def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.Capture
 
 
 class _Miscounting(Prover):
-    """Reports one step less than it ran."""
+    """A prover that reports one step less than it ran."""
 
     def _opening(self) -> dict:
         return super()._opening() | {"steps": STEPS - 1}
@@ -538,7 +541,7 @@ def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.Ca
     assert _settled(capsys, "dispute", whole, whole)[0] == 0
     status, verdict = _settled(capsys, "dispute", whole, tmp_path / "cheat")
     assert (status, verdict["wrong"], verdict["step"], verdict["outcome"]) == (1, ["B"], 9, "commitment"), verdict
-    # Only terms decide which party changed the state as agreed.
+    # Only terms determine which of the two changes of the state was agreed on.
     status, verdict = _settled(capsys, "dispute", whole, tmp_path / "other")
     assert (status, verdict["step"], verdict["outcome"]) == (3, 7, "data"), verdict
     assert "the user changes the state before step 7: state 3.weight is another" in verdict["reasons"]["A"]

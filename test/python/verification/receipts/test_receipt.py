@@ -181,14 +181,14 @@ def test_a_run_that_has_not_ended(copy: Callable[[], Path]) -> None:
     with pytest.raises(ReceiptWrong, match=r"notes.txt: a file that is no part of such a receipt"):
         repro_mlir.verify(path, unfinished=True)
     (path / "notes.txt").unlink()
-    # Resuming the run removes leftover files.
+    # A resumed run removes files that an interrupted run left.
     train(ReceiptOptions(path, checkpoint_every=EVERY, resume=True))
     assert not (path / "checkpoints" / "8.safetensors.partial").exists()
     assert repro_mlir.verify(path, "8").sealed
 
 
 def recorded(program: Program, path: Path, source: repro_mlir.Receipt, steps: int) -> None:
-    """Records the first steps of a receipt's run as steps of another program."""
+    """Records a run of `program` on the first batches of another receipt."""
     executable = repro_mlir.compile(program, "cpu", 1)
     recorder = Recorder(ReceiptOptions(path), program, "cpu", 1)
     try:
@@ -249,7 +249,7 @@ def test_choosing_steps() -> None:
 
 @pytest.mark.timeout(60)
 def test_choosing_many_steps() -> None:
-    """The time does not grow with the square of the number of steps or kept states."""
+    """The time does not grow with the square of the number of chosen steps or kept states."""
     steps = range(1, 200_001)
     assert records_to_execute(steps, [0]) == list(steps)
     assert records_to_execute(steps[::2], range(200_001)) == list(steps[::2])

@@ -46,7 +46,7 @@ OPEN = {
     "receipt.json programs[].num_hyper_parameters": SCRIPT,
     "steps.jsonl cursor": "batches without a step",
 }
-"""Fields whose change a verification without a script accepts, with the point that the verification lists instead."""
+"""Fields that a verification without a script does not check, each with the text by which its report says so."""
 
 REFUSED = {
     "receipt.json format",
@@ -63,7 +63,7 @@ REFUSED = {
     *(f"steps.jsonl {field}[]" for field in ("state", "inputs", "outputs", "microbatches")),
     *(f"seal.json {field}" for field in ("steps", "chain", "state_hash", "files.*.bytes", "files.*.blake3")),
 }
-"""All other fields; verification refuses their change."""
+"""All other fields: verification refuses any change of them."""
 
 ADDED: dict[str, Any] = {
     "run.microbatches_every": 5,
@@ -71,7 +71,7 @@ ADDED: dict[str, Any] = {
     "programs.0.inputs.0.unsigned": True,
     "programs.0.outputs.0.unsigned": True,
 }
-"""Fields that the receipts of this test lack, and the values that the forger adds."""
+"""Optional fields that the receipts of this test do not contain, with the values that the forger adds."""
 
 
 def record(path: Path, **options: Any) -> Path:
@@ -94,7 +94,7 @@ def record(path: Path, **options: Any) -> Path:
 
 
 def leaves(value: Any, at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    """Yields the path and the value of each leaf."""
+    """Yields the path and the value of each leaf of a JSON value."""
     if isinstance(value, (dict, list)):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, each in items:
@@ -104,7 +104,7 @@ def leaves(value: Any, at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
 
 
 def pattern(file: str, at: Path_) -> str:
-    """Returns the name of a leaf's field, without indices of lists and keys of mappings."""
+    """Returns the name of the field that a leaf belongs to, without indices of lists and keys of mappings."""
     text = "".join("[]" if isinstance(key, int) else f".{key}" for key in at).removeprefix(".")
     return f"{file} " + re.sub(r"^(environment)\..*|^(files)\..*(\.\w+)$", lambda m: _mapped(m), text)
 
@@ -114,7 +114,7 @@ def _mapped(match: re.Match[str]) -> str:
 
 
 def changed(value: Any) -> Any:
-    """Returns another value of the same format."""
+    """Returns another value of the same type and format."""
     if isinstance(value, int):
         return value + 1
     if value in OTHERS:
@@ -128,7 +128,7 @@ OTHERS = {"stored": "external", "warn": "ignore", "step": "change", "change": "s
 
 
 def put(value: Any, at: Path_, leaf: Any) -> Any:
-    """Returns a copy with another leaf."""
+    """Returns a copy of a JSON value with one leaf replaced."""
     value = copy.deepcopy(value)
     inner = value
     for key in at[:-1]:
@@ -161,7 +161,7 @@ def forge(path: Path, header: dict[str, Any], lines: list[dict[str, Any]], kept:
 
 
 def told(path: Path) -> str | None:
-    """Returns the points that a verification leaves open, or None if it refuses the receipt."""
+    """Returns what a verification reports as not checked, or None if it refuses the receipt."""
     try:
         return "\n".join(repro_mlir.verify(path, target="reference", threads=1).not_checked)
     except ReproError:

@@ -40,7 +40,7 @@ def readable(part: str, value: Any, header: Header) -> bool:
         else:
             Seal.load(data, "here")
     except ReproError as error:
-        # A JSON schema cannot express these rules.
+        # A JSON schema cannot express the rules whose errors contain these texts.
         return any(text in str(error) for text in ("name occurs twice", "hyper-parameters, got", "digests of"))
     return True
 

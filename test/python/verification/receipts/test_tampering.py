@@ -30,7 +30,8 @@ STEP_RANGE = range(1, STEPS + 1)
 
 @dataclass(frozen=True)
 class Change:
-    """A change, the step that the error must name (None: none) and text that it must contain."""
+    """A change, the number of the step that the error must name (None: no step), and text that the error must
+    contain."""
 
     name: str
     apply: Callable[[Path], None]
@@ -222,7 +223,8 @@ def truncations(receipt: Receipt) -> Iterator[Change]:
 def programs(receipt: Receipt) -> Iterator[Change]:
     """Edits the program, with and without recomputing all hashes."""
     text = receipt.program.text
-    # The number is the first step with another result: an optimizer's moments begin as 0, so that it may be step 2.
+    # The number is the first step whose result the edit changes. The optimizer's moments start at 0, so that can be
+    # step 2.
     edits = [
         ("arith.mulf", "arith.addf", 1),
         ("arith.subf", "arith.addf", 1),
@@ -254,7 +256,7 @@ def programs(receipt: Receipt) -> Iterator[Change]:
 
 
 def forgeries(receipt: Receipt) -> Iterator[Change]:
-    """Forges one step and recomputes roots, chain, inputs and seal: only running the step detects the lie."""
+    """Forges one step and recomputes roots, chain, inputs and seal, so that only running the step detects the lie."""
     signature = receipt.header.programs[0].signature
 
     def at(step: int, change: Callable[[list[Any]], None]) -> Callable[[Path], None]:
@@ -280,7 +282,7 @@ def forgeries(receipt: Receipt) -> Iterator[Change]:
         yield Change(f"forged rate of step {step}", at(step, rate), step, "state ")
         yield Change(f"forged batch of step {step}", at(step, batch), step, "output ")
         yield Change(f"forged class of step {step}", at(step, label), step, "output loss")
-        # At these steps the forger would have to change the kept state as well.
+        # The state after these steps is kept, so the forger would have to change it as well.
         if step not in (3, 6, 8):
             i = step % len(signature.state)
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A run whose state is a tensor in blocks: its receipt is verified, disputed and compared; its program is stored."""
+"""A run whose state contains a tensor in blocks: its receipt is verified, disputed and compared, and its program is
+stored."""
 
 from __future__ import annotations
 
@@ -148,7 +149,7 @@ def test_compared(program: Program) -> None:
 
 @pytest.mark.parametrize("element", ["f4E2M1FN", "f6E3M2FN", "f6E2M3FN", "f8E4M3FN"])
 def test_program_files(element: str, tmp_path: Path) -> None:
-    """A state that is packed in the file is unpacked to one byte for each element."""
+    """A state tensor that is packed in the file is unpacked to one byte per element when the file is read."""
     program = step_program(element)
     program.save(tmp_path / "step.repro")
     read = Program.load(tmp_path / "step.repro")
@@ -159,14 +160,14 @@ def test_program_files(element: str, tmp_path: Path) -> None:
     state, outputs = compile(read, "reference")(read.initial_state(), *gradients()[0])
     again, same = compile(program, "reference")(program.initial_state(), *gradients()[0])
     assert all((state[name] == again[name]).all() for name in state)
-    # One of the codes of f8 is a NaN.
+    # Compares bytes, because one of the f8 codes is a NaN.
     assert all(outputs[name].tobytes() == same[name].tobytes() for name in outputs)
     for kind in program.state:
         check_canonical(state[kind.name], kind, "state")
 
 
 def test_V4_states_with_other_bits_above_the_code() -> None:
-    """The user's codes are made canonical in place before a step."""
+    """(V4) Bits above a code in the user's arrays are cleared in place before a step."""
     program = step_program()
     state = program.initial_state()
     state["codes"] |= 0x30

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that a verifier needs the reference interpreter alone: no compiler, no MLIR, no PyTorch."""
+"""A verifier needs only the reference interpreter: no compiler, no MLIR, no PyTorch."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 import repro_mlir
 
 ROOM = Path(repro_mlir.__file__).parent / "verification"
-# These modules take programs apart with MLIR, for compiled targets, single operators and steps in microbatches.
+# These modules need MLIR: they take programs apart, for compiled targets, single operators and microbatched steps.
 WITH_MLIR = {"cloning", "extraction", "unrolling"}
 
 CODE = """
