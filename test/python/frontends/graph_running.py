@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs captured programs without the compiler: their ATen graph in eager mode; and parses text with LLVM 22."""
+"""Runs captured programs without the compiler, as ATen graphs in eager mode; and parses imported text with LLVM 22."""
 
 import copy
 import subprocess
@@ -38,7 +38,7 @@ def initial_state(captured: ImportedProgram[TorchBindings]) -> list[torch.Tensor
 
 
 class GraphTrainer:
-    """Trains with a captured program's graph; its state is separate from the user's objects."""
+    """Trains by running a captured program's graph; its state is separate from the user's objects."""
 
     def __init__(self, captured: ImportedProgram[TorchBindings]) -> None:
         self.bindings = captured.bindings
@@ -53,7 +53,7 @@ class GraphTrainer:
         return results[len(bindings.state) :]
 
     def sync(self) -> None:
-        """Stores the state in the user's objects."""
+        """Copies the state to the user's objects."""
         self.bindings.write_state(self.state)
 
 
@@ -65,7 +65,7 @@ def eager_step(
     clip_norm: float | None = None,
     autocast: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Runs the step that a user writes with PyTorch; returns the loss."""
+    """Runs the training step that a PyTorch user would write; returns the loss."""
     optimizer.zero_grad()
     with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
         loss = loss_fn(model(*batch[:-1]), batch[-1]) if loss_fn else model(*batch)
@@ -108,7 +108,7 @@ def compare_training(
     trainer.sync()
     _compare_state(model.state_dict(), theirs.state_dict(), tolerance)
     _compare_state(_by_name(optimizer), _by_name(their_optimizer), tolerance)
-    # An eager step continues from the synchronized state.
+    # A step in eager mode, which starts from the synchronized state, must continue the training.
     want, got = (
         eager_step(m, loss_fn, o, batches[0], **options) for m, o in ((theirs, their_optimizer), (model, optimizer))
     )

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs operators as one program: near eager PyTorch, and the same bits on the reference and a CPU level."""
+"""Runs operators as one program: results near those of eager PyTorch, with the same bits on the reference and a CPU
+level."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -28,7 +29,8 @@ class _Module(torch.nn.Module):
 
 
 def gradients(function: Function) -> Function:
-    """Returns a function that computes the float results, and the gradients of the sum of their squares."""
+    """Returns a function that computes the float results and, for the sum of their squares, the gradients of the
+    arguments."""
 
     @torch.enable_grad()
     def call(*values: torch.Tensor) -> list[torch.Tensor]:
@@ -55,7 +57,7 @@ def check(
         array = _numpy(want)
         assert got.shape == array.shape, name
         np.testing.assert_allclose(got.astype(array.dtype), array, rtol, atol, err_msg=name)
-    # The coverage suite tests the other levels.
+    # The coverage suite tests the other CPU levels.
     kit.check(program.text, given, kit.configurations()[-1:], runs=1, want=kit.bits_of(results, known))
     return [torch.from_numpy(np.ascontiguousarray(each)) for each in results]
 

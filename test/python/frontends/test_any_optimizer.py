@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers without a rule, whose step is traced: near eager mode, with the same bits on every target."""
+"""Optimizers without a rule, whose step is traced: close to eager mode, with the same bits on every target."""
 
 import copy
 import math
@@ -84,7 +84,7 @@ def compare(
     tolerance: float = 1e-4,
     bias: bool = True,
 ) -> repro_mlir.Trainer:
-    """Trains compiled and in eager mode, and compares parameters and the optimizer's state_dict."""
+    """Trains with a compiled step and in eager mode, and compares parameters and the optimizer's state_dict."""
     model, optimizer = new(make, bias)
     theirs, their_optimizer = new(make, bias)
     trainer = repro_mlir.Trainer(model, F.mse_loss, optimizer, target=target)
@@ -124,7 +124,7 @@ CASES: dict[str, Make] = {
     "shampoo": Shampoo,
 }
 FORMS = {"radam": 2, "asgd": 3, "rprop": 2, "first_gradient": 2, "warmed_up": 2, "shampoo": 2}
-"""The number of programs that a run of these optimizers uses; other optimizers use one."""
+"""The number of programs of a run, for optimizers that use more than one."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -199,7 +199,7 @@ BETWEEN: dict[str, Between] = {
 @pytest.mark.diagonal
 def test_what_changes_between_steps(name: str, between: str) -> None:
     trainer = compare(CASES[name], steps=5, between=BETWEEN[between])
-    # These two have a different step without weight decay.
+    # Without weight decay, old_adam and nadam have a different step, so a second program.
     assert len(trainer._forms) == (2 if between == "weight_decay" and name != "lion" else 1)
 
 
@@ -256,7 +256,7 @@ def test_state_of_eager_mode_goes_on_and_back(name: str) -> None:
     for number in range(3, 6):
         trainer.step(*batch_of(number))
         eager_step(theirs, their_optimizer, number)
-    # Continues in eager mode from the state that the trainer left.
+    # Training continues in eager mode from the state that the trainer left.
     again, again_optimizer = new(make)
     again.load_state_dict(model.state_dict())
     again_optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
@@ -367,7 +367,7 @@ def test_one_program_is_not_to_be_had_of_an_optimizer_that_has_several() -> None
 
 
 class Refused(Written):
-    """An optimizer whose `change` is supplied by the test."""
+    """An optimizer whose update the test passes as `change`."""
 
     what: Any = None
 

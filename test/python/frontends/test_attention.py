@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K5) Blockwise attention computes the same as the framework's attention, gradients included."""
+"""(K5) Blockwise attention computes the same results and gradients as the framework's attention."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -163,7 +163,7 @@ def test_dropout_keeps_the_same_weights_backward_K5(block: int) -> None:
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, dropout_p=rate)
 
-    # With these values, the result equals the attention weights.
+    # The values are an identity matrix, so the result consists of the attention weights.
     shown = [operands[0], operands[1], torch.eye(size).expand(2, 3, size, size)]
     (weights,) = _run(_capture(lambda *x: [attend(*x)], shown, block), shown)
     kept = weights != 0

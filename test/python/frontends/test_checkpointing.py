@@ -21,7 +21,7 @@ def _arena(program: Program) -> int:
 
 
 def _check(kept: Program, again: Program, *batch: Any) -> None:
-    """Checks that two steps have the same bits, and that `again` keeps at most half of the tensors."""
+    """Checks that two steps have the same bits, and that `again` keeps at most half of the saved tensors."""
     assert kept.data.count(b"repro.barrier") == 0 < again.data.count(b"repro.barrier")
     found = []
     for program in (kept, again):

@@ -233,7 +233,8 @@ def _scalar(results: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) ->
 
 @pytest.mark.exhaustive
 def test_gradients_of_complex_numbers_by_both_doors_are_those_of_differences() -> None:
-    """PyTorch's convention: the derivative by the real part, plus i times the derivative by the imaginary part."""
+    """Compares with differences, in PyTorch's convention: the derivative by the real part, plus i times that by the
+    imaginary part."""
     x, y = _numbers((3, 4), 1), _numbers((3, 4), 2)
     weights = [_numbers(each.shape, 3, each.dtype) for each in _all(x, y)]
     wide = [value.to(torch.complex128) for value in (x, y)]

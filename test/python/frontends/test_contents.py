@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Captures cached on disk: an equal graph finds the entry, any other graph does not."""
+"""Captures that are cached on disk: an equal graph finds the entry, and no other graph does."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -122,7 +122,7 @@ def test_default_type_counts(lowered: list[str]) -> None:
         torch.set_default_dtype(torch.float32)
     assert len(lowered) == 2
     assert [each.outputs[0].element for each in (first, other)] == ["f32", "f64"]
-    # Built lazily, with the default type of the capture.
+    # The graph is built on first access, but with the default type that was set at the capture.
     (output,) = (node for node in other.bindings.graph.graph.nodes if node.op == "output")
     assert output.args[0][0].meta["val"].dtype is torch.float64
 
@@ -145,7 +145,7 @@ def test_another_frontend(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_frontend_that_was_replaced_meanwhile(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The imported frontend is the former one, so nothing is stored under the identity of the new one."""
+    """The frontend's files changed after its import, so nothing is stored under the identity of the new files."""
     monkeypatch.setattr(graph_hash, "_IMPORTED", 0.0)
     monkeypatch.setattr(
         "repro_mlir.frontends.torch.capture.imported_steps.frontend_identity", graph_hash.frontend_identity.__wrapped__
@@ -165,6 +165,6 @@ def test_program_is_found_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setattr(program, "import_program", note)
     first, again = program_of(capture(Net())), program_of(capture(Net()))
     assert again.data == first.data and len(texts) == 1
-    # Dumps require that the passes run.
+    # Dumps are written only if the passes run.
     monkeypatch.setenv("REPRO_DUMP", str(tmp_path / "dumps"))
     assert program_of(capture(Net())).data == first.data and len(texts) == 2

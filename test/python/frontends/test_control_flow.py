@@ -26,7 +26,8 @@ FAR = torch.tensor([5, 77])
 
 @pytest.fixture
 def eager_without_compiling() -> Iterator[None]:
-    """Runs these functions in eager mode without torch.compile, which PyTorch would call and which takes seconds."""
+    """Runs these functions in eager mode without torch.compile, which PyTorch would otherwise call, and which takes
+    seconds."""
     with calls_of_operators():
         yield
 
@@ -133,7 +134,8 @@ def test_constant_choice_computes_one_branch() -> None:
 
 
 def test_a_tensor_written_before_a_choice_is_not_a_constant() -> None:
-    """The write goes through a view of the tensor, or to one of several views."""
+    """Before a choice, a tensor is written through one of its views, or through one of several views: it is not a
+    constant."""
 
     class Model(torch.nn.Module):
         def __init__(self, written: str) -> None:

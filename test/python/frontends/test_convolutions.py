@@ -113,7 +113,8 @@ def test_K2_weight_gradient_folds_over_batch_and_output_positions() -> None:
         return list(torch.autograd.grad(F.conv2d(x, weight, stride=2), [weight], gradient))
 
     text = _check(run, [x, weight, gradient])
-    # The convolution's channel is the batch of 5, its kernel the 4 x 4 output positions, reduced in this order.
+    # In the gradient of the weight, the batch of 5 is the channel of the convolution, and its kernel has 4 x 4 output
+    # positions. The sum runs over these in this order.
     (operation,) = re.findall(r'"repro\.convolution".*', text)
     assert "(tensor<2x5x9x9xf32>, tensor<3x5x4x4xf32>, tensor<2x3x3x3xf32>)" in operation
     assert "strides = array<i64: 1, 1>" in operation and "kernel_dilation = array<i64: 2, 2>" in operation

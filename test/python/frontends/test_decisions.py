@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Each rewrite in docs/guides/decisions.md has the result of PyTorch's decision that it replaces."""
+"""Each rewrite in docs/guides/decisions.md has the result of the data-dependent PyTorch code that it replaces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -160,7 +160,7 @@ def test_pairs(case: int) -> None:
     graph = second_stage(first_stage(_step(after), arguments))
     torch.testing.assert_close([*graph(*arguments)], expected)
     if before is _loops_before:
-        # The remaining edges are rows selected by a mask.
+        # Capture also accepts the original step: it selects rows by a mask.
         graph = second_stage(first_stage(_step(before), arguments))
         torch.testing.assert_close([*graph(*arguments)], expected)
         return

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G5) Values computed during model construction do not depend on PyTorch's kernels; other values are reported."""
+"""(G5) Values computed while a model is constructed do not depend on PyTorch's kernels; values that could are
+reported."""
 
 import math
 import warnings

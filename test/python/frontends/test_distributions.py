@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch.distributions with validation: values near eager mode, and checks in the step (E1)."""
+"""torch.distributions with validation: values near those of eager mode, and checks in the step (E1)."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -143,7 +143,7 @@ REFUSALS = {
 
 @pytest.fixture
 def validation() -> Iterator[None]:
-    """Turns on the validation of arguments, which an earlier torch.compile in this process has turned off."""
+    """Enables validation of arguments, which an earlier torch.compile in this process has disabled."""
     default = d.Distribution._validate_args
     d.Distribution.set_default_validate_args(True)
     yield

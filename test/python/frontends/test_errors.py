@@ -117,7 +117,7 @@ def test_unsupported_operator_of_an_optimizer_names_its_line(monkeypatch: pytest
 
 def test_error_without_a_line_names_the_module() -> None:
     images = torch.randn(1, 1, 16, 16)
-    # A PyTorch module computes the weight, so the user's source has no line for it.
+    # The weight is computed in PyTorch's own code, so the message cannot name a line of the user's source.
     square = orthogonal(nn.Linear(16, 16))
     nested = nn.Sequential(nn.Linear(16, 16), nn.Sequential(nn.ReLU(), square))
     message = _error(lambda: capture_inference(nested, images))
@@ -210,7 +210,7 @@ def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> 
 
 
 def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Existing ulimit limits stay: only a privileged process may raise them."""
+    """Lower limits that the caller has set with ulimit stay in effect: only a privileged process may raise them."""
     own, most, given = resource.prlimit, 6 << 30, []
 
     def limit(process: int, kind: int, limits: tuple[int, int] | None = None) -> tuple[int, int]:
@@ -234,7 +234,7 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
         ("os.abort()", "crashes torch-mlir"),
         ("while True: pass", "takes torch-mlir more than 1 s; capture_seconds of REPRO_MLIR_LIMITS is the limit"),
         (
-            # LLVM ends this way when it runs out of memory.
+            # Imitates how LLVM ends when it runs out of memory.
             "try: bytes(3 << 30)\n except MemoryError:\n  print('out of memory', file=sys.stderr)\n  os.abort()",
             "takes torch-mlir more than 2,147,483,648 bytes of memory; memory_bytes of REPRO_MLIR_LIMITS is the limit",
         ),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hyper-parameters that the user changes between steps are inputs of the program, or require another structure."""
+"""Hyper-parameters that the user changes between steps: inputs of the program, or changes that need another program."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -220,7 +220,8 @@ def test_inference_has_no_structure() -> None:
 
 
 def _captured_again(make: Callable[[Any], Optimizer], change: Callable[[Optimizer], None]) -> Iterator[torch.Tensor]:
-    """Yields the parameters after 3 + 3 steps with a change of the optimizer in between: recaptured, then eager."""
+    """Yields the parameters after 3 steps, a change of the optimizer and 3 more steps: first with a new capture, then
+    in eager mode."""
     batches = [(torch.randn(4, 6), torch.randn(4, 3)) for _ in range(6)]
     initial = nn.Linear(6, 3).state_dict()
     for eager in (False, True):

@@ -41,7 +41,7 @@ def pairs(kind: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check(functions: dict[str, Function], *arguments: torch.Tensor) -> None:
-    """Checks equality with eager PyTorch on all targets, and that no value is converted to a float."""
+    """Checks that all targets return the values of eager PyTorch, and that the program converts no value to a float."""
     program = repro_mlir.capture(_Module(list(functions.values())), arguments)
     assert not re.search(r"\bf(16|32|64)\b", program.text)
     wanted = [function(*arguments) for function in functions.values()]
@@ -63,7 +63,7 @@ DIVISIONS: dict[str, Function] = {
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_I1_divisions(kind: torch.dtype) -> None:
     x, y = pairs(kind)
-    # In the other cases PyTorch raises an error or the processor traps.
+    # For the other operands, PyTorch raises an error or the processor traps.
     defined = (y != 0) & ~((x == torch.iinfo(kind).min) & (y == -1))
     check(DIVISIONS, x[defined], y[defined])
 
@@ -111,7 +111,7 @@ PAIRS: dict[str, Function] = {
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_pairs_of_extremes(kind: torch.dtype) -> None:
     x, y = pairs(kind)
-    # PyTorch raises an error for negative scalar exponents, and its loop for zero to a negative power divides by zero.
+    # PyTorch raises an error for negative scalar exponents, and divides by zero for zero to a negative power.
     defined = ~((x == 0) & (y < 0))
     check(PAIRS, x[defined], y[defined])
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the interface of frontends with a fictitious framework: programs are built from that interface only."""
+"""Tests the interface of frontends with an invented framework, whose programs use nothing but the interface."""
 
 from dataclasses import replace
 from typing import Any

@@ -199,7 +199,7 @@ def test_slices_stay_within_the_tensor_and_updates_outside_are_dropped() -> None
     methods = ("set", "add", "multiply", "min", "max")
     check(lambda x, i, u: [getattr(x.at[i[:, 0]], method)(u) for method in methods], x, places, updates)
     check(lambda x, i: x.at[i[:, 0]].get(mode="fill", fill_value=-1.0), x, places)
-    # Adding 0 would turn -0 into +0.
+    # Adding +0 would turn -0 into +0.
     zeros = -np.zeros((2, 2), np.float32)
     _, found = run(import_function(lambda x: x.at[jnp.array([7])].add(1.0), zeros), (), (zeros,))
     assert np.signbit(found).all()
@@ -253,7 +253,7 @@ def test_an_algorithm_of_a_contraction_is_that_of_k1() -> None:
         one, other = a.astype(dtype), b.astype(dtype)
         stated = functools.partial(jnp.dot, precision=preset, preferred_element_type=np.float32)
         silent = functools.partial(jnp.dot, preferred_element_type=np.float32)
-        # JAX itself does not run every preset on CPUs.
+        # JAX itself does not support every preset on CPUs.
         check(silent, one, other)
         _, found = run(import_function(stated, one, other), (), (one, other))
         _, want = run(import_function(silent, one, other), (), (one, other))

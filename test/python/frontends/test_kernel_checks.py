@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arguments that PyTorch's kernels reject, but that PyTorch accepts when it computes only shapes."""
+"""Arguments that PyTorch's kernels reject, although PyTorch accepts them when it computes only shapes."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -77,7 +77,7 @@ def test_example_inputs_give_sizes() -> None:
 
 
 def test_numbers_of_the_graph_are_not_state() -> None:
-    """The graph computes a size from scales through floats."""
+    """The graph computes a size from scales in floats; these constants are not state of the program."""
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),
         helper.make_node("Cast", ["shape"], ["floats"], to=F32),
@@ -92,7 +92,7 @@ def test_numbers_of_the_graph_are_not_state() -> None:
 
 
 def test_constants_are_computed_by_the_program_not_by_pytorch() -> None:
-    """A constant exponential has the bits of the program's function, not those of PyTorch's."""
+    """A constant exponential has the bits of the program's function, not those of PyTorch's function."""
     nodes = [helper.make_node("Exp", ["c"], ["e"]), helper.make_node("Add", ["x", "e"], ["y"])]
     exponent = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(X))
     program = load(model_of([exponent, *nodes], {"x": (F32, [2, 3])}, ["y"]))
@@ -103,7 +103,7 @@ def test_constants_are_computed_by_the_program_not_by_pytorch() -> None:
 
 
 def test_bytes_within_a_graph() -> None:
-    """(I2) Quantized activations are UINT8 and pass from operator to operator as numbers."""
+    """(I2) Quantized activations are UINT8 and pass between operators as integers."""
     scale, zero = np.array(0.02, np.float32), np.array(100, np.uint8)
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R1), (R2) Random numbers as numbered sites."""
+"""(R1), (R2) Random numbers of PyTorch functions, drawn at numbered sites."""
 
 import re
 
@@ -57,7 +57,7 @@ def test_R2_uniform() -> None:
 
 
 def _random_op(text: str) -> str:
-    """Returns the attributes of the only `repro.random`, without its segments."""
+    """Returns the attributes of the only `repro.random`, except those for operand segments."""
     (attributes,) = re.findall(r'"repro\.random"\([^)]*\) \{([^}]*)\}', text)
     return attributes.replace("operandSegmentSizes = array<i32: 2, 1>, ", "")
 
@@ -126,7 +126,7 @@ def test_dropout_in_training() -> None:
     want = F.cross_entropy(hidden @ parameters["3.weight"].T + parameters["3.bias"], batch[1])
     torch.testing.assert_close(trainer.step(batch)[0], want)
     assert [int(v) for v in trainer.state[-2:]] == [9, 1]
-    # The next step draws other numbers.
+    # With the same parameters, the next step draws other numbers.
     trainer.state[:-2] = initial_state(captured)[:-2]
     assert not torch.equal(trainer.step(batch)[0], want)
 
@@ -160,12 +160,12 @@ def test_R1_recomputation_keeps_its_site() -> None:
     nodes = captured.bindings.graph.graph.nodes
     sites = [node.args[2] for node in nodes if str(node.target).startswith("repro.random_")]
     assert sites == [0, 1, 0]
-    # The recomputed matrix product must not be merged with the original one.
+    # The matrix product that is recomputed must not be merged with the original one.
     products = [n for n in captured.bindings.graph.graph.nodes if n.target is torch.ops.aten.mm.default]
     plain = nn.Sequential(model.body, nn.Dropout(0.5), model.head)
     kept = capture_training(plain, F.cross_entropy, torch.optim.SGD(plain.parameters()), batch)
     assert len(products) > len([n for n in kept.bindings.graph.graph.nodes if n.target is torch.ops.aten.mm.default])
-    # Both return the same loss and parameters.
+    # Both programs return the same loss and parameters.
     first, second = GraphTrainer(captured), GraphTrainer(kept)
     torch.testing.assert_close(first.step(batch)[0], second.step(batch)[0])
     for a, b in zip(first.state, second.state, strict=True):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Repeated calls in a trace are copied, and the program equals the one from tracing each call."""
+"""Repeated calls in a trace are copied from the first one; the program equals that of tracing every call."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,7 +61,7 @@ def without_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], st
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns the number of nodes of each copied call."""
+    """Returns the number of nodes of each call that was copied."""
     numbers: list[int] = []
     copied = Repeats._copied
 
@@ -118,12 +118,12 @@ def test_low_precision_is_the_same(
 def test_layers_are_copied(copies: list[int]) -> None:
     model = layers(Block)
     training_text(model, torch.optim.AdamW(model.parameters()), (2, 5, WIDTH))
-    # The updates of 18 parameters have 4 shapes, so the first stage copies 14 of them, with at least 15 nodes each.
+    # 18 parameters have 4 shapes, so the trace of their updates copies 14 of them; an update has at least 15 nodes.
     assert sum(number >= 15 for number in copies) >= 14
 
 
 class Calls(nn.Module):
-    """Calls that differ in other things than the shapes of their arguments."""
+    """Calls that differ in something other than the shapes of their arguments."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
         return [
@@ -149,7 +149,7 @@ def test_calls_that_differ(without_copies: Callable[[Callable[[], str]], str], c
 
 
 def test_each_operator_keeps_its_line() -> None:
-    """A copied node has the location of its own call, not of the traced call."""
+    """A copied node has the source location of its own call, not that of the traced call."""
 
     class Lines(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -29,7 +29,7 @@ MASK = torch.tensor([1, 0, 1, 1, 0, 1], dtype=torch.bool)
 NONE = torch.zeros(6, dtype=torch.bool)
 TARGET = torch.tensor([0, -100, 2, 1, -100, 0])
 HIDDEN = torch.where(MASK[:, None], X, torch.tensor(_NAN))
-"""NaN in all rows that the mask excludes."""
+"""Data with NaN in all rows that the mask excludes."""
 CUBE = _normal(2, 3, 4)
 PAIRS = torch.tensor([[1, 0, 1], [0, 0, 1]], dtype=torch.bool)
 

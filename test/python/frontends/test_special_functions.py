@@ -176,7 +176,7 @@ def test_other_types_are_left_to_the_default() -> None:
 
 
 def test_own_gradients_at_single_points() -> None:
-    """The points where a branch ends, or that the function treats separately."""
+    """Tests points at which a branch of the function ends, and points that the function treats separately."""
 
     def functions(x: torch.Tensor) -> list[torch.Tensor]:
         zero, one = x[:2], x[2:]

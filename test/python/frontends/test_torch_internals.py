@@ -54,7 +54,7 @@ ATTRIBUTES = {
     "_version": (PARAMETER,),
     "_wrapped_by_lr_sched": (SCHEDULED.step,),
 }
-"""The private attributes of PyTorch's objects that the frontend reads, each with the objects that have it."""
+"""Private attributes of PyTorch's objects that the frontend reads, each with the objects that have the attribute."""
 
 
 @functools.cache
@@ -71,7 +71,7 @@ def is_foreign(name: str) -> bool:
 
 
 def bound_names(tree: ast.Module) -> dict[str, str]:
-    """Returns the names that a module imports, each with the full name of what it is bound to."""
+    """Returns the names that a module binds by imports, each with the full name of the imported object."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -84,7 +84,8 @@ def bound_names(tree: ast.Module) -> dict[str, str]:
 
 
 def chains(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
-    """Yields the first name and the attributes of each chain such as `a.b.c`; an empty name for another expression."""
+    """Yields, for each chain such as `a.b.c`, the first name and the attributes; the name is empty if the chain starts
+    with another expression."""
     inner = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node not in inner:
@@ -98,13 +99,13 @@ def chains(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
 
 
 def private_names(module: str) -> list[str]:
-    """Returns the private names of PyTorch and torch-mlir that a module imports or reads from what it imports."""
+    """Returns the private names of PyTorch and torch-mlir that a module imports, or reads from imported objects."""
     tree = tree_of(module)
     bound = bound_names(tree)
     imported = [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
     read = [".".join([bound[name], *attributes]) for name, attributes in chains(tree) if name in bound]
     names = {*imported, *bound.values(), *read}
-    # Programs name operators by their schemas, also those that begin with an underscore.
+    # Programs name operators by their schemas, even those that begin with an underscore.
     return sorted(n for n in names if is_foreign(n) and is_private(n) and not n.startswith("torch.ops."))
 
 
@@ -155,7 +156,7 @@ def test_replaced_functions_are_restored() -> None:
 
 
 def private_attributes(module: str) -> set[str]:
-    """Returns the private attributes that neither the module itself nor an import of the module defines."""
+    """Returns the private attributes that a module reads and that are defined neither in it nor in its imports."""
     tree = tree_of(module)
     bound = bound_names(tree)
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

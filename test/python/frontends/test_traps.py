@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Cases that would fail silently, crash or not lower without special care: one test each."""
+"""Cases that would fail silently, crash or not be lowered if no code treated them specially: one test for each."""
 
 import pytest
 import repro_mlir
@@ -27,7 +27,7 @@ def _mean_square(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def _regression(model: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-4) -> str:
-    """Trains `model` for two steps towards random targets; returns the text."""
+    """Trains `model` for two steps toward random targets; returns the imported text."""
     target = torch.randn_like(model(*inputs))
     captured = compare_training(model, _mean_square, _sgd, [(*inputs, target)] * 2, tolerance=tolerance)
     parse_with_llvm(captured.text)
@@ -55,7 +55,7 @@ def test_batch_norm_statistics_change() -> None:
     trainer.sync()
     assert float(model.norm1.running_mean.abs().max()) > 0
     assert int(model.norm1.num_batches_tracked) == 1
-    # In the text, too, no result is the argument at the same position, except for unused state.
+    # In the text as well, no result is the argument at the same position, except for state that the step does not use.
     order = [entry.name for entry in captured.state]
     returned = captured.text.rpartition('"func.return"(')[2].split(")")[0].split(", ")
     assert not any(value.startswith("%arg") for value in returned[: len(order)])
@@ -193,13 +193,13 @@ class _Call(nn.Module):
 )
 @pytest.mark.diagonal
 def test_adaptive_max_pooling(pool, shape: tuple[int, ...], outputs, value: float) -> None:
-    """Checks the first of equal elements, -inf in otherwise empty windows, and NaN."""
+    """Checks that the first of equal elements wins, and tests -inf in otherwise empty windows, and NaN."""
     x = torch.randint(0, 2, shape) * torch.full(shape, value).index_fill(-1, torch.tensor([0]), 3.0)
     want = pool(x, outputs, return_indices=True)
     compiled = repro_mlir.compile(_Call(lambda x: pool(x, outputs, return_indices=True)), "reference", inputs=(x,))
     got = [torch.as_tensor(each) for each in compiled({}, x)[1].values()]
     assert torch.equal(got[0].nan_to_num(nan=99.0), want[0].nan_to_num(nan=99.0))
-    # PyTorch returns the position of the last NaN of a window, a program that of the first one (D2).
+    # For a window with NaNs, PyTorch returns the position of the last one, and a program that of the first one (D2).
     assert torch.equal(torch.where(got[0].isnan(), 0, got[1]), torch.where(want[0].isnan(), 0, want[1]))
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's unsigned integers: signed bits in programs (V1), unsigned numbers for the user."""
+"""PyTorch's unsigned integers: signed types in programs (V1), unsigned numbers for the user."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def test_bytes_as_eager_computes_them() -> None:
         {
             "sums": lambda x, y: [x + y, x - y, x * y, -x, ~x, x + 300, 3 - x, torch.add(x, y, alpha=3)],
             "quotients": lambda x, y: [x // y, x / y, x % y, torch.fmod(x, y), torch.div(x, 7, rounding_mode="trunc")],
-            # A float quotient uses the Python number unchanged.
+            # In a float quotient, a Python number is not converted to the integer type.
             "true quotients": lambda x, y: [x / -3, x / 300, -3 / y, x / torch.tensor(-300), x / 2.5],
             "bits": lambda x, y: [x & y, x | y, x ^ y, x << 3, x >> 3, x << 9, x >> 9, x >> (y & 7)],
             # Python numbers are converted to the tensor's type: 300 becomes 44, -1 becomes 255.
@@ -135,14 +135,14 @@ def test_the_user_has_unsigned_arrays(target: str, tmp_path: Path) -> None:
 
 
 def test_signed_tensors_have_the_same_program() -> None:
-    """(V1) The program has no signedness; its signature has."""
+    """(V1) The program does not distinguish signed from unsigned integers; its signature does."""
     signed = repro_mlir.capture(_Of(lambda x: x + x), (X.view(torch.int8),))
     unsigned = repro_mlir.capture(_Of(lambda x: x.view(torch.int8) + x.view(torch.int8)), (X,))
     assert signed.hash == unsigned.hash and str(unsigned.inputs[0]) == "batch[0]: 8xui8"
 
 
 def test_floats_saturate() -> None:
-    """(S3) PyTorch's result depends on the processor in these cases."""
+    """(S3) Conversions of floats saturate; in these cases PyTorch's result depends on the processor."""
     x = torch.tensor([-1.0, -torch.inf, 255.9, 256.0, 1e30, torch.inf, torch.nan])
     program = repro_mlir.capture(_Of(lambda x: [x.to(torch.uint8), x.to(torch.uint32), x.to(torch.uint64)]), (x,))
     for target in TARGETS:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers as users write them."""
+"""Optimizers like those that users write."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import torch
 
 
 class Written(torch.optim.Optimizer):
-    """Calls `change` for each parameter with a gradient, with its group, gradient and state."""
+    """Calls `change` with each parameter that has a gradient, and with its group, gradient and state."""
 
     options: Mapping[str, Any] = MappingProxyType({})
 
@@ -46,7 +46,7 @@ class Lion(Written):
 
 
 class OldAdam(torch.optim.Optimizer):
-    """Uses a Python int as counter, `.data`, and square roots of `math` under two names."""
+    """Uses a Python int as the step counter, `.data`, and the square root of `math` under two names."""
 
     def __init__(self, params, lr=0.01, betas=(0.9, 0.999), eps=1e-8, weight_decay=0):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
@@ -95,7 +95,7 @@ class FirstGradient(Written):
 
 
 class WarmedUp(Written):
-    """Compares its step count; its state also contains a float, None and a flag."""
+    """Compares its step count with a number; its state also contains a float, None and a flag."""
 
     options = MappingProxyType({"warmup": 3})
 
@@ -112,7 +112,7 @@ class WarmedUp(Written):
 
 
 class GroupCounter(Written):
-    """Counts steps in the parameter group."""
+    """Counts steps in the parameter group instead of the state."""
 
     options = MappingProxyType({"k": 0, "decay": 0.1})
 
@@ -160,7 +160,7 @@ class TensorCounter(Written):
 
 
 class Clipped(Written):
-    """Converts elements of tensors to Python numbers and selects them with `min`."""
+    """Converts elements of tensors to Python numbers, and chooses one with `min`."""
 
     def change(self, p, grad, group, state):
         norm = grad.norm().item()

@@ -32,7 +32,7 @@ TARGETS = ("cpu", "cpu:x86-64-v2", "reference", "ptx-emulator")
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """Clears what other tests have compiled, and their settings."""
+    """Clears what other tests have compiled, and resets their settings."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=False, recompile_limit=8, allow_rnn=True):
@@ -118,7 +118,7 @@ def test_models_as_in_eager_and_equal_on_all_targets(name: str) -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.25])
 def test_steps_are_those_of_the_trainer(dropout: float) -> None:
-    """One function computes the loss with its gradients, another computes the optimizer's step."""
+    """One compiled function computes the loss and its gradients; another one runs the step of the optimizer."""
 
     def make() -> Any:
         layers = nn.Linear(7, 33), nn.BatchNorm1d(33), nn.Dropout(dropout), nn.Tanh(), nn.Linear(33, 5)
@@ -189,7 +189,7 @@ def test_each_size_has_a_program(dynamic: bool | None) -> None:
         for row in range(size):
             # (P0) The bits of a row do not depend on the number of rows.
             assert same_bits(rows.setdefault(row, y[row].detach().clone()), y[row])
-    # Forward and backward programs for four sizes; no size is compiled twice.
+    # A forward and a backward program for each of four sizes; no size is compiled twice.
     assert len({program.hash for program in backend.programs}) == 8
 
 
@@ -212,13 +212,13 @@ def test_empty_tensors() -> None:
 
 
 def test_the_limit_of_recompilations_is_an_error() -> None:
-    """Dynamo's default, which switches to eager mode, would continue with other bits."""
+    """By default, Dynamo would switch to eager mode at this limit, and the bits would change."""
     run = compiled(lambda x, form: x * 2 if form else x, dynamic=False)
     with torch._dynamo.config.patch(recompile_limit=1):
         run(torch.ones(2), True)
         with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
             run(torch.ones(3), True)
-    # The backend sets a higher limit than Dynamo's default, which is for compilers that may stop there.
+    # The backend raises Dynamo's limit, which suits compilers that may fall back to eager mode.
     run(torch.ones(3), True)
     assert torch._dynamo.config.recompile_limit > 8
 
@@ -233,7 +233,7 @@ def test_models_of_one_form_share_programs() -> None:
     other = repro_mlir.backend(threads=2)
     torch.compile(nn.Linear(4, 2), backend=other)(x)
     assert len(other.programs) == 1
-    # Each backend with a seed counts its own calls.
+    # Each backend with a seed counts its own calls, starting at zero.
     seeded = [repro_mlir.backend(threads=1, seed=0) for _ in range(2)]
     assert seeded[0] != seeded[1] and seeded[0] != backends[0] != repro_mlir.backend(threads=1, exact_digits=2)
 
@@ -309,7 +309,7 @@ def test_an_argument_is_viewed_as_another_type(dtype: torch.dtype, part: slice) 
 
 
 class TimesItsBits(torch.autograd.Function):
-    """A function whose gradient is multiplied by the argument's bits, as numbers."""
+    """A function whose gradient is multiplied by the bits of the argument, read as integers."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -432,7 +432,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.diagonal
 def test_written_arguments_are_the_state_of_a_program(name: str, target: str) -> None:
-    """Covers tensors that do not use a program's memory; NaNs are canonical (V4)."""
+    """Covers tensors whose memory a program cannot use directly; NaNs are canonical (V4)."""
 
     def function(x: Any, y: Any) -> None:
         old = x.clone()
@@ -461,7 +461,8 @@ def test_written_arguments_are_the_state_of_a_program(name: str, target: str) ->
 
 
 def test_a_parameter_whose_strides_change_is_computed_with_the_new_ones() -> None:
-    """Dynamo identifies the parameters of an optimizer by object identity."""
+    """Dynamo recognizes the parameters of an optimizer by object identity, so it does not notice that strides
+    change."""
 
     def weights(step_of: Callable[[Any], Callable[[], Any]]) -> Any:
         weight = torch.nn.Parameter(torch.arange(16.0).reshape(4, 4))
@@ -536,7 +537,7 @@ def test_recomputation_of_written_values_is_refused() -> None:
 
     with pytest.raises(BackendCompilerFailed, match="the backward reads an argument or buffer as it was before"):
         compiled(Writing(checkpointed), fullgraph=True)(torch.ones(3, 4))
-    # The averages of a batch normalization are not updated by the recomputation.
+    # The recomputation in the backward pass does not update the averages of a batch normalization again.
     model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.BatchNorm1d(4), nn.Tanh())
     other, x = copy.deepcopy(model), torch.linspace(-1, 1, 12).reshape(3, 4).sin()
     layers = compiled(lambda x: torch.utils.checkpoint.checkpoint(other, x, use_reentrant=False), fullgraph=True)
@@ -561,7 +562,8 @@ def test_a_failed_check_writes_nothing() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_arguments_that_share_written_memory_are_refused(target: str) -> None:
-    """The arguments did not share memory at compile time: torch.compile checks only once and would use old values."""
+    """The arguments did not share memory when the function was compiled. torch.compile checks this only once, so it
+    would use old values."""
 
     def function(x: Any, y: Any) -> Any:
         x.mul_(2)
@@ -576,7 +578,7 @@ def test_arguments_that_share_written_memory_are_refused(target: str) -> None:
     assert run(torch.zeros(4), base[8:]).tolist() == [8, 9, 10, 11]
     torch._dynamo.reset()
     assert run(base[8:], base[8:]).tolist() == [32, 36, 40, 44]
-    # Arguments with interleaved elements.
+    # Two arguments whose elements alternate in memory.
     torch._dynamo.reset()
     pairs = torch.arange(8.0).reshape(2, 4)
     run(torch.zeros(2, 4)[:, ::2], torch.zeros(2, 4)[:, ::2])
@@ -600,7 +602,8 @@ def test_memory_of_released_large_results_is_reused() -> None:
 
 
 def test_memory_of_several_large_results_is_used_again() -> None:
-    """The memory still contains the old results: new memory from the system would be zero."""
+    """Without reuse, the memory would come from the system and contain zeros; with it, the old results are still
+    there."""
     from repro_mlir.frontends.torch.objects.large_results import empty
 
     for step in range(3):
@@ -779,7 +782,7 @@ def test_errors_of_a_capture_name_the_line() -> None:
 
 
 def test_refused_functions_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another partition of the function is tried only if a mask selects elements."""
+    """Another partition of the graph is tried only if the function selects elements by a mask."""
     traced = unittest.mock.Mock(side_effect=torch_internals.aot_module_simplified)
     monkeypatch.setattr(torch_internals, "aot_module_simplified", traced)
     with pytest.raises(BackendCompilerFailed):
@@ -794,7 +797,7 @@ def test_refusals_of_a_composition_have_one_line() -> None:
 
 
 def test_unsigned_integers() -> None:
-    """Results with other memory orders, with offsets and in their own memory have PyTorch's type."""
+    """Results with other memory orders, with offsets, and in the memory of arguments all have PyTorch's type."""
 
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         y = x + 200
@@ -819,7 +822,7 @@ def test_numbers_that_depend_on_values_are_not_results() -> None:
         compiled(function, fullgraph=True)(value)
     with pytest.warns(RuntimeWarning, match="PyTorch runs a graph"):
         assert compiled(function, fallback="eager")(value) == (3, torch.tensor(6))
-    # A float argument is a tensor of the graph.
+    # Dynamo turns a float argument into a tensor of the graph.
     assert compiled(function, fullgraph=True)(torch.tensor(4.5)) == (4.5, torch.tensor(9.0))
 
 
@@ -856,7 +859,7 @@ def test_a_failed_check_raises() -> None:
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.parametrize("form", ["with a message", "without", "beside random numbers"])
 def test_assertions_on_values_are_checks_of_the_step(form: str, target: str) -> None:
-    """Dynamo makes the same operator of an `assert`; pytest would rewrite it in this file."""
+    """Dynamo makes the same operator of an `assert`, which pytest would rewrite in this file."""
 
     def function(x: Any) -> Any:
         if form == "without":
@@ -919,6 +922,6 @@ def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackendCompilerFailed, match=r"expected options among target, .* got 'level'"):
         torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)
     torch._dynamo.reset()
-    # Each graph would count its calls from zero and repeat the random numbers of another graph.
+    # Each graph would count its calls from zero, so its random numbers would repeat those of another graph.
     with pytest.raises(BackendCompilerFailed, match=r"by its name has no seed: .*backend\(seed="):
         torch.compile(F.dropout, backend="repro_mlir", options={"seed": 3})(x)

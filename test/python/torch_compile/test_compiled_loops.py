@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ordinary training loops with only torch.compile added: same values as in eager mode, and equal bits on all
+"""Ordinary training loops with only torch.compile added: values near those of eager mode, with the same bits on all
 targets."""
 
 import copy
@@ -59,7 +59,7 @@ def plain(compiles: Compile) -> list[Any]:
 
 
 def only_the_model(compiles: Compile) -> list[Any]:
-    """Runs loss and optimizer in PyTorch, which promises the same bits only on one machine."""
+    """The loss and the optimizer run in PyTorch, which promises the same bits only on one machine."""
     model = model_of(5, 7, 3)
     compiled = compiles(model)
     x, _ = next(batches(1))
@@ -82,7 +82,7 @@ def accumulation(compiles: Compile) -> list[Any]:
     model = model_of(5, 7, 3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.01))
     backward_of = compiles(lambda x, y: F.cross_entropy(model(x), y) / 2)
-    # `backward` adds to `.grad` in eager mode: a sum of two terms has only one order.
+    # `backward` adds gradients to `.grad` in eager mode, but two terms have only one order, so the bits are defined.
     step = compiles(optimizer.step)
     for number, (x, y) in enumerate(batches(6)):
         backward_of(x, y).backward()
@@ -186,7 +186,7 @@ def frozen_then_not(compiles: Compile) -> list[Any]:
 
 
 def a_whole_step_in_one_function(compiles: Compile) -> list[Any]:
-    """Trains without an optimizer: gradients are values."""
+    """Trains without an optimizer: gradients are ordinary values of the function."""
     weights = [torch.linspace(-1, 1, 35).reshape(5, 7), torch.linspace(1, -1, 21).reshape(7, 3)]
 
     def loss_of(weights: Any, x: Any, y: Any) -> Any:
@@ -253,7 +253,7 @@ def test_loops(loop: Callable[[Compile], list[Any]]) -> None:
 
 
 def test_a_trainer_takes_a_compiled_model() -> None:
-    """The trainer traces the compiled model and gets the same program."""
+    """The trainer traces through the compiled model and gets the same program as from the original model."""
     hashes = set()
     for wrap in ("nothing", "the model", "a part", "the loss"):
         model, loss_of = model_of(5, 7, 3), F.cross_entropy

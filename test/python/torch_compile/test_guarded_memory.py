@@ -27,7 +27,8 @@ class Memory:
         self._kept: list[Guarded] = []
 
     def empty(self, layout: Any, size: int) -> Any:
-        """Replaces `large_results.empty`: the layout determines the size, whatever the program writes."""
+        """Replaces `large_results.empty`; allocates exactly the bytes of the layout, so that an access outside of them
+        faults."""
         return self.like(torch.empty_strided(*layout[:2], dtype=layout[2]))
 
     def like(self, tensor: Any) -> Any:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps interrupted at any point: state, counts and receipt advance together or not at all."""
+"""Steps that are interrupted at any point: the state, the counts and the receipt advance together or not at all."""
 
 import concurrent.futures.thread
 import errno
@@ -29,7 +29,7 @@ STEPS = 150
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """Makes SIGINT raise KeyboardInterrupt, because shells start background processes with SIGINT ignored."""
+    """Makes SIGINT raise KeyboardInterrupt: shells start background processes with SIGINT ignored."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, former)
@@ -61,7 +61,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 class Alarms:
-    """Ctrl-C at random times: successive alarms; those within `armed` raise KeyboardInterrupt."""
+    """Ctrl-C at random times: a sequence of alarms, of which those while `armed` is true raise KeyboardInterrupt."""
 
     def __init__(self, longest: float) -> None:
         self.armed = False
@@ -84,7 +84,7 @@ class Alarms:
     def _handle(self, number: int, frame: object) -> None:
         self._wind()
         if self.armed:
-            # Stays disarmed until the test has caught the interrupt.
+            # No further alarm raises an exception before the test has caught this one.
             self.armed = False
             self.raised += 1
             raise KeyboardInterrupt
@@ -100,7 +100,7 @@ def test_interrupted_at_hundreds_of_moments() -> None:
         times.append(time.perf_counter() - begin)
     with Alarms(2 * min(times)) as alarms:
         while alarms.raised < 300 and trainer.steps < 3000:
-            # As in a notebook, `steps` determines what to do next.
+            # As a user does in a notebook, the loop uses `steps` to determine the next batch.
             try:
                 alarms.armed = True
                 trainer.step(*batch(trainer.steps))
@@ -113,12 +113,12 @@ def test_interrupted_at_hundreds_of_moments() -> None:
 
 
 class Interrupted(BaseException):
-    """An exception that no code expects."""
+    """An exception type that no code catches."""
 
 
 @contextmanager
 def raising_at(moment: int, files: tuple[str, ...]) -> Iterator[list[int]]:
-    """Raises once, before the `moment`-th line executed in these files."""
+    """Raises an exception once, before the `moment`-th line that is executed in these files."""
     left = [moment]
 
     def trace(frame, event, argument):
@@ -143,7 +143,7 @@ FILES = ("trainer.py", "executable.py", "bound_state.py", "binding.py", "recorde
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.diagonal(target=["cpu"])
 def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
-    """With a receipt: raises once at each line of a step; the run ends like an uninterrupted one."""
+    """With a receipt, raises an exception once at each line of a step; the run ends like an uninterrupted one."""
     stride = 1 if target == "cpu" else 7
     moment = 0
     with new_trainer(target, receipt=tmp_path / "interrupted") as trainer:
@@ -169,7 +169,8 @@ def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
 
 
 def test_a_second_signal_while_a_step_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the end of the step is interrupted too, no record is made of a state that may have been modified."""
+    """If the end of the step is interrupted as well, the step is not recorded, because the state may have been
+    modified."""
     from repro_mlir.verification.receipts import recorder
 
     trainer = new_trainer(receipt=tmp_path / "run")
@@ -261,7 +262,7 @@ def test_memory_runs_out(monkeypatch: pytest.MonkeyPatch, expected: tuple[str, s
 
 
 def test_a_handler_that_closes_the_receipt(tmp_path: Path) -> None:
-    """As on SIGTERM: the receipt is correct whenever the handler runs."""
+    """On SIGTERM, a handler closes the receipt: the receipt is correct whenever the handler runs."""
     for delay in (1e-5, 1e-4, 3e-4, 1e-3):
         path = tmp_path / str(delay)
         trainer = new_trainer(receipt=path)
@@ -286,7 +287,7 @@ def test_a_handler_that_closes_the_receipt(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 def test_a_handler_that_closes_the_receipt_while_it_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal arrives while the pool of hashing threads has locked its lock."""
+    """The signal arrives while the pool of hashing threads holds its lock."""
     trainer = new_trainer(receipt=tmp_path / "run")
     trainer.step(*batch(0))
     begin = concurrent.futures.thread._WorkItem.__init__
@@ -343,7 +344,7 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
                 trainer.step(*batch(step))
         assert trainer.steps == step + 1
     assert trainer.state_hash() == whole.state_hash()
-    # A second signal does not wait for the step, so the state on the device is lost.
+    # After a second signal, the trainer does not wait for the step to end, so the state on the device is lost.
     monkeypatch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     saved = trainer.state_dict()
     with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
@@ -353,7 +354,7 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(Emulation, "run", run)
     trainer.load_state_dict(saved)
     assert trainer.step(*batch(3)) == whole.step(*batch(3))
-    # The model's tensors are not used as the state either.
+    # The model's tensors do not replace the lost state.
     weight = next(trainer._model.parameters())
     with monkeypatch.context() as patch:
         patch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
@@ -390,7 +391,7 @@ def test_signals_are_deferred() -> None:
 
 
 def test_outputs_do_not_depend_on_inputs_that_are_state() -> None:
-    """A batch that is part of the state is read with its value before the step."""
+    """A batch that shares memory with the state is read with the values from before the step."""
     results = []
     for separate in (False, True):
         model = repro_mlir.initialize(torch.nn.Linear(3, 3), 1)

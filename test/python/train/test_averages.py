@@ -141,7 +141,7 @@ def test_a_receipt_has_it(tmp_path: Path) -> None:
 
 class Own(AveragedModel):
     def update_parameters(self, model: nn.Module) -> None:
-        """Applies another averaging rule."""
+        """A rule for averages that AveragedModel does not provide."""
 
 
 @pytest.mark.parametrize(

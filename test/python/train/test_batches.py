@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Batches as loops produce them: a smaller last one, other shapes and structures, mappings, NumPy arrays, epochs."""
+"""Batches of usual loops: a smaller last one, other shapes and structures, mappings, NumPy arrays, epochs."""
 
 import collections
 import pickle
@@ -92,7 +92,7 @@ def test_more_shapes_than_are_kept_are_warned_of() -> None:
 
 
 def test_a_batch_that_fails_leaves_the_run() -> None:
-    """As in a loop that catches the exception: the following steps are as without the failure."""
+    """A loop catches the exception of a batch; the steps after it are those of a run without that batch."""
     trainer, whole = new_trainer("reference"), new_trainer("reference")
     for batch in loader():
         trainer.step(*batch)
@@ -185,7 +185,7 @@ def test_another_structure_of_a_batch_is_another_program() -> None:
 
 
 class Record:
-    """A class that is not a container for the frontend."""
+    """A class that the frontend does not treat as a container."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
@@ -268,7 +268,7 @@ def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) ->
     ids=["mm", "bmm", "mv", "convolution"],
 )
 def test_products_of_several_element_types_are_eager_s(product: Any, refused: str) -> None:
-    """PyTorch itself refuses some of these products during the trace."""
+    """In some of these products, PyTorch itself raises an error during the trace."""
 
     class Product(torch.nn.Module):
         def __init__(self) -> None:
@@ -301,7 +301,7 @@ def test_the_exception_of_an_iterator_is_pickled() -> None:
 
 
 def test_a_loader_is_repeated_by_epochs() -> None:
-    """Each epoch iterates over the loader again, as a loop over epochs does, so its sampler draws another order."""
+    """Each epoch iterates over the loader again, like a loop over epochs, so its sampler draws another order."""
 
     class Shuffled:
         epochs = 0

@@ -209,7 +209,8 @@ CHANGES = [
 )
 @pytest.mark.diagonal(changes=CHANGES[::4], optimizer=[adamw])
 def test_as_in_pytorch(changes: tuple[Callable, ...], optimizer: Callable, first: int) -> None:
-    """Changes state before step `first` and every second step after it; compares the state without sync."""
+    """Applies one change before step `first` and before every second step after it; compares the state without
+    `sync`."""
     trainer, model, made = new_trainer(optimizer, target="reference")
     theirs = new_model()
     their_optimizer = optimizer(theirs)
@@ -255,7 +256,7 @@ def test_shapes_that_alternate_stay_bound(optimizer: Callable, monkeypatch: pyte
                 assert trainer.step(*batch) == pytest.approx(expected, rel=1e-4)
                 trainer.evaluate(*batch)
 
-    # The first steps create the optimizer's state.
+    # The first steps create the state of the optimizer.
     steps(3)
     made = []
     bind = Binding.__init__
@@ -268,7 +269,7 @@ def test_shapes_that_alternate_stay_bound(optimizer: Callable, monkeypatch: pyte
 @pytest.mark.parametrize("optimizer", [adamw, sgd])
 @pytest.mark.diagonal(optimizer=[adamw])
 def test_shapes_that_alternate_follow_every_change(optimizer: Callable) -> None:
-    """Each step has the bits of the first step of a new trainer that starts from the same state."""
+    """Batches of alternating shapes: each step has the bits of the first step of a new trainer with the same state."""
     trainer, model, made = new_trainer(optimizer, target="reference")
 
     def write_counters(model: Any, optimizer: Any) -> None:
@@ -382,7 +383,7 @@ def test_refused_before_the_first_step_and_later(use: Callable, message: str) ->
 def test_a_function_of_an_optimizer_that_is_replaced_counts(
     owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rule applies only to PyTorch's own functions."""
+    """The built-in rule for an optimizer is used only for PyTorch's own function, not for one that replaces it."""
     trainer, ours, _ = new_trainer(sgd)
     theirs = new_model()
     optimizer = sgd(theirs)
@@ -447,7 +448,7 @@ class Slot:
 
 
 class Reader(torch.nn.Module):
-    """Reads the value of `read` from state that other objects keep."""
+    """A loss with a number, `read`, that depends on state which other objects keep."""
 
     factor = 1.0
 
@@ -574,7 +575,7 @@ def _of_a_parameter() -> Callable:
     [
         (lambda _: random.random(), "random numbers of Python's module random"),
         (lambda _: np.random.rand(), "random numbers of numpy.random"),
-        # Each of these would wait forever.
+        # Each of these reads would wait forever.
         (lambda _: queue.SimpleQueue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: queue.Queue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: float(SOCKETS[0].recv(1)), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
@@ -612,7 +613,7 @@ def test_annotations_are_not_reads() -> None:
     model = Reader(lambda _: 2.0 if typing.Optional[int] else 1.0)  # noqa: UP045
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     trainer.step(*BATCH)
-    # Python's typing module caches this type.
+    # The typing module caches this subscription, so its cache grows between the steps.
     assert typing.Optional[type("New", (), {})]  # noqa: UP045
     trainer.step(*BATCH)
     assert len(trainer._forms) == 1
@@ -735,7 +736,8 @@ def test_OneCycleLR_cycles_the_momentum_too() -> None:
 )  # fmt: skip
 @pytest.mark.diagonal(change=[no_decay, replace_data, reload_optimizer, scale_gradients])
 def test_receipts_record_changes(change: Callable, tmp_path: Path) -> None:
-    """A change causes another program or state; `reload_optimizer` only puts equal values into other tensors."""
+    """A change leads to another program or state in the receipt; `reload_optimizer` only replaces tensors by equal
+    ones."""
     trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
     plain, plain_model, plain_optimizer = new_trainer(target="reference")
     with trainer:
@@ -826,7 +828,7 @@ def test_tensors_of_all_kinds(target: str) -> None:
                     with torch.no_grad():
                         model.weight[0, 0] = 1.0
                 else:
-                    # This update does not change the version counter of the parameter.
+                    # This update does not increment the version counter of the parameter.
                     model.weight.data.mul_(0.5)
         assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-3)
         if target == "cpu":
@@ -873,7 +875,7 @@ def test_tied_weights() -> None:
 
 
 class Both(torch.nn.Module):
-    """The generator's loss: the discriminator's score of the generated sample."""
+    """The loss of a generator: the discriminator's score of the generated sample."""
 
     def __init__(self, generator: Any, discriminator: Any) -> None:
         super().__init__()
@@ -1148,7 +1150,7 @@ def test_on_a_device_any_write_after_sync_counts() -> None:
         for _ in range(2):
             trainer.step(*BATCH)
             trainer.sync()
-        # Neither update changes a version counter.
+        # Neither of these updates increments a version counter.
         model[0].weight.data.clamp_(-0.1, 0.1)
         model[3].bias.detach().numpy()[0] = 3.0
         trainer.step(*BATCH)
@@ -1157,7 +1159,7 @@ def test_on_a_device_any_write_after_sync_counts() -> None:
 
 
 class Keeping(torch.nn.Module):
-    """Keeps computed tensors, as models with caches and auxiliary losses do."""
+    """A model that keeps computed tensors, like models with caches and auxiliary losses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -1191,7 +1193,8 @@ def test_tensors_that_forward_keeps_are_restored_after_a_trace() -> None:
                 optimizer.step()
             if compiled and step == 0:
                 assert model.mask is None and not hasattr(model, "auxiliary")
-            # The model still runs in plain PyTorch; its cache is a constant from here on.
+            # The model still runs in plain PyTorch. This call sets the cache, which is a constant for the steps after
+            # it.
             assert type(model(BATCH[0])) is type(model.mask) is torch.Tensor
         results.append(model.state_dict())
     same_tensors(results[1], results[0])

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Python numbers that change between steps are inputs of one program, with the bits of a program per value."""
+"""Python numbers that change between steps become inputs of one program, which has the bits of a program per value."""
 
 import warnings
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Model(nn.Module):
 
 
 def every(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Uses a Python number as an operand in many ways."""
+    """Uses a Python number as an operand in many different operations."""
     number, output = model.number, model.layer(x)
     output = (output * number + number / (output.exp() + 1)).clamp(max=4 - number)
     output = torch.where(x[:, :3] > number, output, number).masked_fill(x[:, :3] > 1, number)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`compile_optimizer`: loops that compute their own gradients have the bits of `Trainer`."""
+"""Loops that compute gradients themselves and use `compile_optimizer` have the bits of `Trainer`."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ def test_a_compiled_loop_has_the_bits_of_the_trainer(make: Callable[[Any], Any])
 
 
 def loop(step_of: Callable[[Any], Callable[[], None]]) -> list[list[bytes]]:
-    """Trains with parameters without gradients, and others whose gradients come and go."""
+    """Trains parameters of which some have no gradient in each step, and different ones in different steps."""
     model, late = model_of(), nn.Parameter(torch.ones(3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     step, found = step_of(optimizer), []
@@ -97,7 +97,7 @@ def test_parameters_without_gradients_are_left(target: str) -> None:
     theirs = loop(lambda optimizer: optimizer.step)
     assert ours == loop(lambda optimizer: repro_mlir.compile_optimizer(optimizer, target=target))
     assert [[*map(len, each)] for each in ours] == [[*map(len, each)] for each in theirs]
-    # The first step has no gradients; in other steps, two parameters have one.
+    # Without gradients, the first step changes nothing; each other step has some parameters with gradients.
     assert ours[0] == theirs[0]
     changed, expected = (
         [[a != b for a, b in zip(before, after, strict=False)] for before, after in itertools.pairwise(found)]
@@ -107,7 +107,7 @@ def test_parameters_without_gradients_are_left(target: str) -> None:
 
 
 def test_hooks_of_gradients_act_once() -> None:
-    """`backward` has already run the hooks."""
+    """Hooks of gradients are not called again: `backward` has already called them."""
 
     def loop(step_of: Callable[[Any], Callable[[], Any]]) -> list[float]:
         parameter = nn.Parameter(torch.ones(3))
@@ -121,7 +121,7 @@ def test_hooks_of_gradients_act_once() -> None:
 
 
 def test_a_gradient_of_a_frozen_parameter_is_refused() -> None:
-    """torch.optim would apply the gradient."""
+    """torch.optim would apply the gradient of a frozen parameter; the compiled step refuses it."""
     frozen, other = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))
     step = repro_mlir.compile_optimizer(torch.optim.SGD([frozen, other], lr=0.5), threads=1)
     (frozen.sum() + other.sum()).backward()

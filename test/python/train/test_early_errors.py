@@ -20,7 +20,7 @@ Path({note!r}).write_text("imported")
 
 
 class _Counting(nn.Linear):
-    """A layer that counts its calls and traces."""
+    """A layer that counts its calls, including those in traces."""
 
     calls = 0
 

@@ -131,7 +131,7 @@ def test_captured_once_for_each_shape_and_choice(monkeypatch: pytest.MonkeyPatch
         trainer.evaluate(*large)
         trainer.evaluate(*small, returns=("outputs",))
     assert len(captured) == 3
-    # The mode that the user sets does not matter.
+    # The result does not depend on the mode that the user has set.
     model.eval()
     trainer.evaluate(*small)
     model.train()

@@ -95,7 +95,7 @@ def test_an_exception_leaves_all_of_the_step(tmp_path: Path) -> None:
 
 
 class Signs(torch.optim.Optimizer):
-    """Steps by the sign of an average (Lion); the first gradient initializes the state."""
+    """An optimizer that steps by the sign of an average (Lion); the first gradient initializes its state."""
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(parameters, {"lr": 0.1})
@@ -118,7 +118,8 @@ class Signs(torch.optim.Optimizer):
 def test_a_receipt_goes_on_with_an_optimizer_that_has_no_state_yet(
     optimizer_of: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer], steps: int, tmp_path: Path
 ) -> None:
-    """The first gradient would initialize the new optimizer's state, but the receipt supplies the state of its step."""
+    """The first gradient would initialize the state of the new optimizer, but the state comes from the resumed
+    receipt."""
     options = ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)
     trainer, whole = _make(options, optimizer_of), _make(tmp_path / "whole", optimizer_of)
     with pytest.raises(Stopped), trainer:

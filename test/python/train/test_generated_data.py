@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G1) to (G3), implemented a second time with Python's integers and fractions."""
+"""(G1) to (G3), compared with a second implementation that uses Python's integers and fractions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def permutation(size: int, seed: int, epoch: int) -> list[int]:
 
 
 def test_philox() -> None:
-    """Known answers of the paper's own library (Random123, kat_vectors)."""
+    """Known answers from the authors' library (Random123, kat_vectors)."""
     assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert philox([WORD - 1] * 4, [WORD - 1] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
@@ -64,7 +64,7 @@ def test_batches() -> None:
 
 
 def test_initialize() -> None:
-    """(G3) Compares initial values."""
+    """(G3) Compares the initial values of parameters."""
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 2), torch.nn.BatchNorm2d(5), torch.nn.Linear(7, 2))
     repro_mlir.initialize(model, seed=-3)
     for site, (name, parameter) in enumerate(model.named_parameters()):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A step is the same under `no_grad` and similar modes, and sets `grad` of the parameters on request."""
+"""A step has the same bits under `no_grad` and similar modes, and sets `grad` of the parameters if requested."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def test_a_step_has_gradients_in_every_mode(mode: Callable[[], Any]) -> None:
             losses = [trainer.step(x.clone(), y) for x, y in zip(X, Y, strict=True)]
             losses.append(trainer.evaluate(X[0].clone(), Y[0]))
             losses.append(trainer.step(X[0], Y[0], returns=("outputs",)).loss)
-        # The program captured in this mode is used outside it.
+        # The program that was captured in this mode is also used outside it.
         losses += [trainer.step(X[1], Y[1]), trainer.evaluate(X[0], Y[0])]
         found.append((losses, trainer.state_hash()))
     assert found[0] == found[1]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training scripts as users write them: near eager mode, and with the same bits on every target.
+"""Training scripts like those of users: close to eager mode, and with the same bits on every target.
 
 Each script receives `make`, which is `Trainer` for a target or `EagerTrainer`, and a folder; it returns the numbers
 that it logs and the models that it has trained.
@@ -405,7 +405,7 @@ def autoencoder(make: Make, folder: Path) -> Run:
 
 
 class Contrastive(nn.Module):
-    """InfoNCE: each view of a sample has to identify the other view of the same sample."""
+    """InfoNCE: each view of a sample must identify the other view of the same sample."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -464,7 +464,7 @@ def distillation_from_a_frozen_teacher(make: Make, folder: Path) -> Run:
 
 
 def micro_batches_of_one_step(make: Make, folder: Path) -> Run:
-    """Replaces gradient accumulation: one batch with the microbatches as a dimension."""
+    """Replaces gradient accumulation: the batch has one dimension for the microbatches."""
     model = classifier()
 
     def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -530,7 +530,7 @@ def half_precision_with_a_scaler(make: Make, folder: Path) -> Run:
 
 
 def dropout(make: Make, folder: Path) -> Run:
-    """Eager mode has other random numbers, so only the targets are compared."""
+    """Only the targets are compared, because eager mode draws other random numbers."""
     model = classifier(dropout=0.5)
     trainer = make(model, F.cross_entropy, adamw(model), seed=3)
     values = []

@@ -85,7 +85,7 @@ def test_as_eager_mode(optimizer: str, clip: float | None) -> None:
         else:
             assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
         torch.testing.assert_close(model.state_dict(), expected.state_dict(), rtol=2e-3, atol=1e-4)
-    # Steps were skipped, and the scale has decreased and increased.
+    # Some steps were skipped, and the scale has both decreased and increased.
     assert True in norms and norms.count(False) >= 2
     assert any(later > former for former, later in itertools.pairwise(scales))
 
@@ -121,7 +121,7 @@ def test_changes_of_the_scaler_take_effect(target: str) -> None:
     assert (scaler.get_scale(), scaler._get_growth_tracker()) == (8.0, 1)
     scaler.update(16.0)
     trainer.step(*good)
-    # The growth interval has passed.
+    # The growth interval has ended, so the scale has grown once.
     assert scaler.get_scale() == pytest.approx(16.0 * 1.7, rel=1e-6)
     scaler.set_growth_factor(4.0)
     scaler.set_growth_interval(1)

@@ -53,7 +53,7 @@ def test_bits_are_those_of_every_target(count: int, accumulate: int) -> None:
 
 @pytest.mark.parametrize("count, accumulate", [(6, 1), (6, 2), (8, 4)])
 def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
-    """Compares with one step on the reference interpreter and additions in NumPy."""
+    """Compares a step with runs of its parts on the reference interpreter and additions (B2) in NumPy."""
     trainer, _ = trained(steps=0, microbatches=count, accumulate=accumulate)
     program = trainer.prepare(X, Y)
     part, finish = Interpreter(program.part.data), Interpreter(program.finish.data)
@@ -76,7 +76,7 @@ def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
             total = add(total, each)
         leaves.append(total)
     while len(leaves) > 1:
-        # Adjacent leaves are added pairwise until one is left; the counts are powers of two, 3 or 6.
+        # Adds neighbouring leaves pairwise until one is left; this is the tree of (B2) for powers of two, 3 and 6.
         pairs = [add(*leaves[i : i + 2]) for i in range(0, len(leaves) - 1, 2)]
         leaves = [*pairs, *leaves[2 * len(pairs) :]]
     results = finish.run(*state, *leaves[0], *numbers)
@@ -123,7 +123,8 @@ class Unchanged(torch.nn.Linear):
 
 
 def test_values_independent_of_microbatches_are_not_averaged() -> None:
-    """The computed mean of seven equal numbers may differ from the number."""
+    """A value that is the same for all microbatches is not averaged: the mean of seven equal numbers may differ from
+    the number."""
     seven = torch.full([7], 0.1)
     assert (seven[0] + seven[1] + (seven[2] + seven[3]) + (seven[4] + seven[5] + seven[6])) / 7 != seven[0]
     model = Unchanged()
@@ -152,7 +153,7 @@ def test_values_without_a_meaningful_mean_are_refused() -> None:
 
 
 def test_sums_of_narrow_floats_are_of_f32() -> None:
-    """The gradients are about 10,000, so their sum overflows f16."""
+    """The gradients are about 10,000: their sum overflows f16, but not the f32 in which it is computed."""
     for target in TARGETS:
         model = torch.nn.Linear(6, 1, bias=False, dtype=torch.float16)
         with torch.no_grad():
@@ -214,7 +215,7 @@ def test_unsigned_batches() -> None:
 def test_random_numbers_of_microbatches_are_of_steps_of_their_own() -> None:
     trainer, _ = trained(steps=2, microbatches=4)
     assert trainer.state["step"] == 8
-    # Equal rows get different masks in each microbatch.
+    # Rows are equal in all microbatches, but their dropout masks are not.
     rows = X[:6].repeat(4, 1), Y[:6].repeat(4)
     model, optimizer = make(norm=False)
     same = repro_mlir.Trainer(model, LOSS, optimizer, microbatches=4)

@@ -30,7 +30,7 @@ def trainer(**options) -> repro_mlir.Trainer:
 
 
 def test_a_stopped_receipt_stays_stopped(tmp_path: Path) -> None:
-    """An earlier state does not resume a run that its receipt reports as stopped."""
+    """A receipt that says that the run has stopped cannot be resumed, not even from an earlier state."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
@@ -146,6 +146,6 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main([*train, "--nonfinite-loss", "ignore", "--receipt", receipt]) == 0
     assert len(json.loads(capsys.readouterr().out)["losses"]) == 3
     assert main(["verify", receipt, "--target", "reference"]) == 0
-    # The script's run would have stopped.
+    # A run of the script would have stopped at the NaN, and the receipt goes on.
     assert main(["verify", receipt, "--script", str(script), "--target", "reference"]) == 1
     assert "nonfinite_loss" in capsys.readouterr().out

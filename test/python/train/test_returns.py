@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`returns`: the values that a step returns besides the loss match eager mode and do not affect the state."""
+"""`returns`: values that a step returns in addition to the loss match eager mode and do not affect the state."""
 
 import dataclasses
 import json
@@ -78,7 +78,7 @@ def test_as_eager_and_the_state_as_without(clip: float | None, target: str) -> N
         result = asked.step(*batch, returns=(*ALL, "metrics"))
         assert loss == result.loss and plain.state_hash() == asked.state_hash()
         results.append(result)
-    # Compared after all steps, because returned values must not change later.
+    # The values are compared after all steps, because later steps must not change them.
     for result, eager in zip(results, _eager(clip, 3), strict=True):
         for name in (*ALL, "metrics", "loss"):
             torch.testing.assert_close(getattr(result, name), getattr(eager, name), rtol=1e-5, atol=1e-6)
@@ -199,7 +199,7 @@ class Returning(nn.Module):
 
 
 def _plain(value: Any) -> Any:
-    """Replaces all structures by tuples and dicts that include their classes."""
+    """Replaces all structures by lists and dicts that contain the class of the structure."""
     if dataclasses.is_dataclass(value):
         return type(value), {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):

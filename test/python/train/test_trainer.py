@@ -43,7 +43,7 @@ def test_a_trainer_is_not_copied(use: Callable[[object], object]) -> None:
         ):
             use(trainer)
         trainer.step(*BATCH)
-    # The remedy in the message.
+    # The remedy that the message names.
     other = linear_trainer("reference")
     other.load_state_dict(copy.deepcopy(trainer.state_dict()))
     other.step(*BATCH)

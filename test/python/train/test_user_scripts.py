@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Scripts as users write them train as in eager mode, or are rejected in one line with the remedy."""
+"""Scripts like those of users train as in eager mode, or are refused in one line that names the remedy."""
 
 import re
 from functools import partial

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes of a step outside its state, which PyTorch performs: the caller's tensors, containers, attributes."""
+"""Writes of a step to objects outside its state, which PyTorch performs: tensors of the caller, containers,
+attributes."""
 
 from collections import namedtuple
 from collections.abc import Callable
@@ -21,7 +22,7 @@ Pair = namedtuple("Pair", "value count")
 
 
 class Net(torch.nn.Module):
-    """A layer applied to the result of a function of the module and its input."""
+    """A layer, applied to the result of a function of the module and its input."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         super().__init__()

@@ -181,7 +181,7 @@ def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]]
 )
 @pytest.mark.diagonal
 def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
-    """If both operands have the same f8 type, sums have so many bits that the exponents of subnormals make no
+    """If both operands have the same f8 type, sums keep enough bits that the exponents of subnormals make no
     difference."""
     by = rule("hopper", of)
     assert by is not None

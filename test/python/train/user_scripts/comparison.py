@@ -13,7 +13,7 @@ F = nn.functional
 
 
 class ArcFace(nn.Module):
-    """A loss with learned weights."""
+    """ArcFace, a loss with learned weights."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()

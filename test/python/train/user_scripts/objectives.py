@@ -11,7 +11,7 @@ F = nn.functional
 
 
 def mixup_in_the_loss(make: Make) -> Run:
-    """The mixing share is a Python number that differs in each step."""
+    """Mixes pairs of samples in a proportion that is a Python number and differs in each step."""
     model = mlp(5, 3)
 
     def loss_fn(output: torch.Tensor, target: tuple[torch.Tensor, torch.Tensor, float]) -> torch.Tensor:
@@ -67,7 +67,7 @@ def label_smoothing(make: Make) -> Run:
 
 
 class Uncertainty(nn.Module):
-    """Learns the weights of two tasks."""
+    """Two tasks whose loss weights are learned."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def low_rank_adaptation(make: Make) -> Run:
 
 
 class Quantized(nn.Module):
-    """Quantization-aware training with a straight-through gradient."""
+    """A layer for quantization-aware training with a straight-through gradient."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ def first_order_meta_learning(make: Make) -> Run:
 
 
 class Named(nn.Module):
-    """Accepts file names without using them."""
+    """A model that accepts file names and does not use them."""
 
     def __init__(self) -> None:
         super().__init__()

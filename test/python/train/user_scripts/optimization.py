@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers, their wrappers, and loops around them."""
+"""Optimizers, wrappers of optimizers, and loops that use them."""
 
 import copy
 import math
@@ -47,7 +47,7 @@ def lookahead(make: Make) -> Run:
 
 
 class PreparedOptimizer(Optimizer):
-    """Like AcceleratedOptimizer of accelerate: delegates everything to the wrapped optimizer."""
+    """Delegates everything to the wrapped optimizer, like AcceleratedOptimizer of accelerate."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -169,7 +169,7 @@ def step_within_no_grad(make: Make) -> Run:
     trainer = make(model, F.cross_entropy, sgd(model))
     losses = []
     for x, y in batches(3):
-        # Eager mode would otherwise compute no gradient.
+        # With `Trainer`, the trainer computes the gradients; in eager mode, they must be enabled here.
         with torch.set_grad_enabled(not isinstance(trainer, Trainer)):
             losses.append(trainer.step(x, y))
     return losses, [model]
@@ -257,7 +257,7 @@ def steps_relative_to_the_weights(make: Make) -> Run:
 
 
 def gradients_of_the_step(make: Make) -> Run:
-    """Runs a loop that logs `p.grad`."""
+    """A loop that logs `p.grad` of the parameters."""
     model = mlp(5, 3)
     trainer = make(model, F.cross_entropy, sgd(model), returns=("gradients",))
     values = []
