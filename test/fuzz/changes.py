@@ -3,8 +3,9 @@
 
 """Changes of Python state between two steps: the next step must use the new state, or be refused.
 
-For each type of state (state_kinds.py), forward, the loss function or the optimizer's step reads a number. The state
-is changed after one step; the next step must return the bits of a trainer that is created after the change.
+For each type of state (state_kinds.py), a number that depends on the state is read by forward, by the loss function or
+by the optimizer's step. The state is changed after one step; the next step must return the bits of a trainer that is
+created after the change.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Descent(torch.optim.Optimizer):
 
 
 def new_trainer(read: Callable[[], Any], place: str) -> tuple[repro_mlir.Trainer, torch.nn.Module]:
-    """Returns a trainer whose `forward`, `loss` or `optimizer` reads the number."""
+    """Returns a trainer; `reader` is the function of it that reads the number: `forward`, `loss` or `optimizer`."""
     net = Net(read if place == "forward" else None)
 
     def loss_fn(output: Any, target: Any) -> Any:
@@ -77,7 +78,8 @@ def new_trainer(read: Callable[[], Any], place: str) -> tuple[repro_mlir.Trainer
 
 
 def outcome(kind: Kind, place: str) -> str:
-    """Returns the outcome of a change: `taken`, `same` if no result changes, `refused: MESSAGE`, or `finding: ...`."""
+    """Returns the outcome of a change: `taken` (the step used the new state), `same` (no result changes), `refused:
+    MESSAGE`, or `finding: ...`."""
     with restored():
         module = kind.module()
         trainer, net = new_trainer(module.read, place)
@@ -113,7 +115,7 @@ def _refusal(error: Exception) -> str:
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Restores shared modules that a change may modify."""
+    """Restores shared modules that a change may have modified."""
     import builtins
 
     owners = [torch, torch.nn, torch.nn.functional, torch.nn.ReLU, torch.nn.Module, torch.Tensor, math, builtins]
@@ -123,7 +125,7 @@ def restored() -> Iterator[None]:
     threads, is_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     benchmark, fast = torch.backends.cudnn.benchmark, torch.backends.mha.get_fastpath_enabled()
     try:
-        # torch.testing._internal, which other tests import, forbids changes of the flags of torch.backends.
+        # Other tests import torch.testing._internal, which forbids changes of the flags of torch.backends.
         with (
             warnings.catch_warnings(),
             np.printoptions(),
@@ -151,7 +153,7 @@ def restored() -> Iterator[None]:
 
 
 def cases() -> list[tuple[Kind, str]]:
-    """Returns all pairs of a type of state and a reader (forward, loss or optimizer)."""
+    """Returns all pairs of a type of state and a function that reads it (forward, loss or optimizer)."""
     return [(kind, place) for kind in kinds() for place in PLACES]
 
 

@@ -70,7 +70,8 @@ def _outcome(*arguments: object, statuses: Sequence[int] = (0, 2)) -> str:
 
 
 def _on_a_target(path: Path) -> list[str]:
-    """Returns options: usually the reference target, sometimes this machine's CPU, depending on a file's bytes."""
+    """Returns options for a target, chosen by a file's bytes: usually the reference target, sometimes this machine's
+    CPU."""
     return ["--threads", "1", "--target", "reference" if zlib.crc32(path.read_bytes()) % 8 else "cpu"]
 
 
@@ -127,7 +128,7 @@ def run_bundle_command(folder: Path) -> Reader:
 
 
 def run_command(folder: Path) -> Reader:
-    """Runs a program, inputs and a state, one of which is damaged."""
+    """Runs `run` on a program, inputs and a state, one of which is damaged."""
     program = handmade.program()
     program.save(folder / "program.repro")
     arrays = {kind.name: array for kind, array in zip(program.inputs, handmade.steps(1)[0], strict=True)}
@@ -172,7 +173,7 @@ def verify_command(folder: Path) -> Reader:
 
 
 def _dispute(stranger: object, honest: object, is_first: bool, *options: object) -> str:
-    """Runs a dispute with an honest party, who must not lose."""
+    """Runs a dispute with an honest party, which must not lose."""
     parties = (stranger, honest) if is_first else (honest, stranger)
     where = "--target", "reference", "--threads", "1", "--timeout", _SECONDS
     outcome, said = _run("dispute", *parties, *options, *where, "--json", statuses=(0, 1, 2, 3))
@@ -192,7 +193,7 @@ def dispute_command(folder: Path) -> Reader:
 
 
 class _Place:
-    """The first byte of a damaged message: the position in a conversation, and four choices."""
+    """Interprets the first byte of a damaged message: the position in a conversation, and four choices."""
 
     def __init__(self, byte: int) -> None:
         self.number = byte & 15
@@ -209,7 +210,7 @@ def _placed(messages: Sequence[bytes]) -> list[bytes]:
 
 @contextlib.contextmanager
 def _beside(work: Callable[[], None]) -> Iterator[None]:
-    """Runs `work` in a thread; ignores errors from a peer that closes the connection."""
+    """Runs `work` in another thread; ignores errors after the peer has closed the connection."""
 
     def run() -> None:
         with contextlib.suppress(OSError, EOFError, ValueError, Stranger):
@@ -229,7 +230,7 @@ def _secret(folder: Path) -> Path:
 
 
 def dispute_connection_command(folder: Path) -> Reader:
-    """Disputes an honest receipt against a prover on a socket that returns one damaged answer."""
+    """Disputes an honest receipt against a prover on a socket, which returns one damaged answer."""
     write_receipt(folder / "right")
     honest, cheat = runs()
     token, path = _secret(folder), folder / "prover"
@@ -266,7 +267,7 @@ def dispute_connection_command(folder: Path) -> Reader:
 
 
 def serve_command(folder: Path) -> Reader:
-    """Serves a prover to a referee that sends one damaged question; without an answer, a second referee connects."""
+    """Runs a prover for a referee that sends one damaged question; if it gets no answer, a second referee connects."""
     write_receipt(folder / "right")
     questions = conversations(runs())[0].questions
     token, path = _secret(folder), folder / "prover"
@@ -312,7 +313,7 @@ def serve_command(folder: Path) -> Reader:
 
 
 def _connected(path: Path) -> socket.socket:
-    """Connects to a prover that may not have started listening."""
+    """Connects to a prover, which may not listen yet."""
     deadline = time.monotonic() + _SECONDS
     while True:
         connected = socket.socket(socket.AF_UNIX)

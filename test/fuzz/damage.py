@@ -29,7 +29,7 @@ _PIECES = [
 
 
 def mutate(data: bytes, corpus: Sequence[bytes], draw: random.Random) -> bytes:
-    """Applies one to four changes; for JSON, half of the time to a value."""
+    """Applies one to four changes; if the data is JSON, half of them replace a value."""
     for _ in range(draw.choice([1, 1, 1, 2, 4])):
         changed = _json(data, draw) if draw.random() < 0.5 else None
         data = _bytes(data, corpus, draw) if changed is None else changed

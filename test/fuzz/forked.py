@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
-"""Whether AddressSanitizer is loaded; it needs an unlimited address space (tools/sanitizers)."""
+"""Whether AddressSanitizer is loaded; if it is, the address space cannot be limited (tools/sanitizers)."""
 
 Work = Callable[[int], str]
-"""Runs a work item and returns its outcome: "ok", another word for a non-finding, or "finding: " with a description."""
+"""Runs a work item and returns its outcome: "ok", another word that is not a finding, or "finding: " and a
+description."""
 
 
 _ENDED = "finding: the process ended"
@@ -57,7 +58,7 @@ class Result:
 
 
 def run(numbers: Iterable[int], work: Work, limits: Limits = Limits(), again: Work | None = None) -> Iterator[Result]:
-    """Yields the results in order; reads `numbers` only as far as the caller consumes results.
+    """Yields the results in the order of `numbers`, which is read only as far as the caller consumes results.
 
     Args:
       again: retries an item that ended its child, in a separate child; the result of the retry counts.
@@ -79,7 +80,7 @@ def run(numbers: Iterable[int], work: Work, limits: Limits = Limits(), again: Wo
 
 
 def _child(batch: list[int], work: Work, limits: Limits) -> Iterator[Result]:
-    """Yields the results of a child; the last one may report that the child died."""
+    """Yields the results of one child; the last result may be that the child died."""
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
@@ -98,14 +99,15 @@ def _child(batch: list[int], work: Work, limits: Limits) -> Iterator[Result]:
 def _work(batch: list[int], work: Work, limits: Limits, writer: int) -> None:
     """Runs the child; never returns."""
     try:
-        # Output of a crash or a reader is not needed: the number of the item reproduces it.
+        # The output of a crash or a reader is dropped: the number of the item suffices to reproduce it.
         quiet = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(quiet, stream)
         faulthandler.disable()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if not SANITIZED:
-            # Added to the parent's address space: a worker that has run other tests may use gigabytes.
+            # The limit is relative to the parent's address space, because a worker that has run other tests may use
+            # gigabytes.
             space = limits.memory + int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (space, space))
         for number in batch:

@@ -3,8 +3,8 @@
 
 """Parses program text in the calling process instead of a child, which saves a few milliseconds per text.
 
-Only for children of forked.py, which have limits themselves: a text that ends the child is retried in the normal
-way.
+Only for children of forked.py, which have limits of their own: a text that ends the child is parsed again,
+in the normal way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from repro_mlir.sandbox_worker import work
 
 
 def begin() -> None:
-    """Makes this process perform the requests that it would send to child processes."""
+    """Makes this process perform the requests that it would otherwise send to child processes."""
     requests._SERVER.exchange = _exchange  # type: ignore[method-assign]
 
 
@@ -29,5 +29,5 @@ def _exchange(request: bytes, seconds: int, done: str) -> tuple[int, bytes, byte
         os._exit(OUT_OF_MEMORY)
 
 
-# Most damaged files contain the program of their seed.
+# The cache is effective because most damaged files still contain the program of their seed.
 _performed = functools.lru_cache(maxsize=64)(work.perform)

@@ -56,7 +56,8 @@ CORPUS = Path(__file__).with_name("corpus")
 
 
 def attempt(read: Callable[[], object], *refusals: type[Exception]) -> str:
-    """Returns an outcome; any error except ours and the documented `refusals` is a finding."""
+    """Returns the outcome of a reader; any error except the package's own and the documented `refusals` is a
+    finding."""
     try:
         read()
     except (ReproError, *refusals):
@@ -118,7 +119,7 @@ def artifact(folder: Path) -> Reader:
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         changed = mutate(data, seeds, draw)
         body = changed[32:]
-        # With the correct size and checksum, the reader continues to the sections.
+        # The size and checksum are corrected, so that the reader continues to the sections.
         mended = changed[:16] + struct.pack("<QQ", len(changed), checksum(body)) + body
         return mended if draw.random() < 0.9 else changed
 
@@ -198,7 +199,7 @@ def ptx(folder: Path) -> Reader:
 
 
 class _Stranger(LocalChannel):
-    """A channel that replaces the answer to one question."""
+    """A channel that replaces the answer to one question, as a hostile party could."""
 
     def __init__(self, prover: Prover, place: int, answer: bytes) -> None:
         super().__init__(prover)
@@ -266,7 +267,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
 
 
 def corpus(reader: str) -> list[Path]:
-    """Returns the committed inputs of a reader; a command uses the inputs of its files' readers."""
+    """Returns the committed inputs of a reader; the inputs of a command are those of the readers of its files."""
     names = [reader, *(["receipt"] if reader == "verify-command" else []), *reader.split("-")[1:2]]
     return sorted(path for name in names for path in (CORPUS / name).glob("*"))
 
@@ -278,7 +279,8 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def _results(reader: Reader, numbers: Iterable[int], data: Callable[[int], bytes]) -> Iterator[forked.Result]:
-    """Yields the outcomes of a reader on numbered bytes; items that end the process are retried in the normal way."""
+    """Yields the outcomes of a reader on numbered mutations; one that ends the process is run again in the normal
+    way."""
 
     def quickly(number: int) -> str:
         in_process.begin()
@@ -293,7 +295,7 @@ def _results(reader: Reader, numbers: Iterable[int], data: Callable[[int], bytes
 
 
 def run(reader: str, numbers: range, journal: Journal, seconds: float = float("inf")) -> None:
-    """Runs the mutations of a reader that the journal lacks, for at most `seconds`."""
+    """Runs the mutations of a reader that are not in the journal, for at most `seconds`."""
     end, found = time.monotonic() + seconds, len(journal.findings())
     with _folder() as folder:
         made = READERS[reader](Path(folder))

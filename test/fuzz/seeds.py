@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Correct files and runs as seeds, rebuilt for each run, and the mutations that fuzzers apply to them."""
+"""Correct files and runs, which are made again for each run and serve as seeds, and the mutations that fuzzers apply to
+them."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def packed_folder(path: Path) -> bytes:
 
 
 def change_member(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """Damages a member; half of the time, also updates its digest wherever the digest is stored."""
+    """Damages one member of an archive; in half of the cases, corrects the member's digest wherever it is stored."""
     members = unpacked(data)
     name = draw.choice([*members])
     old = members[name]
@@ -95,12 +96,12 @@ def change_member(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> b
 
 
 def change_archive(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """Damages the bytes of a zip, or one member."""
+    """Damages the bytes of a zip or one of its members."""
     return (mutate if draw.random() < 0.4 else change_member)(data, seeds, draw)
 
 
 class Folder:
-    """A folder with the contents of a zip; files that already have the right contents are not rewritten."""
+    """A folder with the contents of a zip; files that already have the right contents are not written again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -108,9 +109,9 @@ class Folder:
         self._held: dict[str, bytes] = {}
 
     def fill(self, data: bytes) -> Path:
-        """Replaces the files by those of the zip."""
+        """Replaces the files of the folder by those of the zip."""
         if self._process != os.getpid():
-            # Another child may have died while writing.
+            # The previous process may have died while it wrote, so the contents of the folder are unknown.
             self._process, self._held = os.getpid(), {}
         path = self._path / str(self._process)
         members = unpacked(data)
@@ -128,7 +129,8 @@ class Folder:
 
 
 def write_receipt(path: Path, wrong_step: int | None = None) -> None:
-    """Writes the finished receipt of three steps with batches and checkpoints, optionally wrong from a step on."""
+    """Writes a finished receipt of three steps with batches and checkpoints; from step `wrong` on, if given, it is
+    wrong."""
     program = handmade.program()
     executable = repro_mlir.compile(program, "reference")
     recorder = Recorder(ReceiptOptions(path, checkpoint_every=2), program, "reference", 1)
@@ -153,7 +155,7 @@ def of_receipt(folder: Path, use: Callable[[Path], str], *, wrong: bool = False,
     """Creates a reader of damaged receipts.
 
     Args:
-      wrong: whether the seeds include receipts with a wrong bit.
+      wrong: whether the seeds include receipts of runs with a wrong bit.
     """
     write_receipt(folder / "right")
     seeds = [packed_folder(folder / "right")]
@@ -177,7 +179,7 @@ def of_archive(
     return Reader([(folder / "right").read_bytes()], read, change_archive, is_command)
 
 
-# Disputes about it ----------------------------------------------------------------------------------------------------
+# Disputes about the receipt -------------------------------------------------------------------------------------------
 
 
 def runs() -> tuple[RecordedRun, RecordedRun]:
@@ -218,7 +220,7 @@ class Recording(LocalChannel):
 
 
 def conversations(runs: Sequence[RecordedRun]) -> list[Recording]:
-    """Returns the messages between a referee and each of two parties."""
+    """Returns the messages of a dispute between a referee and each of the two parties."""
     channels = [Recording(Prover(run)) for run in runs]
     settle(*channels)
     return channels

@@ -39,7 +39,7 @@ LEVELS = [level for level in cpu.runnable_levels() if level.startswith("x86-64")
 HERE = [kit.Configuration(level, threads) for level in LEVELS for threads in (1, 2)]
 AARCH64 = kit.Configuration("aarch64", 2)
 MOST_BYTES = 1 << 24
-"""The maximum size in bytes of the tensors of a nearly canonical program that is run."""
+"""The maximum number of bytes of the tensors of a nearly canonical program; larger programs are not run."""
 
 
 def verify(text: str) -> str | None:
@@ -55,7 +55,7 @@ def verify(text: str) -> str | None:
 
 
 def targets(number: int) -> tuple[list[kit.Configuration], str | None]:
-    """Returns the CPU configurations for a program and, in rotation, the architecture of the device emulator."""
+    """Returns the CPU configurations for a program; by turns, also an architecture of the device emulator."""
     where = list(HERE)
     if number % 50 == 7 and qemu.is_available():
         where.append(AARCH64)
@@ -96,7 +96,7 @@ _WORDS = [
 
 
 def nearly(number: int) -> str:
-    """Returns a canonical text with one or two numbers or words changed."""
+    """Returns a canonical text in which one or two numbers or words are changed."""
     choose = random.Random(~number)
     text = random_programs.program(number).program
     for _ in range(choose.choice([1, 1, 2])):
@@ -107,7 +107,7 @@ def nearly(number: int) -> str:
                 at = choose.choice(places)
                 text = text[:at] + new + text[at + len(old) :]
             continue
-        # Numbers of structured operations, slices and types; numbers in constants affect no contract.
+        # Changes numbers of structured operations, slices and types: numbers in constants violate no rule.
         found = [m for m in _NUMBER.finditer(text)]
         match = choose.choice(found)
         old_number = int(match[0])
@@ -119,10 +119,10 @@ def nearly(number: int) -> str:
 
 
 def near(number: int) -> str:
-    """Runs the changed program with the given number: the program is refused, or all targets agree."""
+    """Runs the changed program with the given number: either it is refused, or all targets agree."""
     text = nearly(number)
     try:
-        # A text may end the process that parses it, so a child parses it first.
+        # Parsing may end the process, so a child process parses the text first.
         import_module(text.encode(), is_text=True)
         to_bytes(text)
     except ReproError:
@@ -143,7 +143,7 @@ def near(number: int) -> str:
 
 
 def smallest(number: int) -> int:
-    """Returns the number of steps that suffice to reproduce a finding."""
+    """Returns the smallest number of steps that reproduces a finding."""
     for steps in range(random_programs.MOST_STEPS):
         (result,) = forked.run([number], lambda n, steps=steps: valid(n, steps), LIMITS)
         if result.is_finding:

@@ -5,8 +5,8 @@
 
 """Types of Python state that a step may read, and ways to change the state between two steps.
 
-A `Kind` is the source of a module that defines `read()`, which returns a number that depends on the state, and
-`change()`. Kinds are products of holders, ways of reading and ways of changing.
+A `Kind` is the source of a module with two functions: `read()` returns a number that depends on the state, and
+`change()` changes the state. Kinds are products of holders, ways of reading and ways of changing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _indented(body: str) -> list[str]:
     return [f"    {line}" for line in body.splitlines()]
 
 
-# Maps a holder of an attribute `w` to the source that creates it as `h`; `w` is initially 1.0.
+# Maps an object with an attribute `w`, which is initially 1.0, to the source that creates the object as `h`.
 _ATTRIBUTE_HOLDERS = {
     "object": "class C: pass\nh = C(); h.w = 1.0",
     "class": "class C: w = 1.0\nh = C",
@@ -126,7 +126,7 @@ def _attributes() -> Iterator[Kind]:
         if "\n" not in setup and holder != "function":
             change = _ATTRIBUTE_CHANGES["other object"].format(setup=setup)
             yield Kind(f"{holder}: attribute: other object", setup, "h.w", change)
-        # Names that do not exist at the capture of the step.
+        # The attribute does not exist when the step is captured.
         empty = setup.replace("; h.w = 1.0", "").replace("\nh.w = 1.0", "")
         if empty != setup:
             yield Kind(f"{holder}: getattr with a default: new", empty, "getattr(h, 'w', 1.0)", "h.w = 4.0")
@@ -175,7 +175,7 @@ _CONTAINER_READS = {
     "itemgetter": "float(operator.itemgetter(0)(h))",
 }
 
-# Containers that are empty at the capture, or grow: their reads and updates.
+# Containers that are empty or still grow when the step is captured: their reads and updates.
 _GROWING = {
     "list": (
         "h = []",

@@ -82,7 +82,7 @@ def test_outcomes_of_children() -> None:
 
 
 def test_an_item_that_ends_its_process_is_retried() -> None:
-    """The outcome of normal use counts: a child parses the program text, and its death is a single error."""
+    """The outcome of normal use counts: there, a child process parses the text, and its death is an ordinary error."""
     text = (readers.CORPUS / "text" / "negative-group.mlir").read_bytes()
 
     def quickly(number: int) -> str:

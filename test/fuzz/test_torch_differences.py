@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that the table of differences from eager PyTorch matches the documentation, and each row's substitute."""
+"""Tests that the table of differences from eager PyTorch matches the documentation, and tests the `instead` of each
+row."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The complete table of calls whose results differ from those of eager PyTorch's kernels, with the results they have.
+"""The complete table of calls whose results differ from those of eager PyTorch's kernels, with both results.
 
 docs/contributors/debugging.md contains the same table; a test compares both.
 """
@@ -56,7 +56,7 @@ class Difference:
 
 
 class Instead(TorchFunctionMode):
-    """Computes calls to which a row of the table applies as this package does.
+    """Computes each call to which a row of the table applies in the way of this package.
 
     Attributes:
       met: the names of the rows that applied to a call.
@@ -83,7 +83,7 @@ class Instead(TorchFunctionMode):
 
 
 class _Replaced(torch.autograd.Function):
-    """Replaces a value; the gradient flows to the original value."""
+    """Replaces a value in the forward pass; the gradient flows to the original value."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -95,7 +95,7 @@ class _Replaced(torch.autograd.Function):
 
 
 def _running_sum(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """(D3) A running sum that rounds each partial sum."""
+    """(D3) A running sum in which each partial sum is rounded."""
     parts = x.unbind(dim) if x.dim() else ()
     return torch.stack([*accumulate(parts, torch.add)], dim) if parts else x
 
@@ -111,7 +111,7 @@ def _running_product(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """A product; the gradient of an element is the product of the other elements."""
+    """A product of all elements; the gradient of an element is the product of the other elements."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -144,7 +144,8 @@ def _spread(function: Any, x: torch.Tensor, dim: Any = None, *, correction: int 
 
 
 class _RunningProduct(torch.autograd.Function):
-    """A running product with PyTorch's gradient, computed from the product in which each value is rounded."""
+    """A running product with PyTorch's gradient, which is computed from the product with each partial product
+    rounded."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, dim: int) -> torch.Tensor:
@@ -175,12 +176,12 @@ def _sampled_in_f32(function: Any, x: torch.Tensor, grid: torch.Tensor, *given: 
 
 def _positions(function: Any, x: torch.Tensor, *given: Any, **options: Any) -> Any:
     values, places = function(x, *given, **options)
-    # The maximum of ones is 1 exactly where the window contains an element.
+    # A window that contains only padding gets the position -1: its maximum of ones is not 1.
     return values, places.where(function(torch.ones_like(x), *given, **options)[0] == 1, -1)
 
 
 def _by_its_matrix(function: Any, x: torch.Tensor, *given: Any, **options: Any) -> Any:
-    """Computes a linear function through its matrix, from its results for the images with a single 1."""
+    """Computes a linear function by its matrix, whose columns are the results for images with a single 1."""
     count = x.shape[-2] * x.shape[-1]
     units = torch.eye(count, dtype=x.dtype).reshape(1, count, *x.shape[-2:])
     return (x.flatten(-2) @ function(units, *given, **options).reshape(count, -1)).reshape(x.shape)
@@ -200,7 +201,7 @@ def _products_first(function: Any, x: torch.Tensor, y: torch.Tensor, weight: tor
 
 
 class _Extreme(torch.autograd.Function):
-    """A maximum or minimum; selected elements share the gradient equally, other elements get the gradient times 0."""
+    """A maximum or minimum. The selected elements share the gradient equally; the others get the gradient times 0."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, function: Any) -> Any:

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs several PyTorch functions as one program through each entry point of the package; targets must agree bitwise."""
+"""Runs several PyTorch functions as one program through each entry point of the package; all targets must return equal
+bits."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ Function = Callable[..., tuple[torch.Tensor, ...]]
 
 
 class Mismatch(AssertionError):
-    """Two targets return different bits."""
+    """Raised if two targets return different bits."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def weights(value: torch.Tensor) -> torch.Tensor:
 
 
 def gradients(values: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Returns the gradient of each input that requires one, None for the others."""
+    """Returns the gradient of each input that requires one, and None for the other inputs."""
     ends = [value for value in values if value.requires_grad]
     leaves = [value for value in inputs if value.requires_grad]
     if not ends or not leaves:
@@ -87,7 +88,7 @@ def _cut(found: Sequence[Any], counts: Iterable[int]) -> list[list[Any]]:
 
 
 class _All(torch.nn.Module):
-    """A module with the functions of several programs; float inputs are parameters when they are trained."""
+    """A module of the functions of several programs; if it is trained, float inputs are parameters."""
 
     def __init__(self, cases: Sequence[Case], trained: bool) -> None:
         super().__init__()
@@ -173,7 +174,7 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
             old, new = before[f"x{i}"], model.get_parameter(f"x{i}").detach()
             want = old if slope is None else old - RATE * slope
             torch.testing.assert_close(new, want, equal_nan=True, msg=lambda text: f"update: {text}")
-    # Both are f32 sums of the same numbers.
+    # Both sides are f32 sums of the same numbers.
     known = zip(step.outputs, factors, values, strict=True)
     pairs = [(found, factor) for found, factor, value in known if value.requires_grad]
     most = sum(float((value * factor).double().abs().sum()) for value, factor in pairs)
@@ -202,7 +203,8 @@ def _inputs(program: CanonicalProgram, given: Sequence[np.ndarray]) -> list[Any]
 def _on_every_target(
     program: CanonicalProgram, state: dict[str, Any], inputs: Sequence[Any], targets: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns new state and outputs of the first target; all other targets must return the same bits."""
+    """Returns the new state and the outputs of the first target, after it has checked that the other targets return the
+    same bits."""
     first: tuple[dict[str, Any], dict[str, Any]] | None = None
     for target in targets:
         own = {name: np.array(value) for name, value in state.items()}

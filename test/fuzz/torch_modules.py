@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random PyTorch functions through each entry point of the package: near eager PyTorch, and equal bits on all targets.
+"""Random PyTorch functions through each entry point of the package: close to eager, with equal bits on all targets.
 
 python test/fuzz/torch_modules.py --count 20000 --journal build/fuzz/torch.jsonl    resumes where it stopped
 python test/fuzz/torch_modules.py --show 8        one program, reduced as far as possible
@@ -51,7 +51,8 @@ _TURNS = [
 
 
 def targets(group: int) -> list[str]:
-    """Returns the targets of a group of programs: the reference, and every third time a CPU level or the emulator."""
+    """Returns the targets of a group of programs: the reference and, for every third group, a CPU level or the
+    emulator."""
     turn = group // len(_TURNS)
     others = [*LEVELS, "ptx-emulator"]
     return ["reference", *([others[turn // 3 % len(others)]] if turn % 3 == 0 else [])]
@@ -68,7 +69,8 @@ def case_of(program: Program, door: str) -> tuple[Case, Results]:
 
 
 def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
-    """Returns the outcome of each program (see forked.py); after an error of the group, runs each separately."""
+    """Returns the outcome of each program (see forked.py); if the group fails as a whole, runs each program
+    separately."""
     known = [case_of(program, door) for program in programs]
     waiting = list(range(len(programs)))
     found = [""] * len(programs)
@@ -114,7 +116,7 @@ def _outcome(error: Exception) -> str:
 
 
 def _is_of_pytorch(error: Exception, case: Case) -> bool:
-    """Whether PyTorch's own backend `aot_eager`, which runs the same graphs, fails in the same way."""
+    """Whether PyTorch's own backend `aot_eager`, which runs the same graphs, fails with the same error."""
     torch._dynamo.reset()
     try:
         eager(torch.compile(case.program.function(), backend="aot_eager", fullgraph=True), case.tensors())
@@ -149,7 +151,7 @@ def door_of(group: int) -> str:
 
 
 def work(known: dict[int, list[str]]) -> forked.Work:
-    """Runs a group at its first number; the other numbers return the stored outcomes."""
+    """Runs a whole group when it gets the group's first number; for the other numbers, returns the stored outcomes."""
 
     def of(number: int) -> str:
         group, place = divmod(number, GROUP)
@@ -170,7 +172,7 @@ def alone(number: int) -> str:
 
 
 def begin() -> None:
-    """Does once what every child would repeat: imports within PyTorch take seconds."""
+    """Does once in the parent what every child would repeat: some imports within PyTorch take seconds."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     # Code compiled for one program cannot be reused for another.
@@ -184,7 +186,7 @@ def begin() -> None:
 
 
 def smallest(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """Returns a failing program for which no smaller program fails."""
+    """Returns a failing program such that no smaller variant of it fails."""
     while True:
         for other in torch_programs.smaller(program):
             if fails(other):

@@ -34,7 +34,7 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 class _Changed(torch.autograd.Function):
-    """Changes a value and its gradient."""
+    """Changes a value and its gradient by a rounding error."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor, change: Change) -> torch.Tensor:
@@ -57,7 +57,7 @@ def _rounded(value: torch.Tensor) -> torch.Tensor:
 
 
 class _WrittenOut(TorchDispatchMode):
-    """Runs operators by PyTorch's decompositions, with each intermediate value changed by a rounding error."""
+    """Runs operators as PyTorch's decompositions, with each intermediate value changed by a rounding error."""
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         definition = _definitions().get(operator)
@@ -85,7 +85,7 @@ def _definitions() -> dict[Any, Callable[..., Any]]:
 
 
 class _SampledByDefinition(TorchFunctionMode):
-    """Decomposes `grid_sample`, whose gradient is an operator without a decomposition."""
+    """Decomposes `grid_sample`, because PyTorch has no decomposition of the operator that is its gradient."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is not torch.nn.functional.grid_sample:
@@ -96,11 +96,11 @@ class _SampledByDefinition(TorchFunctionMode):
 
 
 class _Far:
-    """Positions in results and gradients that are not near those of eager PyTorch."""
+    """The positions in results and gradients at which values are not near those of eager PyTorch."""
 
     def __init__(self, want: Results, got: Results) -> None:
         known = [*zip(got.gradients, want.gradients, strict=True)]
-        # The inputs that have a gradient in at least one of the two results.
+        # The inputs for which at least one of the two results has a gradient.
         self._slopes = [i for i, (mine, other) in enumerate(known) if mine is not None or other is not None]
         names = [*(f"result {i}" for i in range(len(want.values))), *(f"gradient of x{i}" for i in self._slopes)]
         self._want, self._names = want, names
@@ -124,7 +124,7 @@ class _Far:
         return any(bool(places.any()) for places in self.places)
 
     def without(self, judge: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]) -> _Far:
-        """Keeps the positions that the judge also considers wrong; it receives the index, our tensor and PyTorch's."""
+        """Keeps the positions that `judge` also marks; `judge` receives the index, our tensor and PyTorch's tensor."""
         found = copy(self)
         found.places = [places & judge(i, *self._pairs[i]) for i, places in enumerate(self.places)]
         return found
@@ -141,7 +141,8 @@ class _Far:
 
 
 def verdict(case: Case, want: Results, got: Results) -> str:
-    """Returns "ok", "differs: " and the rows of the table that explain it, or the first wrong result or gradient."""
+    """Returns "ok", "differs: " with the rows of the table that explain the differences, or the first wrong result or
+    gradient."""
     far = _Far(want, got)
     if far.error:
         return far.error
@@ -198,7 +199,7 @@ def _far(mine: torch.Tensor, others: Sequence[torch.Tensor], *, has_edges: bool 
     """Marks elements that lie outside the range of the other runs and are not near any of them.
 
     Args:
-      has_edges: whether every result is correct where one run is infinite or NaN and another is not.
+      has_edges: whether any value is correct at elements that are infinite or NaN in one run and finite in another.
     """
     if not mine.is_floating_point():
         return torch.stack([mine != other.to(mine.dtype) for other in others]).all(0)
@@ -224,7 +225,7 @@ def _same(value: torch.Tensor) -> torch.Tensor:
 
 
 def _attempts(case: Case, changes: Iterable[Change], *, in_double: bool = False) -> Iterator[Results]:
-    """Yields runs of the function; skips runs in which element types do not match."""
+    """Yields runs of the function; omits runs that fail because element types do not match."""
     for change in changes:
         try:
             yield _run(case, change, in_double=in_double)
@@ -241,7 +242,8 @@ def _runs(case: Case) -> list[Results]:
 
 
 def _runs_within(case: Case) -> list[Results]:
-    """Returns runs with each value within the definitions of operators changed by a rounding error."""
+    """Returns runs in which each intermediate value, within the definitions of operators, is changed by a rounding
+    error."""
     with torch.random.fork_rng(devices=[]), _SampledByDefinition(), _WrittenOut():
         torch.manual_seed(0)
         return [*_attempts(case, [_same] * _RUNS)]

@@ -16,7 +16,7 @@ INTEGERS = (torch.int64, torch.int32, torch.int8, torch.uint8)
 
 
 class Unsuitable(Exception):
-    """An operator that accepts none of the available values."""
+    """Raised if an operator accepts none of the available values."""
 
 
 class Values(Protocol):
@@ -45,7 +45,7 @@ OPERATORS: list[tuple[str, Write, int]] = []
 
 
 def operator(weight: int = 1) -> Callable[[Write], Write]:
-    """Registers a function that writes calls of an operator, with a relative frequency."""
+    """Registers a function that writes calls of an operator, and how often it is chosen."""
 
     def add(write: Write) -> Write:
         OPERATORS.append((write.__name__, write, weight))
@@ -516,7 +516,7 @@ def padding(v: Values) -> str:
     x = image(v, rank)
     extents = [v.of(x).shape[-1 - d] + sides[2 * d] + sides[2 * d + 1] for d in range(rank)]
     if mode == "reflect" and 0 in extents:
-        # PyTorch returns uninitialized memory as the gradient of no elements.
+        # For an empty tensor, PyTorch returns uninitialized memory as the gradient.
         raise Unsuitable
     return f"F.pad({x}, {sides}, mode={mode!r})"
 
@@ -810,7 +810,7 @@ def sampled_grid(v: Values) -> str:
     grid = v.new(v.of(x).dtype, [v.of(x).shape[0], 2, 3, 2], "unit")
     mode, pad = v.choose.choice(["bilinear", "nearest", "bicubic"]), v.choose.choice(["zeros", "border", "reflection"])
     if not v.of(x).isfinite().all():
-        # PyTorch multiplies an infinite gradient by 0 where it clamps a position.
+        # Where PyTorch clamps a position, it multiplies a possibly infinite gradient by 0.
         pad = "zeros"
     return f"F.grid_sample({x}, {grid} * 3 - 1.5, {mode!r}, {pad!r}, align_corners={flag(v)})"
 

@@ -203,7 +203,7 @@ def _without_unused(inputs: Sequence[Input], lines: Sequence[str]) -> Program:
 
 
 def smaller(program: Program) -> Iterator[Program]:
-    """Yields programs with one line less, or with an input instead of a computed value."""
+    """Yields programs with one line removed, or with an input in place of a computed value."""
     values = _values(program)
     for i, line in enumerate(program.lines):
         others = [*program.lines[:i], *program.lines[i + 1 :]]

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4) Contractions in blocks by products of bytes give the bits of the reference interpreter."""
+"""(Q4) Contractions of block-scaled tensors, computed as products of bytes, have the bits of the reference
+interpreter."""
 
 from __future__ import annotations
 
@@ -86,16 +87,15 @@ def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
 @pytest.mark.parametrize("step", ["fused", "split"])
 @pytest.mark.parametrize(("block", "k"), [(16, 64), (32, 64), (16, 48)])
 def test_special_scales_Q4(step: str, block: int, k: int) -> None:
-    """Scales of any f32 value: zeros, subnormals, infinities and NaNs, products that overflow or underflow,
-    results of either zero."""
+    """Scales with any f32 value: zeros, subnormals, infinities and NaNs; products that overflow or underflow, and
+    results of both zeros."""
     case = _with_scales(step, block, k)
     assert has_instructions(case)
     device_kit.check(case.program, case.inputs, "sm_80")
 
 
 def test_sums_of_negative_zeros_Q4() -> None:
-    """Products that underflow to -0 in each of three blocks: adding one more block of zeros would make the sum
-    +0."""
+    """In each of three blocks, products underflow to -0. One more block, of zeros, would make the sum +0."""
     case = _with_scales("fused", 16, 48)
     x, y = (np.zeros((rows, 48), np.uint8) for rows in (40, 24))
     x[:, ::16], y[:, ::16] = 0x1, 0x9  # 0.5 and -0.5
@@ -133,7 +133,7 @@ func.func @main(%p: tensor<{x}>, %sp: tensor<{sx}>, %q: tensor<40x{k}xi8>, %sq: 
     ],
 )
 def test_views_Q4(x: str, part: str, sx: str, scales: str, expected: bool) -> None:
-    """Reads parts of other tensors in place; strided or unaligned codes do not use the matrix instructions."""
+    """Operands are parts of other tensors, read in place. Strided or unaligned codes do not use matrix instructions."""
     text = VIEWS.format(x=x, part=part, sx=sx, scales=scales, k=128, blocks=4)
     random_numbers = np.random.default_rng(0)
     shapes = [tuple(map(int, word.split("x")[:-1])) for word in (x, sx)]
@@ -154,7 +154,7 @@ def _with_scales(step: str, block: int, k: int) -> Case:
     x, _, y, _, init = case.inputs
     scales = []
     for rows, seed in ((40, 1), (24, 2)):
-        # Most scales are small so that not every result is an infinity or a NaN.
+        # Most scales are small, so that some results are neither infinities nor NaNs.
         array = values.random("f32", (rows, k // block), seed, 100)
         array[::5] = values.mixed("f32", array[::5].shape, seed)
         scales.append(array)

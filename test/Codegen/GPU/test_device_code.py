@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the result of `device_code.compile`: PTX and a launch plan that match."""
+"""Tests that `device_code.compile` returns PTX and a launch plan that match."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_plan_names_tensors_and_stops_before_a_state_is_written() -> None:
 
 
 def test_nothing_is_read_after_the_end_of_a_buffer() -> None:
-    """Three consecutive elements must not be loaded as a vector of four."""
+    """Three consecutive elements at the end of a buffer must not be loaded as a vector of four."""
     program = """
 func.func @main(%a: tensor<3x4xf32>, %b: tensor<3xf32>, %c: tensor<4xf32>) -> tensor<4xf32>
     attributes {repro.num_state = 0 : i64} {

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every contraction tile for devices, whole and ragged, gives the bits of the compiled CPU code."""
+"""Each tile shape of contractions on devices, whole and ragged, has the bits of the compiled CPU code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -
         (64, 128, 128, 37, 512, "tn"),
         (64, 128, 128, 20, 8, "nt"),  # the largest tile in several chunks
         (130, 100, 128, 40, 16, "nt"),  # sequential chunks, ragged rows
-        (129, 97, 101, 21, 8, "nn"),  # no dimension is a multiple of the vector size
+        (129, 97, 101, 21, 8, "nn"),  # no extent is a multiple of the vector size
         (130, 64, 64, 40, 16, "tn"),  # the medium tile
         (1, 70, 68, 1100, 512, "nn"),  # a block for each chunk
         (2, 8, 200, 1030, 512, "nt"),  # few rows

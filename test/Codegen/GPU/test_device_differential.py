@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Device code gives the bits of the reference interpreter, for old and new architectures, in any order of threads."""
+"""Device code has the bits of the reference interpreter, on old and new architectures and in any order of threads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_tensors_in_blocks_Q1_Q2_Q3(case: catalogue.Case) -> None:
 @pytest.mark.parametrize("number", range(40))
 @pytest.mark.diagonal(number=range(10))
 def test_contractions_in_blocks_Q4(number: int) -> None:
-    """Runs with and without matrix instructions on bytes."""
+    """Runs with matrix instructions on bytes, and without them."""
     case = block_programs.contraction(number)
     for arch in ("sm_75", "sm_80"):
         device_kit.check(case.program, case.inputs, arch)
@@ -51,7 +51,7 @@ def test_contractions_in_blocks_Q4(number: int) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_stride_phases_K2(arch: str) -> None:
-    """Flipped operands, and results with a stride of two."""
+    """Tests flipped operands, and results that are written with a stride of two."""
     (case,) = [case for case in CASES if case.name.endswith("stride-phases")]
     device_kit.check(case.program, case.inputs, arch)
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K4) Matrix products of bytes give the bits of the reference interpreter, for every layout and ragged shape."""
+"""(K4) Exact matrix products, computed in bytes, have the bits of the reference interpreter, for every layout and
+ragged shape."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ func.func @main(%a: tensor<{a}>, %b: tensor<{b}>, %c: tensor<{c}>) -> tensor<{c}
 
 
 def program(digits: int, maps: tuple[str, str, str], sizes: dict[str, int], t: str = "f32") -> str:
-    """Returns a contraction given by its maps, such as ("hik", "hkj", "hij"); `t` is the type of the operands."""
+    """Returns a contraction with index maps such as ("hik", "hkj", "hij"); `t` is the element type of the operands."""
 
     def type_of(indices: str) -> str:
         return "x".join([*(str(sizes[i]) for i in indices), t])
@@ -102,8 +103,8 @@ def test_special_values(digits: int) -> None:
 
 @pytest.mark.parametrize("digits", [2, 3])
 def test_largest_sums(digits: int) -> None:
-    """The lower digits are -128 and the first is -63, for the largest number of elements whose products fit an
-    i32."""
+    """Uses the digits of largest magnitude (-128, and -63 for the first one), and the most elements whose products fit
+    an i32."""
     maps, sizes = ("ik", "jk", "ij"), {"i": 8, "j": 8, "k": 1 << 15}
     value = np.float32(-{2: 0x3F80, 3: 0x3F8080}[digits] / 2 ** (8 * digits - 2))
     a, b, c = (np.full([sizes[i] for i in indices], value, np.float32) for indices in maps)

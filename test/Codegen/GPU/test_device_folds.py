@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every division of a fold among threads has the bits of the compiled CPU code."""
+"""Each way to divide a fold among threads has the bits of the compiled CPU code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def order(chunk: int, lanes: int, run: int, totals: str) -> str:
 @pytest.mark.parametrize(
     ("shape", "reduced", "order", "body", "kind"),
     [
-        # Row folds: threads of one warp share a row.
+        # Folds of rows: the threads of one warp share a row.
         ((5, 300), {1}, order(8192, 64, 1, "refold"), ADD, "f32"),
         ((3, 1, 1500), {2}, order(256, 64, 1, "refold"), ADD, "f32"),  # two passes
         ((2, 1500), {1}, order(16, 64, 1, "refold"), ADD, "f64"),  # three passes, chunks with fewer elements than lanes
@@ -53,7 +53,7 @@ def order(chunk: int, lanes: int, run: int, totals: str) -> str:
         ((40, 7, 1), {0, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # runs of one element
         ((3, 200), {1}, "any_order", MAX, "f32"),
         ((2, 9000), {1}, "any_order", MAX, "f64"),
-        # Column folds: one thread per chunk.
+        # Folds of columns: one thread per chunk.
         ((40, 130), {0}, order(512, 1, 0, "sequential"), ADD, "f32"),
         ((45, 33), {0}, order(8, 1, 0, "sequential"), FMA, "f32"),
         ((3, 45, 10), {0, 1}, order(16, 1, 0, "refold"), ADD, "f32"),

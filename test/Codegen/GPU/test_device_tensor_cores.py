@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions by matrix instructions have the bits of the rule and of code without them."""
+"""(M4) Contractions that use matrix instructions have the bits of the rule, and of code without such instructions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.matrix_instructions import CLASSES, EIGHTS, NAMES
 
 CASES = {name: (product, operands) for name, product, operands in products()}
 WITH_EIGHTS = ("sm_89", "sm_90", "sm_100")
-"""Architectures for which (M3) defines the class of f8; sm_120's class is unknown."""
+"""Architectures for which (M3) defines an accumulator class of f8; the class of sm_120 is unknown."""
 
 
 def named(arch: str, element: str, result: str = "f32") -> Accumulator:
@@ -29,7 +29,8 @@ def named(arch: str, element: str, result: str = "f32") -> Accumulator:
 
 
 def opcodes(product: Product, arch: str) -> set[str]:
-    """Returns the matrix instructions in the code: depth and element types, and the result type if it is f16."""
+    """Returns the matrix instructions in the code, each as its depth and element types, and the result type if it is
+    f16."""
     text = device_code.compile(product.program(), f"{arch}+tensor-cores").ptx
     found = set()
     for word in text.split():
@@ -44,7 +45,7 @@ def opcodes(product: Product, arch: str) -> set[str]:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.diagonal("name")
 def test_products_M4(name: str, arch: str) -> None:
-    """Covers rules that match the unit of the architecture and rules that do not."""
+    """Covers rules that the unit of the architecture implements, and rules that it does not."""
     product, operands = CASES[name]
     device_kit.check(product.program(), operands, f"{arch}+tensor-cores")
 
@@ -106,9 +107,9 @@ def test_chosen_instructions_with_sums_in_f16(arch: str, element: str, expected:
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("bf16", "f16", "f32")),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f32", "f32", "f32")),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
-        # The accumulator class of wgmma.
+        # The accumulator of wgmma, which has another class than mma.sync.
         Product(Accumulator.named("hopper", "f8E4M3FN"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
-        # An f16 has a different exponent range from e4m3.
+        # f16 has another exponent range than e4m3.
         Product(named("sm_90", "f8E5M2"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E5M2", "f32")),
     ],
     ids=str,
@@ -138,7 +139,7 @@ def test_turing_has_no_bf16() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.diagonal
 def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
-    """Zeros pad the last block; -0 stays -0 because no block consists only of zeros."""
+    """The last block is padded with zeros; a sum of -0 stays -0, because no block consists only of zeros."""
     by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, ("f16", "f16", "f32"))
     assert opcodes(product, arch)
@@ -148,7 +149,7 @@ def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
 @pytest.mark.parametrize("k", [1, 8, 17, 24, 32, 33, 40])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_negative_zeros_M4(arch: str, k: int) -> None:
-    """A sum that is truncated to -0 is not the sum of another block; init is -0."""
+    """A block sum that is truncated to -0 must not be added to the sum of another block; init is -0."""
     by = Accumulator.named(CLASSES[arch], "bf16")
     product = Product(by, {"m": 3, "n": 5, "k": k})
     a, b = np.zeros((3, k), np.uint16), np.zeros((k, 5), np.uint16)
@@ -195,7 +196,7 @@ def test_chunks_of_other_types_M4(arch: str, element: str, result: str, chunk: i
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.diagonal
 def test_tf32_M4(arch: str, k: int, kind: str) -> None:
-    """Operands are f32 values, including values that tf32 cannot represent."""
+    """Operands are f32 values, some of which tf32 cannot represent."""
     by = dataclasses.replace(named(arch, "f32"), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, ("f32", "f32", "f32"))
     assert opcodes(product, arch)
@@ -208,8 +209,8 @@ def test_tf32_M4(arch: str, k: int, kind: str) -> None:
 @pytest.mark.parametrize("start", ["zero", "init"])
 @pytest.mark.parametrize("maps", [("mk", "kn", "mn"), ("km", "nk", "nm")], ids="-".join)
 def test_tiles_that_tf32_lacks_M4(maps: tuple[str, str, str], start: str) -> None:
-    """One element that is not a tf32 value excludes one row of tiles from matrix instructions; the other tiles
-    still use them, which the changed bits under another accumulator class show."""
+    """One element that is not a tf32 value excludes one row of tiles from matrix instructions. The other tiles still
+    use them: under another accumulator class, their bits change."""
     by = dataclasses.replace(named("sm_90", "f32"), start=start)
     product = Product(by, {"m": 150, "n": 70, "k": 40}, ("f32", "f32", "f32"), maps)
     x, y, init = product.operands(OPERANDS["tf32"], 1)
@@ -268,7 +269,7 @@ def test_sums_in_f16_M4(arch: str, k: int, kind: str) -> None:
 )
 @pytest.mark.diagonal
 def test_negative_zeros_in_f16_M1(arch: str, element: str, codes: tuple[int, int], k: int) -> None:
-    """A result that is rounded to -0 stays -0: no block of only zeros follows it."""
+    """A result that is rounded to -0 stays -0: no block that consists only of zeros is added to it."""
     by = dataclasses.replace(named(arch, element, "f16"), start="init")
     product = Product(by, {"m": 3, "n": 5, "k": k}, (element, element, "f16"))
     x, y, init = (np.zeros_like(each) for each in product.operands(OPERANDS["normal"], 1))
@@ -299,7 +300,7 @@ def test_types_of_results_M4(result: str, start: str) -> None:
 
 
 def test_large_tiles_M4() -> None:
-    """Blocks of 128 x 128 results, which need enough results to be used."""
+    """Tests blocks of 128 x 128 results, which are used only for a sufficient number of results."""
     product = Product(HOPPER, {"b": 64, "m": 97, "n": 99, "k": 70}, maps=("bmk", "bkn", "bmn"))
     operands = product.operands(OPERANDS["normal"], 1)
     program = product.program()
@@ -347,7 +348,7 @@ def kinds_of(arch: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("arch", device_code.architectures())
 @pytest.mark.diagonal(arch=["sm_90"])
 def test_ptxas_takes_the_code(arch: str) -> None:
-    """Checks that no kernel spills; covers the largest tiles and the tiles that keep totals of chunks."""
+    """Checks that no kernel spills registers; covers the largest tiles, and tiles that keep the totals of chunks."""
     modules = []
     for element, sums in kinds_of(arch):
         for n, k, chunk in ((4096, 4096, 0), (4095, 4090, 0), (4096, 4096, 128), (20, 50, 32)):
@@ -360,7 +361,7 @@ def test_ptxas_takes_the_code(arch: str) -> None:
 
 
 def test_another_class_gives_other_bits() -> None:
-    """Shows why certificates exist: code for one class gives other bits on devices of another class."""
+    """Why certificates are needed: on a device of another class, code for one class returns other bits."""
     product = Product(HOPPER, {"m": 64, "n": 64, "k": 64})
     operands = product.operands(OPERANDS["normal"], 1)
     with pytest.raises(kit.Mismatch):

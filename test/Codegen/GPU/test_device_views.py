@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Device kernels that read and write views of other tensors, as large as their tiles."""
+"""Kernels for devices that read and write views of other tensors; the views have the size of a tile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = {
 
 
 def contraction(ordering: str, maps: tuple[str, str, str], sizes: dict[str, int]) -> Case:
-    """Returns an f32 product; `maps` gives the dimensions, one letter each, of the operands and the result."""
+    """Returns an f32 product; `maps` are the dimensions of the operands and the result, one letter each."""
     b = Builder()
     dims = sorted(set("".join(maps)))
     x, y, init = (

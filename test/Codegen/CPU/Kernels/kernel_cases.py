@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Test cases of one structured operation that runs as a kernel and in the reference interpreter."""
+"""Test cases of one structured operation, which runs as a kernel and in the reference interpreter."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class Case:
         return Interpreter(to_bytes(self.program())).run(*arrays)
 
     def run(self, arrays: Sequence[np.ndarray], level: str, cuts: Sequence[int] = ()) -> list[np.ndarray]:
-        """Returns the outputs of the kernel as arrays of the reference; `cuts` are positions in the work
-        items, in per mille."""
+        """Runs the kernel and returns its outputs as arrays of the reference; `cuts` are the positions, in thousandths
+        of the work items, at which the items are cut into shares."""
         kernel = compile_kernels(self.kernel(), level)["kernel"]
         memory = [to_memory(array, kind) for array, kind in zip(arrays, self.types, strict=True)]
         bases = list(memory)
@@ -101,7 +101,7 @@ class Case:
         return [from_memory(m, t) for m, t in zip(memory[first:], self.types[first:], strict=True)]
 
     def check(self, arrays: Sequence[np.ndarray], levels: Sequence[str] = TESTED) -> None:
-        """Compares the bits on some levels, with the work items whole and cut into shares."""
+        """Compares the bits on the tested levels, with all work items in one share and cut into several."""
         expected = self.reference(arrays)
         for level in filter(RUNNABLE.__contains__, levels):
             for cuts in ((), (300, 301, 777)):
@@ -207,7 +207,7 @@ def fold(
     body: str,
     outputs: int = 1,
 ) -> Case:
-    """Returns a repro.fold; `maps` is like "(m, n, k) -> (m, k)", `iterators` is like "ppr"."""
+    """Returns a repro.fold; `maps` has the form "(m, n, k) -> (m, k)", `iterators` the form "ppr"."""
     names = [f"%a{i}" for i in range(len(types))]
     inputs = len(types) - outputs
     kinds = [f"tensor<{t}>" for t in types]
@@ -221,7 +221,7 @@ def fold(
 def contraction(
     maps: Sequence[str], iterators: str, types: Sequence[str], body: str | None = None, chunk: int = 512
 ) -> Case:
-    """Returns a fold that is a contraction with chunks; `body` defaults to a fused multiply-add."""
+    """Returns a fold that is a contraction in chunks; `body` defaults to a fused multiply-add."""
     order = f"#repro.order<chunk = {chunk}, lanes = 1, run = 0, totals = sequential>"
     if body is None:
         a, b, t = (element(t) for t in types)

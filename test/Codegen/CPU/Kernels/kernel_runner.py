@@ -46,10 +46,10 @@ LOWERING = (
     "reconcile-unrealized-casts,canonicalize,cse"
 )
 
-#: Flags for llc that make an object that can be linked into a shared library.
+#: Flags for llc, for an object that can be linked into a shared library.
 OBJECT_FLAGS = ("-filetype=obj", "-relocation-model=pic", "-fp-contract=off")
 
-#: The functions that a kernel can call on a level without fma.
+#: The support functions that a kernel may call on a level without fma.
 SUPPORT = (
     b"double fma(double, double, double);\ndouble repro_fma(double a, double b, double c) { return fma(a, b, c); }\n"
 )
@@ -58,7 +58,7 @@ _cache = Path(os.environ["REPRO_TEST_SESSION"]) / "kernels"
 
 
 def run_tool(command: list, text: bytes) -> bytes:
-    """Runs a tool on stdin; raises RuntimeError with the first lines of the tool's error output."""
+    """Runs a tool with the given standard input; raises RuntimeError with the first lines of its error output."""
     done = subprocess.run(command, input=text, capture_output=True, timeout=300, check=False)
     if done.returncode:
         raise RuntimeError(f"{command[0]}: {done.stderr.decode()[:3000]}")
@@ -90,10 +90,7 @@ class Kernel:
     scratch_bytes: int
 
     def run(self, *arrays: np.ndarray, shares: list[int] | None = None) -> int:
-        """Runs all work items, cut at the items in `shares`; returns the error word.
-
-        `arrays` are the buffers of the operands (bool as uint8).
-        """
+        """Runs all work items, in shares that end at the items in `shares`; returns the error word."""
         scratch = np.full(self.scratch_bytes + 64, 0xA5, np.uint8)
         start = -scratch.ctypes.data % 64
         scratch = scratch[start : start + self.scratch_bytes]

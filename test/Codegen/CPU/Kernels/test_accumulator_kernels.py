@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Sums of matrix units on every CPU level: long, ragged, in all packings, and with made-up rules."""
+"""(M4) Sums of matrix units on every CPU level: long, ragged, in all packings, and by rules that no hardware has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = {name: (product, operands) for name, product, operands in products()}
 @pytest.mark.parametrize(
     ("by", "t", "sizes", "maps"),
     [
-        # K has more elements than one buffer of pending products, plus a remainder; few and many rows and columns.
+        # K exceeds one buffer of pending products and leaves a remainder; there are few and many rows and columns.
         (HOPPER, "bf16", {"m": 9, "n": 40, "k": 2507}, ("mk", "kn", "mn")),
         (HOPPER, "bf16", {"m": 200, "n": 150, "k": 260}, ("mk", "nk", "mn")),
         (AMPERE, "f16", {"m": 130, "n": 70, "k": 1100}, ("km", "kn", "mn")),
@@ -91,8 +91,8 @@ def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
 @pytest.mark.parametrize("by", [HOPPER, AMPERE, Accumulator(4, 12, "rne_f32", -200)])
 @pytest.mark.diagonal
 def test_values_near_the_least_scale_M1(by: Accumulator, start: str) -> None:
-    """Tests c and products near 2^(F - 125): below that, 2^(F - E) is not an f32 value, and results must stay
-    correct."""
+    """Tests c and products near 2^(F - 125): below it, the scale 2^(F - E) is not an f32 value, and results must still
+    be right."""
     product = Product(dataclasses.replace(by, start=start), {"m": 9, "n": 70, "k": 48})
     rng = np.random.default_rng(3)
     near = by.fraction - 125
@@ -104,7 +104,7 @@ def test_values_near_the_least_scale_M1(by: Accumulator, start: str) -> None:
     for zeros in (0.1, 0.8, 1.0):
         init = around((9, 70), near, 0.1) * np.where(rng.random((9, 70)) < 0.2, np.float32(2**-20), 1)
         values = around((9, 48), near / 2, zeros), around((48, 70), near / 2, zeros), init.astype(np.float32)
-        # Two products that cancel each other leave only the last bits of c.
+        # Two products that cancel each other, so that only the last bits of c remain.
         values[0][:, 17] = -values[0][:, 1]
         values[1][17] = values[1][1]
         operands = tuple(as_bits(value, kind) for value, kind in zip(values, product.types, strict=True))

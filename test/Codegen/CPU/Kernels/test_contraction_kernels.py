@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of contractions in register tiles with the reference interpreter."""
+"""Compares the bits of contractions, which kernels compute in register tiles, with the reference interpreter."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_large_strides_are_packed_K1() -> None:
 @pytest.mark.parametrize("layout", [("mk", "kn"), ("km", "nk")])
 @pytest.mark.parametrize("size", [(540, 300, 130), (13, 2100, 520)])
 def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, int, int]) -> None:
-    """More rows than one block, more elements than one part of a chunk, and more columns than one strip."""
+    """Uses more rows than one block, more elements of K than one part of a chunk, and more columns than one strip."""
     case = matmul(*size, *layout)
     case.check(arrays(case, special=False), ["v4", "v3"])
 
@@ -67,7 +67,7 @@ def test_few_rows_read_columns_in_long_streams_K1(m: int, n: int, k: int, layout
 
 @pytest.mark.parametrize("b", ["kn", "nk"])
 def test_parts_on_all_levels_F1(b: str) -> None:
-    """A chunk that is longer than one part at any vector width, and f64."""
+    """Tests a chunk that is longer than one part at any vector width, and f64."""
     maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", "(m, n, k) -> (m, n)"]
     size = {"k": 2100, "n": 37}
     case = contraction(maps, "ppr", ["21x2100xf32", f"{size[b[0]]}x{size[b[1]]}xf32", "21x37xf32"], chunk=2048)
@@ -77,7 +77,7 @@ def test_parts_on_all_levels_F1(b: str) -> None:
 
 
 def test_long_neighbourhoods_K2() -> None:
-    """More elements of K than an offset table can contain."""
+    """Tests more elements of K than an offset table can contain."""
     maps = ["(o, i, n, h, w) -> (n, o, h, w)", "(o, i, n, h, w) -> (n, i, h, w)", "(o, i, n, h, w) -> (o, i)"]
     case = contraction(maps, "pprrr", ["34x7x25x20xf32", "34x9x25x20xf32", "7x9xf32"])
     case.check(arrays(case, special=False), ["v4", "v3"])
@@ -144,7 +144,7 @@ CONVOLUTION = ["(n, o, h, w, c, y, x) -> (n, c, h * {s} + y, w * {s} + x)", "(n,
         (1, 33, 70, 7, 3, 1),
         (2, 9, 4, 28, 5, 2),
         (1, 64, 3, 40, 1, 1),
-        # Channels are 4 KiB and 1 KiB apart.
+        # Consecutive channels are 4 KiB and 1 KiB apart in memory.
         (2, 40, 6, 32, 3, 1),
         (3, 64, 60, 16, 3, 2),
     ],
@@ -182,7 +182,7 @@ def test_convolution_weight_gradient_K2(n: int, o: int, c: int, size: int) -> No
 @pytest.mark.parametrize("size", [3, 7, 14, 19, 32])
 @pytest.mark.diagonal
 def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
-    """Writes every second pixel of every second row of a larger image; the pixels between must not change."""
+    """Writes every second pixel of every second row of a larger image; the other pixels must not change."""
     maps = [m.format(s=1) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]
     types = [f"2x5x{size + 1}x{size}x{kind}", f"37x5x2x1x{kind}", f"2x37x{size}x{size}x{kind}"]
     case = contraction(maps, "pppprrr", types)
@@ -195,7 +195,8 @@ def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
 @pytest.mark.parametrize(("c", "o", "kernel"), [(5, 37, 3), (70, 40, 3), (3, 66, 5), (40, 7, 2)])
 @pytest.mark.diagonal
 def test_flipped_kernel_K2(kind: str, c: int, o: int, kernel: int) -> None:
-    """Taps in descending order with exchanged channels: an input gradient reads the weight without a copy."""
+    """The taps are read in descending order with exchanged channels: an input gradient reads the weight without a
+    copy."""
     head = "(n, o, h, w, c, y, x)"
     last = kernel - 1
     for size in (6, 33):

@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of contractions with epilogues, which process the results before the store, with the reference."""
+"""Compares the bits of contractions with epilogues, which change the results before they are stored, with the
+reference."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def tensors(types: Sequence[str]) -> list[str]:
 
 
 class Program:
-    """A program with arguments %a0, %a1, ... and a list of operations; the last value is the result."""
+    """A program with arguments %a0, %a1, ... and a list of operations; it returns the last value."""
 
     def __init__(self, *types: str) -> None:
         self.types = types
@@ -77,7 +78,7 @@ class Program:
         )
 
     def check(self, special: bool = True, fuses: bool = True) -> None:
-        """Checks that the schedule makes an epilogue exactly if `fuses`, and compares the bits on all
+        """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the bits on all
         targets."""
         text = self.text()
         scheduled = run_passes(text, "schedule{fuse-epilogues=true}")
@@ -127,7 +128,7 @@ def test_bias_and_relu_K1(m: int, n: int, k: int, layout: str) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(540, 300, 600), (13, 2100, 600)])
 def test_blocks_parts_and_strips_K1(m: int, n: int, k: int) -> None:
-    """More rows than one block, more elements than one part of a chunk, and more columns than one strip."""
+    """Uses more rows than one block, more elements of K than one part of a chunk, and more columns than one strip."""
     program = Program(f"{m}x{k}xf32", f"{n}x{k}xf32", f"{m}x{n}xf32")
     result = matmul(program, m, n, "mk nk mn")
     same = "(m, n) -> (m, n)"
@@ -150,7 +151,7 @@ def test_residuals_of_other_layouts_K1(output: str, residual: str) -> None:
     ("kinds", "maps", "fuses"),
     [
         (("6x11x70xf32", "70xf32"), ("(i, j, n) -> (i, j, n)", "(i, j, n) -> (n)"), True),
-        # Row m of the product is (i, j); these operands depend on only i or only j.
+        # The row m of the product is (i, j); these operands depend on only one of i and j.
         (("6x70xf32", "11xf32"), ("(i, j, n) -> (i, n)", "(i, j, n) -> (j)"), False),
     ],
 )
@@ -167,7 +168,8 @@ def test_results_in_another_shape_K1(kinds: tuple[str, str], maps: tuple[str, st
 
 @pytest.mark.parametrize("layout", ["mk kn mn", "mk nk nm"])
 def test_rounding_F7(layout: str) -> None:
-    """Operands are extended and the result is rounded: 16 bits in memory, 32 in registers."""
+    """Operands are extended to 32 bits and the result is rounded to 16: it has 16 bits in memory and 32 in
+    registers."""
     size = {"m": 37, "n": 50, "k": 90}
     a, b, c = layout.split()
     program = Program(f"{size[a[0]]}x{size[a[1]]}xbf16", f"{size[b[0]]}x{size[b[1]]}xbf16", "50xbf16")
@@ -207,7 +209,7 @@ def test_double_precision_and_mask_F7() -> None:
 @pytest.mark.parametrize("channels", [10, 32])
 @pytest.mark.diagonal
 def test_convolution_K2(size: tuple[int, int], channels: int) -> None:
-    """A scale and a shift for each channel."""
+    """The epilogue multiplies each channel by a scale and adds a shift."""
     h, w = size
     program = Program(f"3x4x{h + 2}x{w + 2}xf32", f"{channels}x4x3x3xf32", f"{channels}xf32", f"{channels}xf32")
     kind = f"3x{channels}x{h}x{w}xf32"
@@ -230,7 +232,8 @@ def test_residual_of_a_convolution_stays_apart_K2() -> None:
 
 
 def test_values_are_special_as_in_memory_V4() -> None:
-    """NaNs of a product become canonical before a selection can pass on their bits."""
+    """NaNs of a product become canonical before a select can pass on their bits, as if the product were stored in
+    memory."""
     program = Program("4x3xf32", "3x40xf32", "4x40xi1")
     result = matmul(program, 4, 40)
     body = """  %n = arith.negf %x0 : f32
@@ -242,8 +245,7 @@ def test_values_are_special_as_in_memory_V4() -> None:
 
 
 def test_bits_do_not_depend_on_values_of_others_K1() -> None:
-    """A residual that is also an operand of the product: a store must not overwrite elements that are still to
-    be read."""
+    """The residual is also an operand of the product: a store must not overwrite elements that are read later."""
     program = Program("64x64xf32", "64x64xf32")
     result = matmul(program, 64, 64)
     same = "(m, n) -> (m, n)"

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of row and column folds on vectors with the reference interpreter."""
+"""Compares the bits of folds of rows and columns, computed in vectors, with the reference interpreter."""
 
 from __future__ import annotations
 
@@ -122,7 +122,8 @@ def test_columns_F3(columns: int, n: int) -> None:
 
 
 def check_long_rows(attribute: str, kind: str, text: str) -> None:
-    """Rows longer than one panel, and longer than all panels whose sums are in memory at once."""
+    """Checks rows that are longer than one panel, and longer than all panels whose sums are in memory at the same
+    time."""
     for n, columns in ((64, 2100), (515, 300), (1027, 1029)):
         types = [f"{n}x{columns}x{kind}", f"{columns}x{kind}"]
         case = fold(attribute, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, text)
@@ -152,7 +153,7 @@ def test_long_rows_F5(step: str, kind: str) -> None:
 
 
 def test_long_rows_of_whole_programs_F3_F7() -> None:
-    """Rows with a remainder of one column, which is stored separately, and enough rows for several threads."""
+    """Tests rows with a remainder of one column, which is stored separately, and enough rows for several threads."""
     sequential = order(512, 1, 0, "sequential")
     text = """^bb0(%x: bf16, %acc: f32):
   %e = arith.extf %x : bf16 to f32

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of kernels with the reference interpreter, for each kind of operation."""
+"""Compares the bits of kernels with the reference interpreter, for each type of operation."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_other_accesses_than_linear_ones() -> None:
 @pytest.mark.parametrize("size", [1, 3, 9, 16, 23, 33])
 @pytest.mark.diagonal
 def test_descending_and_every_second_element(kind: str, size: int) -> None:
-    """Tails of all lengths, read and written; the elements between every second element must not change."""
+    """Reads and writes tails of all lengths; with a stride of two, the elements between must not change."""
     body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
     maps = [f"(i, j) -> (i, {size - 1} - j)", "(i, j) -> (i, j)"]
     case = generic(maps, [f"3x{size}x{kind}"] * 2, body)
@@ -306,7 +306,7 @@ def test_folds_of_descending_elements(order: str, size: int) -> None:
 
 
 def check_error(arguments: str, text: str, memory: list[np.ndarray], expected: int) -> None:
-    """Checks the error word of a kernel on all levels of this machine."""
+    """Checks the error word that a kernel returns, on all levels that this machine runs."""
     for level in RUNNABLE:
         kernel = compile_kernels(kernel_function("kernel", arguments, text), level)["kernel"]
         assert kernel.run(*[m.copy() for m in memory]) == expected
@@ -369,8 +369,8 @@ def test_assertion_E1(n: int) -> None:
 @pytest.mark.parametrize("combine", ["add", "replace"])
 @pytest.mark.parametrize("bad", [-1, 9, -(2**62)])
 def test_scatter_skips_indices_out_of_range_E1(combine: str, bad: int) -> None:
-    """The scatter skips indices out of range, because repro-expand-checks has turned the check into an
-    assertion."""
+    """repro-expand-checks has turned the check of the index into an assertion, so the scatter itself skips indices out
+    of range."""
     found = []
     for left_out in (False, True):
         rows = 29 if left_out else 30

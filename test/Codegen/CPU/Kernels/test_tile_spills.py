@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks that loads do not move ahead of a tile's multiply-adds so far that its sums are spilled to the stack."""
+"""Checks that loads do not move so far ahead of the multiply-adds of a tile that sums are spilled to the stack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro_mlir.compilation import cpu
 from repro_mlir.roofline.cpu.assembly import read_assembly
 
 _THROUGH_STACK = re.compile(r"vmov\w+\s.*%[yz]mm.*\(%rsp\)|vmov\w+\s.*\(%rsp\).*%[yz]mm")
-# Tiles with fewer multiply-adds run too rarely to matter.
+# Tiles with fewer multiply-adds run too rarely to affect the speed.
 _MULTIPLY_ADDS = 400_000
 
 
@@ -22,7 +22,8 @@ _MULTIPLY_ADDS = 400_000
     ("level", "channels", "size"), [("x86-64-v3", (3, 16), 32), ("x86-64-v3", (16, 8), 14), ("x86-64-v4", (16, 32), 14)]
 )
 def test_sums_of_convolutions_stay_in_registers(level: str, channels: tuple[int, int], size: int) -> None:
-    """Covers forward convolutions and weight gradients, where each row of the weight has its own address."""
+    """Covers forward convolutions, and gradients of the weight, where each row of the weight has an address of its
+    own."""
     inputs, outputs = channels
     model = torch.nn.Sequential(
         torch.nn.Conv2d(inputs, outputs, 3, padding=1), torch.nn.Flatten(), torch.nn.Linear(outputs * size**2, 4)

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks that a store of only the last element of a vector writes nothing after it."""
+"""Checks that a store of only the last element of a vector does not write after it."""
 
 from __future__ import annotations
 

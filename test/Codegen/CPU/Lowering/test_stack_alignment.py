@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks that vectors spilled to the stack lie within one cache line."""
+"""Checks that vectors that are spilled to the stack do not cross cache lines."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_spilled_vectors_are_aligned(level: str, size: int) -> None:
     program = repro_mlir.capture(model, torch.nn.functional.cross_entropy, optimizer, batch)
     spills = re.findall(rf"\t(\w+)\s+%[yz]mm\d+, .*# {size}-byte Spill", cpu.analyze(program.data, level).assembly)
     assert spills
-    # Unlike vmovups, these instructions fault at unaligned addresses.
+    # In contrast to vmovups, these instructions fault at unaligned addresses.
     assert {spill.rstrip("6432") for spill in spills} <= {"vmovaps", "vmovapd", "vmovdqa"}
 
 
 @pytest.mark.parametrize("columns", [33, 64])
 def test_code_that_counts_aligns_the_stack_too(columns: int) -> None:
-    """The code for accumulators of matrix units also spills vectors."""
+    """Code for accumulators of matrix units also spills vectors."""
     left, right = torch.zeros(64, 64, dtype=torch.bfloat16), torch.zeros(64, columns, dtype=torch.bfloat16)
     program = repro_mlir.set_accumulators(repro_mlir.capture(_Product(), (left, right)), "hopper")
     assert "64-byte Spill" in cpu.analyze(program.data, "x86-64-v4").assembly
