@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Products of matrices in accumulators of matrix units (M4), compared with our own in float32."""
+"""Matrix products in accumulators of matrix units (M4), compared with our own products in float32."""
 
 import numpy as np
 import repro_mlir

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Causal attention, forward and backward together, whole and by blocks (K5)."""
+"""Causal attention, forward and backward together, as a whole and blockwise (K5)."""
 
 import torch
 from case import OURS, Case, Contestants, Setting
@@ -41,7 +41,7 @@ def cases() -> list[Case]:
                 "attention",
                 str(list(shape)),
                 lambda setting, shape=shape: _build(shape, setting),
-                # Two products forward, four backward and one recomputed, each over half a matrix.
+                # Two products forward, four backward and one recomputed; the causal mask halves each of them.
                 flops=7.0 * batch * heads * length * length * size,
             )
         )

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Products, linear layers and steps in low precision (Q4), (M4), compared with our own in float32.
+"""Products, linear layers and training steps in low precision (Q4), (M4), compared with ours in float32.
 
 If torchao is installed (pip install torchao==0.18.0), it is a peer: it quantizes with PyTorch's operators and
 multiplies the dequantized operands.
@@ -35,7 +35,7 @@ class _Product(torch.nn.Module):
 
 
 def _torchao(name: str, x: torch.Tensor, y: torch.Tensor) -> Callable[[], object] | None:
-    """Returns the same product by torchao, or None without torchao."""
+    """Returns the product by torchao, or None if torchao is not installed."""
     try:
         from torchao.prototype.mx_formats.config import ScaleCalculationMode
         from torchao.prototype.mx_formats.mx_tensor import MXTensor
@@ -52,7 +52,7 @@ def _torchao(name: str, x: torch.Tensor, y: torch.Tensor) -> Callable[[], object
         return None
 
     def multiply() -> object:
-        # torchao's linear layers compute the same in emulation.
+        # torchao's linear layers compute this in emulation.
         left, right = (quantized(each).dequantize(torch.float32) for each in (x, y))
         return torch.mm(left, right.t())
 
@@ -76,7 +76,7 @@ def _loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def _linear(recipe: Recipe, setting: Setting) -> Contestants:
-    """Returns a step of two layers: two products forward, three backward."""
+    """Returns a training step of two linear layers: two products forward, three backward."""
     found: Contestants = {}
     for name, precision in ((OURS, recipe), (PLAIN, None)):
         torch.manual_seed(0)
@@ -91,7 +91,7 @@ def _linear(recipe: Recipe, setting: Setting) -> Contestants:
 
 
 def _units(of: str, element: str) -> Recipe:
-    """Returns a recipe with all contractions in the accumulators of a class."""
+    """Returns a recipe that computes all contractions in the accumulators of a class."""
     format = Format(element)
     names = {
         "fprop": ("activation", "weight"),

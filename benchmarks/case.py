@@ -9,13 +9,13 @@ from dataclasses import dataclass
 OURS = "ours"
 PLAIN = "ours in float32"  # our float32 code, the baseline for our low precision
 
-# The timed functions by name: one call does the whole work.
+# The timed functions by name of the contestant: one call does all the work of the case.
 Contestants = dict[str, Callable[[], object]]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The setting in which the cases run.
+    """The CPU level and the number of threads of a measurement.
 
     Attributes:
       level: CPU level of our code, such as "x86-64-v4"; environment variables limit the peers to the same level.
@@ -41,7 +41,7 @@ class Case:
       shape: description for the reader.
       build: returns the contestants by name, with OURS among them.
       flops: floating-point operations of one call, if the arithmetic units are the expected limit.
-      bytes: least bytes of one call to and from memory, if memory is the expected limit.
+      bytes: the minimum number of bytes that one call moves to and from memory, if memory is the expected limit.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Case:
 
 @dataclass(frozen=True)
 class SampledCase:
-    """A row whose figures are not times of calls, such as bytes of memory.
+    """A benchmark that measures something other than the time of calls, such as memory.
 
     Attributes:
       name, group, shape: as for a Case.

@@ -10,7 +10,7 @@ from case import OURS, Case, Contestants, Setting
 from programs import compiled
 
 _BATCH = 8
-# input channels, image size, output channels, kernel size, stride
+# input channels, image size, output channels, kernel size, stride of each layer
 _RESNET_18 = [
     (3, 224, 64, 7, 2),
     (64, 56, 64, 3, 1),
@@ -82,7 +82,7 @@ def cases() -> list[Case]:
             described = f"{kernel}x{kernel}" + (f" stride {stride}" if stride > 1 else "")
             for part in _PARTS:
                 if channels == 3 and part == "input gradient":
-                    continue  # no training step needs the gradient of the input image
+                    continue  # no training step needs the gradient of the input images
                 rows.append(
                     Case(
                         f"conv {described} {channels}@{image} to {filters} {part}",

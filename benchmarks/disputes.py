@@ -24,7 +24,7 @@ from repro_mlir.verification.receipts.form import VERSION
 from support.dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run
 
 CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
-"""The numbers of operators and steps."""
+"""The numbers of operators and of steps."""
 
 
 @dataclass
@@ -49,17 +49,17 @@ class Row:
 
     @property
     def within(self) -> bool:
-        """Returns whether all disputes were right, within their bounds."""
+        """Returns whether all disputes named the right operator and party, and stayed within their bounds."""
         return self.named == self.disputes and all(a <= b for a, b in (*self.questions, *self.bytes))
 
     def cells(self) -> str:
-        """Returns table cells: figures and bounds of the longest dispute."""
+        """Returns the cells of the table: the figures and the bounds of the longest dispute."""
         (asked, most_asked), (size, most_size) = max(self.questions), max(self.bytes)
         return f"{asked} | {most_asked} | {size:,} | {most_size:,}"
 
 
 def each_kind(disputes: int, seed: int) -> dict[str, Row]:
-    """Runs disputes about every type of computing operator; A and B take turns as the cheat."""
+    """Runs disputes about every type of operator that computes values; A and B take turns as the cheat."""
     draw = np.random.default_rng(seed)
     kinds: dict[str, list[int]] = {}
     for operator in graph().operators:
@@ -70,7 +70,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
         row = rows[name] = Row()
         for number in range(disputes):
             step = int(draw.integers(1, STEPS + 1))
-            # The run cannot continue after a fault in a comparison whose result cf.assert uses.
+            # Omits operators after whose fault the run cannot continue: comparisons whose result cf.assert uses.
             faults = ((index, effective_fault(step, index, draw)) for index in np.roll(kinds[name], -number).tolist())
             index, cheat = next((index, cheat) for index, cheat in faults if cheat is not None)
             wrong = "AB"[number % 2]
@@ -83,7 +83,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
 
 
 def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
-    """Runs a dispute about each of `CHAINS`."""
+    """Runs one dispute for each size in `CHAINS`."""
     draw = np.random.default_rng(seed)
     rows = {}
     for operators, steps in CHAINS:

@@ -28,16 +28,16 @@ def _megabytes(field: str) -> float:
 
 
 def _peak(run) -> float:
-    """Returns the peak resident memory in MB of some steps, above the memory before the first one."""
+    """Returns the peak resident memory of some steps in MB, less the memory before the first step."""
     before = _megabytes("VmRSS")
-    _CLEAR.write_text("5")  # resets the peak
+    _CLEAR.write_text("5")  # resets the peak that the kernel records
     for _ in range(_STEPS):
         run()
     return _megabytes("VmHWM") - before
 
 
 def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) -> dict[str, float]:
-    """Returns the peak of some training steps; ours from a program file and cached compiled code."""
+    """Returns the peak memory of some training steps; ours runs a program file with cached compiled code."""
     start = _megabytes("VmRSS")
     if peer:
         run = eager(*step.make())
@@ -59,7 +59,7 @@ def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) 
 
 
 def compilation(step: Step, program_file: str | None, level: str, threads: int) -> dict[str, float]:
-    """Returns the seconds of capture and compilation; the cache's contents determine which of the two run."""
+    """Returns the seconds of capture and compilation; what the cache already contains is not done again."""
     model, optimizer, batch = step.make()
     start = time.perf_counter()
     program = repro_mlir.capture(model, None, optimizer, batch, attention_block=step.attention_block)

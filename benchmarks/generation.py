@@ -33,7 +33,8 @@ _PROMPT = 128
 
 
 class Cache:
-    """Keys and values of the preceding tokens, for PyTorch's eager mode: written in place, read up to the last one."""
+    """Keys and values of the preceding tokens, for eager mode: new ones are written in place, and only those present
+    are read."""
 
     def __init__(self, layers: int) -> None:
         self.filled = 0
@@ -91,12 +92,12 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions(positions)
         for block in self.blocks:
             x = block(x, cache)
-        # For a prompt, eager mode needs only the last logits.
+        # To read a prompt, eager mode needs only the logits of the last token.
         return self.head(self.norm(x if cache is None else x[:, -1:]))
 
     @torch.inference_mode()
     def read(self, tokens: list[int], cache: Cache) -> int:
-        """Returns the next token, in eager mode."""
+        """Reads tokens in eager mode; returns the next token."""
         positions = torch.arange(cache.filled, cache.filled + len(tokens))
         logits = self(torch.tensor([tokens]), positions[None], cache)
         cache.filled += len(tokens)
@@ -137,7 +138,7 @@ def _decode(model: GPT, threads: int, seconds: float) -> dict[str, Figure]:
 
 
 def _products(layers: int, length: int, setting: Setting) -> Callable[[], None]:
-    """Runs our own matrix products of a prompt's forward pass one after another, on their own operands."""
+    """Runs the matrix products of a prompt's forward pass in our code, one after another, on separate operands."""
     generator = torch.Generator().manual_seed(0)
 
     def product(*shapes: tuple[int, ...]) -> Callable[[], object]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Performance goals for the rows, and whether the rows meet them."""
+"""Performance goals for groups of rows, and whether the rows meet them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ class Goal:
 GOALS = (
     Goal("matmul", 1.0, "x86-64-v4", floor=0.85),
     Goal("matmul", 1.05, "x86-64-v3", ("torch",)),
-    # Relative to our own products in f32.
+    # These goals are relative to our own products in f32.
     Goal("accumulator hopper", 1 / 4, "x86-64-v4"),
     Goal("accumulator ampere", 1 / 5, "x86-64-v4"),
     Goal("accumulator volta", 1 / 7, "x86-64-v4"),
@@ -66,9 +66,9 @@ GOALS = (
     Goal("step MLP", 1.2, peers=("torch",)),
     Goal("memory", 1 / 1.1, peers=("torch",), floor=1 / 1.1),
 )
-# Seconds at most, by contestant of the rows of the group "compile".
+# The maximum number of seconds for each contestant in the rows of the group "compile".
 COMPILE_LIMITS = {OURS: 30.0, "from cache": 1.0}
-# Figures of a row that do not belong to peers.
+# Names of figures in a row that are not peers.
 _NO_PEERS = {"ours whole", "ours with state", "torch with state", "arena", "capture", "from cache"}
 
 
@@ -89,7 +89,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal and the measured result, at one level and number of threads."""
+    """A goal and its measured result, at one CPU level and number of threads."""
 
     goal: Goal
     level: str
@@ -101,12 +101,12 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        """Whether the mean ratio and the least ratio reach the goal."""
+        """Whether the geometric mean of the ratios and the smallest ratio reach the goal."""
         return self.mean >= self.goal.least and self.least >= self.goal.floor
 
 
 def verdicts(rows: Sequence[Row], figure: str = "median") -> list[Verdict]:
-    """Returns every goal for every measured level and number of threads."""
+    """Returns each goal's verdict for each measured CPU level and number of threads."""
     found = []
     settings = {(row["level"], row["threads"]) for row in rows}
     for goal in GOALS:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions with their gradients, and steps with given gradients."""
+"""Functions that also return their gradients, and training steps whose gradients are given."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models with predicted steps that no prediction was fitted to; training_models.py has the other models."""
+"""Models whose predicted steps were not used to fit any prediction; the other models are in training_models.py."""
 
 from typing import Any
 

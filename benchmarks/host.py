@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Describes the machine, the versions and the commit of measured figures."""
+"""Describes the machine, the versions and the commit with which figures were measured."""
 
 import datetime
 import os
@@ -16,7 +16,7 @@ import torch
 
 
 def describe_host() -> dict[str, Any]:
-    """Returns the facts that figures depend on in addition to the program."""
+    """Returns the facts about the machine and the software on which measured figures depend."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -10,14 +10,14 @@ from programs import compiled
 # rows, columns, inner dimension
 _CUBES = [(size, size, size) for size in (512, 1024, 2048)]
 _GPT = [
-    (2048, 1152, 384),  # queries, keys and values
-    (2048, 384, 384),  # projection of the attention
-    (2048, 1536, 384),  # first product of the perceptron
-    (2048, 384, 1536),  # second product of the perceptron
-    (2048, 8192, 384),  # scores of the vocabulary
+    (2048, 1152, 384),  # QKV projection
+    (2048, 384, 384),  # output projection of the attention
+    (2048, 1536, 384),  # first product of the MLP
+    (2048, 384, 1536),  # second product of the MLP
+    (2048, 8192, 384),  # logits of the vocabulary
 ]
 _RESNET = [
-    (256, 3136, 64),  # 1x1 convolutions as products: channels, positions, channels
+    (256, 3136, 64),  # 1x1 convolutions as products: channels, pixels, channels
     (512, 784, 128),
     (1024, 196, 256),
     (64, 1000, 512),  # the classifier
@@ -28,7 +28,7 @@ def _build(m: int, n: int, k: int, layout: str, setting: Setting) -> Contestants
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(m, k, generator=generator)
     b = torch.randn(k, n, generator=generator)
-    # N operands are stored as multiplied, T operands are stored transposed.
+    # Operands marked N are stored as they are multiplied; those marked T are stored transposed.
     left = a.t().contiguous() if layout[0] == "T" else a
     right = b.t().contiguous() if layout[1] == "T" else b
 

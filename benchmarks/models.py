@@ -36,7 +36,7 @@ cross_entropy = torch.nn.functional.cross_entropy
 
 
 def _processor_seconds() -> float:
-    """Returns the processor seconds of this process and the child processes that have ended."""
+    """Returns the processor seconds of this process and of its child processes that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 

@@ -43,7 +43,7 @@ def _build(
 
 
 def _rows(rows: int, columns: int) -> list[tuple[str, Callable, Callable, int]]:
-    """Returns name, function, arguments, and how many times elements are at least read or written."""
+    """Returns the name, the function, the arguments, and how often each element is read or written at least."""
     return [
         # forward: read, write; backward: read result and gradient, write
         (f"softmax {rows}x{columns}", _softmax, lambda: (torch.randn(rows, columns),), 5),
@@ -57,7 +57,7 @@ def _rows(rows: int, columns: int) -> list[tuple[str, Callable, Callable, int]]:
 
 
 def cases() -> list[Case]:
-    """Returns rows of the sizes in training steps."""
+    """Returns cases with the row sizes of training steps."""
     listed: list[tuple[str, str, Callable, Callable, float]] = []
     for rows, columns in ((4096, 1024), (2048, 384)):
         for name, function, make, passes in _rows(rows, columns):
@@ -81,7 +81,7 @@ def cases() -> list[Case]:
                 str(list(shape)),
                 _batch_norm,
                 lambda shape=shape: (torch.randn(shape), torch.randn(shape[1]), torch.randn(shape[1])),
-                # forward: read twice, write; backward: read both twice, write
+                # forward: read twice, write; backward: read input and gradient twice, write
                 4.0 * 8 * batch * channels * height * width,
             )
         )

@@ -50,6 +50,6 @@ def _build(setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """Returns one case: parameter and both moments read and written, gradient read."""
+    """Returns one case: the parameter and both moments are read and written, the gradient is read."""
     size = _TENSORS * _SIZE[0] * _SIZE[1]
     return [Case("AdamW 10M", "optimizer", f"{_TENSORS} x {list(_SIZE)}", _build, bytes=4.0 * 7 * size)]

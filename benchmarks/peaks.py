@@ -14,8 +14,8 @@ from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.program.canonical import to_bytes
 from timing import interleaved
 
-# Chains of dependent multiply-adds: enough to hide their latency, but few enough for the registers of a level (a chain
-# takes two registers where a vector of 16 elements does). The best of several numbers counts.
+# The numbers of chains of dependent multiply-adds that are tried; the fastest counts. More chains hide the latency
+# better, but need more registers: two for each chain where a vector of 16 elements takes two.
 _CHAINS, _LENGTH, _ELEMENTS = (4, 6, 8, 12), 100, 1 << 17
 _PRODUCT = 512
 _STREAM_ELEMENTS = 1 << 24
@@ -66,7 +66,8 @@ def fma_peak(setting: Setting, seconds: float = 0.2) -> float:
 
 
 def stream_bandwidth(seconds: float = 0.3) -> float:
-    """Returns the most bytes per second that torch moves: copy, scale or triad of arrays larger than any cache.
+    """Returns the highest number of bytes per second that torch moves by copy, scale or triad of arrays larger than any
+    cache.
 
     Counts bytes that are read and written, without the bytes that a cache reads before a write.
     """

@@ -49,7 +49,7 @@ def _programs() -> dict[str, Callable[[], Training]]:
 
 
 def _least(before: Ledger | None, now: Ledger) -> Ledger:
-    """Returns the least time for each launch in both ledgers."""
+    """Returns, for each launch, the shorter time of both ledgers."""
     if before is None:
         return now
     pairs = zip(before.entries, now.entries, strict=True)
@@ -58,7 +58,7 @@ def _least(before: Ledger | None, now: Ledger) -> Ledger:
 
 
 def _row(name: str, program: Program, machine: CpuMachine, threads: int, measured: Ledger) -> dict[str, Any]:
-    """Returns the predicted and the measured figures."""
+    """Returns the predicted and the measured figures of a step."""
     prediction = predict(read_code(program, machine), machine, threads)
     pairs = list(zip(prediction.launches, measured.entries, strict=True))
     ledger = replace(measured, entries=tuple(replace(each, predicted=launch) for launch, each in pairs))
@@ -86,7 +86,7 @@ def _row(name: str, program: Program, machine: CpuMachine, threads: int, measure
 
 
 def _text(report: dict[str, Any]) -> str:
-    """Returns JSON with a line for each row and numbers of four digits."""
+    """Returns JSON with one line for each row, and numbers rounded to four digits."""
     rows = ",\n".join(json.dumps(_rounded(row)) for row in report["rows"])
     parts = [f"{json.dumps(name)}: {json.dumps(_rounded(each))}" for name, each in report.items() if name != "rows"]
     return "{" + ",\n".join([*parts, f'"rows": [\n{rows}\n]']) + "}\n"
@@ -110,7 +110,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: expected 1 or more")
-    # Recorded here because the facts include the machine's load before the measurement.
+    # The host is described before the measurement, because the facts include the machine's load.
     report: dict[str, Any] = {"machine": describe_host(), "rounds": options.rounds, "seconds": options.seconds}
     native = cpu.native_level()
     levels = options.level or list(dict.fromkeys([native, "x86-64-v3"]))

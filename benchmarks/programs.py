@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiles PyTorch functions into programs whose calls have no more overhead than PyTorch's own operators."""
+"""Compiles PyTorch functions into programs whose calls have no more overhead than operators of PyTorch."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ class _Module(torch.nn.Module):
         return self._function(*arguments)
 
 
-# The programs of this process, by name: settings with other thread counts share the captured program.
+# The programs of this process by name: settings that differ in the number of threads share the captured program.
 _programs: dict[str, repro_mlir.Program] = {}
 
 
@@ -57,7 +57,7 @@ def compiled(
 
 
 def timed(program: repro_mlir.Program, inputs: Sequence[np.ndarray], setting: Setting) -> Callable[[], object]:
-    """Returns a call of a stateless program on these arrays (bf16 as its bits), into fixed outputs."""
+    """Returns a function that calls a stateless program on these arrays (bf16 as bits) and writes to fixed outputs."""
     executable = CpuBackend(cached_compile(program.data, setting.level), setting.threads)
     outputs = [kind.empty() for kind in executable.outputs]
     return lambda: executable.run([], inputs, outputs)

@@ -80,7 +80,7 @@ class Result:
 
     @property
     def error(self) -> float:
-        """The relative error by which the prediction is too large."""
+        """The relative error of the prediction; positive if the prediction is too large."""
         return self.predicted / float(self.row["published"]) - 1
 
     @property
@@ -90,12 +90,12 @@ class Result:
 
 
 def is_setting(name: str) -> bool:
-    """Returns whether a number describes what a machine's software reaches instead of coming from a data sheet."""
+    """Returns whether a number states what a machine's software reaches; other numbers come from a data sheet."""
     return name.endswith("_efficiency") or name == "launch_seconds"
 
 
 def machines(row: dict[str, Any]) -> tuple[Accelerator, Accelerator]:
-    """Returns a row's machine, and the same machine with the settings of its file."""
+    """Returns the machine of a row, and the same machine with the settings of the machine's own file."""
     machine, changes = read_machine(row["machine"]), row.get("set", {})
     assert isinstance(machine, Accelerator)
     without = {name: value for name, value in changes.items() if not is_setting(name)}
@@ -126,7 +126,7 @@ def results() -> list[Result]:
 
 
 def mean_error(found: Iterable[Result]) -> float:
-    """Returns the mean absolute error."""
+    """Returns the mean of the absolute errors of the rows."""
     return mean(each.error for each in found)
 
 
@@ -137,7 +137,8 @@ def mean(errors: Iterable[float]) -> float:
 
 
 def seen(found: list[Result]) -> list[Result]:
-    """Returns the training steps that the prediction covers: dense ones with good kernels and a configuration."""
+    """Returns the training steps for which the prediction is meant: dense models with good kernels and a known
+    configuration."""
     return [each for each in found if each.row["kind"] == "training" and "blind" not in each.row]
 
 
@@ -166,7 +167,8 @@ def page(found: list[Result]) -> str:
 
 
 def held_out(found: list[Result]) -> list[Result]:
-    """Returns the rows that were added after all settings and assumptions had been fixed."""
+    """Returns the rows that were added after all settings and assumptions had been fixed, so none was fitted to
+    them."""
     return [each for each in found if each.row.get("held_out")]
 
 

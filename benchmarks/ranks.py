@@ -31,7 +31,7 @@ from training_models import GPT
 
 SIZE = 2
 RANKS, SHARDED, PROCESS, DDP = "ranks", "sharded ranks", "one process", "DDP"
-# The last model is the step of goals.py, without blocks of attention.
+# The last model is that of the step in goals.py, but without blockwise attention.
 MODELS = {**loops.MODELS, "large GPT": ((6, 6, 384, 256, 8192), 8)}
 _ALL = RANKS, SHARDED, PROCESS, DDP
 _PAIRS = [(key, other) for key in (RANKS, SHARDED) for other in (PROCESS, DDP)]
@@ -41,7 +41,7 @@ _SETTLE_SECONDS = 0.05
 
 
 def _contestants(name: str, count: int) -> dict[str, tuple[Callable[[], float], Sequence[int]]]:
-    """Returns the function and the participating ranks for each contestant."""
+    """Returns, for each contestant, the function and the ranks that take part."""
     sizes, rows = MODELS[name]
     *_, length, vocabulary = sizes
     letters = torch.randint(vocabulary, (rows, length + 1), generator=torch.Generator().manual_seed(0))
@@ -93,7 +93,7 @@ def _backward(replica: torch.nn.Module, piece: Sequence[torch.Tensor], count: in
 
 
 def _turn(function: Callable[[], object], taking_part: bool, calls: int) -> tuple[float, float]:
-    """Returns wall-clock seconds per call, and the processor seconds of both ranks together."""
+    """Returns the wall-clock seconds per call, and the processor seconds of both ranks together."""
     dist.barrier()
     if taking_part:
         function()
@@ -111,7 +111,7 @@ def _turn(function: Callable[[], object], taking_part: bool, calls: int) -> tupl
 
 
 def _calls(function: Callable[[], object], taking_part: bool) -> int:
-    """Returns the number of calls per turn, equal on all ranks."""
+    """Returns the number of calls per turn, which is equal on all ranks."""
     start = time.perf_counter()
     if taking_part:
         function()

@@ -60,7 +60,7 @@ def _rate(row: Row) -> str:
 
 
 def best_peaks(peaks: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, float]]:
-    """Returns the greatest GFLOP/s and GB/s by level and number of threads."""
+    """Returns the highest GFLOP/s and GB/s for each level and number of threads."""
     best: dict[tuple[str, int], dict[str, float]] = {}
     for peak in peaks:
         found = best.setdefault((peak["level"], peak["threads"]), {"GFLOP/s": 0.0, "GB/s": 0.0})
@@ -88,7 +88,7 @@ def line(row: Row) -> str:
 
 
 def summary(rows: list[Row]) -> str:
-    """Returns the goals and the reached figures, for a terminal."""
+    """Returns the goals and the results, for a terminal."""
     return "\n".join(
         f"{'met   ' if v.met else 'MISSED'} {v.goal.group:<16} {v.level} {v.threads}T  mean {v.mean:.2f} of "
         f"{v.goal.least:.2f} over {v.rows} rows; least {v.least:.2f} ({v.worst})"

@@ -25,7 +25,7 @@ from report import add_percentages, line, summary
 from repro_mlir.base.progress import Progress
 from repro_mlir.compilation import cpu
 
-# Environment variables that limit PyTorch, oneDNN and MKL to a level; empty for the best one.
+# Environment variables that limit PyTorch, oneDNN and MKL to a CPU level; none for the best level.
 _LIMITS = {
     "x86-64-v3": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
     "x86-64-v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},

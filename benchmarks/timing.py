@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from case import Contestants
 
-# Shorter samples are below the resolution of the clock.
+# Shorter samples would be too close to the resolution of the clock.
 _SAMPLE_SECONDS = 2e-4
 # In one turn a function is called for this long, or at least once.
 _TURN_SECONDS = 0.02

@@ -112,7 +112,7 @@ class Step:
     Attributes:
       name, shape: descriptions for the reader.
       make: returns a new model, an optimizer for it and a batch, always with equal values.
-      flops: operations of the matrix products in one step, forward and backward.
+      flops: floating-point operations of the matrix products in one step, forward and backward.
       attention_block: (K5) the block size with which our step is captured.
     """
 
@@ -138,7 +138,8 @@ def _gpt(batch: int, length: int, vocabulary: int, **sizes: int) -> Callable[[],
 
 
 def _gpt_flops(batch: int, length: int, vocabulary: int, layers: int, heads: int, width: int) -> float:
-    """Returns the operations of a step: forward 2 per weight and position, plus attention; backward twice that."""
+    """Returns the floating-point operations of a step: forward 2 per weight and token, plus attention; backward twice
+    that."""
     positions = batch * length
     weights = layers * 12 * width * width + width * vocabulary
     attention = layers * 2 * 2 * length * width

@@ -62,7 +62,8 @@ def _row(case: Case | SampledCase, setting: Setting, unit: str, figures: Mapping
 
 
 def _working(contestants: Contestants, fail: Callable[[str], None]) -> Contestants:
-    """Returns the contestants that can be called; calls `fail` for a failing peer and raises if ours fails."""
+    """Returns the contestants that can be called. Calls `fail` for each peer that fails; raises an error if ours
+    fails."""
     working = {}
     for name, function in contestants.items():
         try:
@@ -132,7 +133,7 @@ def main() -> None:
                 traceback.print_exc()
                 fail(str(error))
             torch.compiler.reset()
-        # Measure the peaks again, as the machine may have been busy the first time.
+        # The peaks are measured again, because the machine may have been busy the first time.
         if timed:
             emit("peak", _peaks(setting))
 

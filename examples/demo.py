@@ -30,13 +30,13 @@ from repro_mlir.execute import qemu
 EXAMPLES = ("names_gpt", "digits_cnn")
 SLOW_STEPS = {"cpu:x86-64-v2": 5, "cpu:aarch64": 5, "ptx-emulator": 3, "reference": 3}
 ACCURACY = 0.97
-# The least margin, in nats per letter, between the loss and that of the bigram model.
+# The loss must be lower than that of the bigram model by at least this margin, in nats per letter.
 MARGIN = 0.05
 
 
 @dataclass(frozen=True)
 class Example:
-    """A program with the inputs of each step as arrays: all that a worker needs, without PyTorch."""
+    """A program and the inputs of each step as arrays: all that a worker process needs, without PyTorch."""
 
     name: str
     program: repro_mlir.Program
@@ -62,7 +62,8 @@ class Result:
 
 
 def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np.ndarray]], float]]:
-    """Returns an example with its first `steps` batches, its module, and a function that rates a state."""
+    """Returns an example with its first `steps` batches, the example's module, and a function that rates a final
+    state."""
     import importlib
 
     from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
@@ -76,7 +77,7 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
     program, imported = training_program(model, loss_fn, optimizer, batch, options)
     inputs = []
     for step in range(steps):
-        # The generator has set the learning rate for this batch.
+        # The generator has set the optimizer's learning rate for this batch, so the inputs are read now.
         inputs.append([value.copy() for value in imported.read_inputs(batch)])
         if step + 1 < steps:
             batch = next(batches)
@@ -140,7 +141,7 @@ def run_all(examples: dict[str, Example], jobs: list[Job]) -> dict[Job, Result]:
 
 
 def compare(jobs: list[Job], results: dict[Job, Result]) -> list[str]:
-    """Returns the differences from the native run with one thread."""
+    """Returns the differences between the results and those of the native run with one thread."""
     problems = []
     for job in jobs:
         native = next(other for other in jobs if other.example == job.example and other.target == "cpu")
@@ -175,7 +176,7 @@ def main() -> int:
     captured = {name: capture(name, options.steps) for name in EXAMPLES if options.only in (None, name)}
     examples = {name: example for name, (example, *_) in captured.items()}
     jobs = [job for name in examples for job in plan(name, options.steps)]
-    # The slow jobs of both examples run first, so that no processor waits at the end.
+    # The slow jobs of both examples start first, so that no processor waits for one of them at the end.
     jobs.sort(key=lambda job: (job.threads, job.target not in SLOW_STEPS))
     results = run_all(examples, jobs)
     jobs.sort(key=lambda job: (job.example, job.target in SLOW_STEPS))

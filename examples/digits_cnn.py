@@ -48,14 +48,14 @@ def build_model() -> nn.Module:
 
 
 def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yields endless batches of (images, classes)."""
+    """Yields batches of (images, classes) without end."""
     images, classes = load()
     for chosen in repro_mlir.batches(TRAINING_SAMPLES, BATCH, seed=1):
         yield images[chosen], classes[chosen]
 
 
 def training(steps: int = 300):
-    """Returns the training that `repro train` runs."""
+    """Returns what `repro train` needs: the model, the loss function, the optimizer and the batches."""
     model = build_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     return model, nn.functional.cross_entropy, optimizer, batches()
@@ -99,7 +99,7 @@ def main() -> None:
     model, loss_fn, optimizer, data = training(options.steps)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=options.target, threads=options.threads)
     losses = trainer.fit(data, options.steps)
-    # Copies the state from the device, if the target is one.
+    # On a device, the state must be copied back to the model.
     trainer.sync()
 
     print(f"loss           {losses[-1]:.4f} after {options.steps} steps")

@@ -23,7 +23,7 @@ LAYERS, WIDTH, HEADS = 4, 128, 4
 CONTEXT, BATCH = 16, 24
 DROPOUT = 0.1
 PEAK_RATE, WARMUP, CLIP_NORM = 3e-3, 30, 1.0
-# Every name begins with the first letter of the alphabet.
+# In the text, every name begins with "\n", the first letter of the alphabet.
 ALPHABET = "\nABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -43,7 +43,7 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 class Block(nn.Module):
-    """Adds causal attention and then a perceptron, each of a LayerNorm, to its input."""
+    """Adds causal attention and then an MLP to its input; each of the two reads a LayerNorm of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def next_letter_loss(scores: torch.Tensor, letters: torch.Tensor) -> torch.Tenso
 
 
 def batches(optimizer: torch.optim.Optimizer, steps: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yields endless batches of (letters, next letters); sets the learning rate of each step."""
+    """Yields batches of (letters, next letters) without end; sets the learning rate before each batch."""
     text, _ = load()
     windows = torch.from_numpy(text[: len(text) // CONTEXT * CONTEXT - CONTEXT + 1])
     inputs = windows[:-1].view(-1, CONTEXT)
@@ -126,7 +126,8 @@ def validation() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def bigram_loss() -> float:
-    """Returns the test loss (nats per letter) of a bigram model, which sees only the letter before."""
+    """Returns the test loss (nats per letter) of a bigram model, which predicts a letter from the preceding letter
+    only."""
     train, test = load()
     counts = np.ones((len(ALPHABET), len(ALPHABET)))
     np.add.at(counts, (train[:-1], train[1:]), 1)
@@ -177,7 +178,7 @@ def main() -> None:
     model, loss_fn, optimizer, data, extra = training(options.steps)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=options.target, threads=options.threads, **extra)
     losses = trainer.fit(data, options.steps)
-    # Copies the state from the device, if the target is one.
+    # On a device, the state must be copied back to the model.
     trainer.sync()
 
     print(f"training loss  {losses[-1]:.4f} after {options.steps} steps")

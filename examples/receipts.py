@@ -32,12 +32,12 @@ from repro_mlir.verification.dispute import LocalChannel, Prover, ReceiptRun, Ve
 from repro_mlir.verification.receipts.recorder import Recorder
 
 EXAMPLES = ("digits_cnn", "names_gpt")
-# On slow targets only a sample is checked.
+# On slow targets, only a sample of the steps is checked.
 CHECKS = {"cpu": "all", "cpu:x86-64-v2": "sample:5", "cpu:aarch64": "sample:1", "reference": "sample:1"}
 
 
 def train(name: str, steps: int, target: str, path: Path, cheat_at: int | None = None) -> None:
-    """The prover: an ordinary run that also writes a receipt; a cheat halves a parameter before step `cheat_at`."""
+    """The prover: an ordinary run that also writes a receipt. A cheat halves a parameter before step `cheat_at`."""
     module = importlib.import_module(name)
     model, loss_fn, optimizer, batches, *rest = module.training(steps)
     receipt = ReceiptOptions(path, checkpoint_every=5)
@@ -57,7 +57,7 @@ def train(name: str, steps: int, target: str, path: Path, cheat_at: int | None =
 
 
 def check(path: Path, target: str, steps: str) -> bool:
-    """The verifier: needs only the receipt, neither PyTorch nor the data."""
+    """The verifier: needs only the receipt, and neither PyTorch nor the data."""
     start = time.perf_counter()
     try:
         verified = repro_mlir.verify(path, steps, target)
@@ -77,7 +77,7 @@ def check(path: Path, target: str, steps: str) -> bool:
 
 
 def settle(honest: Path, cheat: Path, target: str) -> Verdict:
-    """The referee: asks both parties for hashes until one operator of one step remains."""
+    """The referee: asks both parties for hashes until only one operator of one step is left."""
     verdict = dispute.settle(*(LocalChannel(Prover(ReceiptRun(path, target))) for path in (honest, cheat)))
     print("dispute   between A, who is honest, and B:")
     for line in verdict.lines():

@@ -3,7 +3,8 @@
 
 """Builds the package into build/python_packages, adds it to the environment, and builds the programs for lit.
 
-Run by the Python of the virtual environment that tools/setup.py created. Uses ccache and mold if they are installed.
+Must run with the Python of the virtual environment that tools/setup.py created. Uses ccache and mold if they are
+installed.
 """
 
 import argparse
@@ -30,7 +31,7 @@ def configure(bin_folder: Path, environment: dict[str, str], folder: Path, optio
     site = Path(sysconfig.get_path("purelib"))
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
-        # Build time matters more here than the speed of the compiler; wheels are built with -O3.
+        # The time to build matters more here than the speed of the compiler; wheels are built with -O3.
         "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
         # Parsing MLIR's headers takes longer than our sources, so a unity build shares them among eight sources.
         "CMAKE_UNITY_BUILD": "ON",
@@ -60,7 +61,7 @@ def drop_stale_links() -> None:
 
 
 def publish(bin_folder: Path) -> None:
-    """Makes `import repro_mlir` and the commands work in the environment."""
+    """Makes `import repro_mlir` and the package's commands work in the environment."""
     site = Path(sysconfig.get_path("purelib"))
     # While Ninja runs, the stub generator must not find a half-built package.
     line = f"import os, sys; os.environ.get('REPRO_BUILDING') or sys.path.append({str(PACKAGES)!r})\n"
@@ -83,12 +84,12 @@ def main() -> int:
         **os.environ,
         "PATH": os.pathsep.join([str(bin_folder), os.environ.get("PATH", "")]),
         "REPRO_BUILDING": "1",
-        # Clones in different folders share ccache's entries.
+        # With a base folder, clones in different folders share the entries of ccache.
         "CCACHE_BASEDIR": str(ROOT),
         "CCACHE_NOHASHDIR": "1",
     }
     environment.pop("PYTHONPATH", None)
-    # CMake always runs, because only CMake finds new Python files.
+    # CMake runs each time, because only CMake finds new Python files.
     status = configure(bin_folder, environment, options.folder, options.cmake_options)
     if status:
         return status

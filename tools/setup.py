@@ -14,14 +14,14 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# A build outside of pip needs the tools that scikit-build-core would install.
+# Outside of pip, nothing installs the tools that scikit-build-core would install.
 BUILD_TOOLS = ["cmake>=3.24", "ninja>=1.11"]
 UNLOCKED = "torch=="
 EXTRAS = "torch", "onnx", "jax", "keras", "sign", "examples", "cuda", "test"
 
 
 def requirements() -> list[str]:
-    """Returns the requirements of building, running and testing from pyproject.toml."""
+    """Returns the requirements for building, running and testing, from pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     found = [

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Installs a wheel into its own environment, outside of the source tree and without PyTorch, and uses it."""
+"""Installs a wheel into a new environment, outside of the source tree and without PyTorch, and uses the package
+there."""
 
 import argparse
 import subprocess

@@ -63,7 +63,7 @@ class Training:
       model: returns a new model.
       optimizer: returns a new optimizer of its parameters.
       arguments: the batch.
-      flops: operations of the matrix products in one step.
+      flops: floating-point operations of the matrix products in one step.
       check: whether the results are compared with the CPU's.
     """
 
@@ -76,7 +76,7 @@ class Training:
 
 
 class Module(nn.Module):
-    """A function as a module that can be captured."""
+    """Wraps a function as a module, which can be captured."""
 
     def __init__(self, function: Function) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def calls(tiny: bool) -> list[Call]:
 
 
 class _Update(nn.Module):
-    """One parameter matrix, whose gradient is the input."""
+    """A loss with one parameter matrix, whose gradient is the input."""
 
     def __init__(self, rows: int, columns: int) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ _TESTS = Path(__file__).resolve().parents[2] / "test"
 _PTX_SHARE = 16
 _SEED = 22
 _RANDOM_PROGRAMS = 1000
-# Limit of a program's data, because the transfer to a GPU machine is limited.
+# The limit on the data of one program, because the amount of data that can be sent to a GPU machine is limited.
 _MOST_BYTES = 4 << 20
 
 

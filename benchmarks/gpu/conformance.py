@@ -190,7 +190,7 @@ def ptx_module(operations: Sequence[Operation], threads: int, steps: int, archit
 
 
 def _mix(x: str) -> list[str]:
-    """Returns code that mixes the register `x` and overwrites %h0."""
+    """Returns PTX that mixes the register `x` and overwrites %h0."""
     lines = []
     for shift, factor in ((16, "0x7feb352d"), (15, "0x846ca68b"), (16, None)):
         lines += [f"shr.u32 %h0, {x}, {shift};", f"xor.b32 {x}, {x}, %h0;"]
@@ -208,7 +208,7 @@ def _choose(to: str, kind: int, value: str) -> str:
 
 
 def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[str]:
-    """Returns code that sets %h1 to `source` with another exponent field."""
+    """Returns PTX that sets %h1 to `source` with another exponent field."""
     return [
         f"shr.u32 %h1, {source}, {bits};",
         f"and.b32 %h1, %h1, {mask};",
@@ -220,7 +220,7 @@ def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[s
 
 
 def _operand(t: str, j: int) -> list[str]:
-    """Returns code that sets the register %{t}_{j} from %i; %k4 to %k7 select the kind."""
+    """Returns PTX that sets the register %{t}_{j} from the pattern number %i; %k4 to %k7 select the kind of pattern."""
     lines = _word("%x", j)
     if t == "b16":
         return [*lines, f"cvt.u16.u32 %b16_{j}, %x;"]
@@ -250,7 +250,7 @@ def _operand(t: str, j: int) -> list[str]:
 
 
 def _result(t: str) -> list[str]:
-    """Returns code that sets %x and %l to the low and high half of the bits of %{t}_9, with NaN canonical."""
+    """Returns PTX that sets %x and %l to the low and the high half of the bits of %{t}_9, with NaN canonical."""
     if t == "f32":
         lines = ["mov.b32 %x, %f32_9;", "setp.nan.f32 %p, %f32_9, %f32_9;"]
         return [*lines, "selp.b32 %x, 0x7fc00000, %x, %p;", "mov.u32 %l, 0;"]
@@ -272,7 +272,7 @@ def _ptx_kernel(operation: Operation, threads: int, steps: int) -> str:
         body += _operand(t, j)
     body += [operation.ptx.format(d=f"%{operation.result}_9", p="%p", q="%q", **registers)]
     if operation.name.startswith("cvt.rn.") and operation.result == "b16":
-        # Both 16-bit formats: bits identify a NaN, and the canonical ones are 0x7e00 and 0x7fc0.
+        # In both 16-bit formats, NaNs are recognized by their bits; the canonical ones are 0x7e00 and 0x7fc0.
         infinity, nan = ("0x7c00", "0x7e00") if "f16" in operation.name.split(".") else ("0x7f80", "0x7fc0")
         body += ["and.b16 %b16_8, %b16_9, 0x7fff;", f"setp.gt.u16 %p, %b16_8, {infinity};"]
         body += [f"selp.b16 %b16_9, {nan}, %b16_9, %p;"]
@@ -339,7 +339,7 @@ _MOVES = {"atom", "bar", "barrier", "bra", "cvta", "ld", "mov", "ret", "selp", "
 
 def uncovered(ptx: str) -> set[str]:
     """Returns the opcodes of a module that no operation here covers."""
-    # Bit patterns compare as unsigned numbers do; predicates are one bit wide.
+    # setp on bit patterns is covered by that on unsigned numbers; operations on predicates by those on one bit.
     covered = {operation.name for operation in OPERATIONS}
     covered |= {name.replace(".u", ".b") for name in covered if name.startswith("setp")}
     covered |= {f"{name}.pred" for name in ("and", "or", "xor", "not")}
@@ -351,7 +351,7 @@ def uncovered(ptx: str) -> set[str]:
 
 
 def fold(sums: np.ndarray, parts: int) -> np.ndarray:
-    """Returns sums over `parts` groups of threads: few enough to store, and able to locate a difference."""
+    """Returns sums over `parts` groups of threads: few enough to store, and enough to locate a difference."""
     return sums.reshape(-1, parts).sum(0, dtype=np.uint64)
 
 

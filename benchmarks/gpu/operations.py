@@ -49,7 +49,7 @@ def _float_operations() -> list[Operation]:
         found.append(Operation(f"neg.{t}", (t,), t, f"neg.{t} {{d}}, {{a}};", "-a"))
         found.append(Operation(f"abs.{t}", (t,), t, f"abs.{t} {{d}}, {{a}};", f"fabs{suffix}(a)"))
         for name, wanted in (("min", "a < b"), ("max", "a > b")):
-            # A number takes precedence over NaN, and -0 < +0.
+            # A number takes precedence over a NaN, and -0 counts as less than +0.
             other = f"a == b ? ({'' if name == 'min' else '!'}signbit(a) ? a : b) : b"
             c = f"isnan(a) ? b : isnan(b) ? a : {wanted} ? a : {other}"
             found.append(Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", c))
@@ -94,8 +94,8 @@ def _conversions() -> list[Operation]:
         for i in ("s32", "u32", "s64", "u64"):
             name = f"cvt.rn.{t}.{i}"
             found.append(Operation(name, (i,), t, f"{name} {{d}}, {{a}};", f"({C_TYPES[t]})a"))
-            # Out of range saturates. NaN gives 0, except from f64 or to 64 bits, where compiled code replaces the
-            # result.
+            # Numbers out of range saturate. NaN becomes 0, except from f64 or to 64 bits, where compiled code replaces
+            # the result.
             name = f"cvt.rzi.{i}.{t}"
             ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
             found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))
@@ -133,7 +133,7 @@ def _integer_operations() -> list[Operation]:
                 found.append(
                     Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", f"({c_type})({c})")
                 )
-            # Compiled code replaces division by zero and of the least number by -1; here b becomes 1.
+            # Compiled code returns -1 for a division by zero and of the least number; here b becomes 1 in these cases.
             guard = f"setp.eq.{t} {{p}}, {{b}}, 0;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
             c_guard = "(b == 0 ? 1 : b)"
             if sign == "s":

@@ -40,7 +40,7 @@ from repro_mlir.roofline import (
 from repro_mlir.roofline.gpu.prediction import gpu_code_of
 from repro_mlir.runner.certificates import TENSOR_CORES
 
-_SHARE = 0.1  # the least share of a step at which a cause is named
+_SHARE = 0.1  # a cause is named if it takes at least this share of a step
 
 
 def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable[[], Program]]]:

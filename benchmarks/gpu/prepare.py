@@ -53,7 +53,7 @@ def _torch(values: list[np.ndarray]) -> tuple[Any, ...]:
 
 
 def call_program(call: Call) -> Program:
-    """Returns the program of a function."""
+    """Returns the program of a function of `Call`."""
     program = repro_mlir.capture(Module(call.function), _torch(arrays(call.arguments)))
     if call.blocks:
         from block_cases import FORMATS
@@ -64,7 +64,7 @@ def call_program(call: Call) -> Program:
 
 
 def prepare_call(call: Call, path: Path, architectures: list[str]) -> dict[str, Any]:
-    """Writes a bundle; returns its hashes."""
+    """Writes the bundle of a function; returns the hashes of the expected results."""
     given = arrays(call.arguments)
     program = call_program(call)
     _, outputs = repro_mlir.compile(program)(program.initial_state(), *given)
@@ -73,7 +73,7 @@ def prepare_call(call: Call, path: Path, architectures: list[str]) -> dict[str, 
 
 
 def step_program(training: Training) -> tuple[Program, list[np.ndarray]]:
-    """Returns the program of a training step, and its hyper-parameters."""
+    """Returns the program of a training step, and the values of its hyper-parameters."""
     model = repro_mlir.initialize(training.model(), seed=0)
     batch = _torch(arrays(training.arguments))
     program, imported = training_program(model, None, training.optimizer(model), batch, CaptureOptions())
@@ -92,7 +92,7 @@ def prepare_training(training: Training, path: Path, architectures: list[str]) -
 def prepare_example(
     name: str, steps: int, path: Path, architectures: list[str], precision: str | None = None
 ) -> dict[str, Any]:
-    """Writes a bundle with the inputs and results of some steps, optionally under a recipe."""
+    """Writes a bundle with the inputs and results of some steps of an example, optionally with a precision recipe."""
     program, recorded = capture_steps(load_training(str(EXAMPLES / f"{name}.py"), precision=precision), steps)
     expected = expect(program, recorded)
     write_bundle(path, program, compile_for(program, architectures), steps=recorded, expected=expected)
@@ -100,7 +100,7 @@ def prepare_example(
 
 
 def product_program(product: Product, architecture: str) -> Program:
-    """Returns the program of a product in the accumulator of the architecture's class."""
+    """Returns the program of a matrix product in the accumulator of the architecture's class."""
     import torch
 
     kinds = {
@@ -151,7 +151,7 @@ def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Ca
         "tensor_cores": save_tensor_cores,
     }
     if options.tiny:
-        del found["rates"]  # the emulator cannot run them
+        del found["rates"]  # the emulator cannot run these kernels
     return found
 
 

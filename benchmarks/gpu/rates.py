@@ -20,7 +20,8 @@ from repro_mlir.runner.plan import Kernel, Launch, Plan, write_plan
 BLOCK = 1024
 CHAINS = 8
 DEPTH = 4
-"""How often a chain passes through a template per iteration for throughput; for latency CHAINS * DEPTH times."""
+"""The number of times that a chain passes through a template in one iteration when throughput is measured; CHAINS *
+DEPTH times for latency."""
 
 ARENA = 1 << 30
 MODES = ("throughput", "latency")
@@ -120,7 +121,7 @@ RATES = [
 
 @dataclass(frozen=True)
 class Chase:
-    """Dependent loads from random addresses of the first bytes of the arena, which are zero."""
+    """Dependent loads from random addresses within the first bytes of the arena, which contain zeros."""
 
     name: str
     ptx: str
@@ -252,7 +253,7 @@ _KEEP = {
 def _rate_kernel(rate: Rate, mode: str) -> str:
     name = kernel_name(rate.name, mode)
     chains, depth = (CHAINS, DEPTH) if mode == "throughput" else (1, CHAINS * DEPTH)
-    # Declares only registers that the template uses: all would be too many for 1,024 threads.
+    # Declares only the registers that the template uses: with all of them, 1,024 threads would need too many.
     letters = [letter for letter in "rfdlh" if re.search(rf"\{{{letter}\d?\}}", rate.ptx)]
     count = 4 * CHAINS if "0}" in rate.ptx else CHAINS
     setup = []
@@ -293,7 +294,7 @@ def _chase_kernel(chase: Chase) -> str:
     ]
     parts = [_HEAD.format(name=name, count=1), "  mov.u32 %r0, 1;\n  mov.u32 %rb, 0;\n"]
     if chase.reach <= 1 << 14:
-        # Reads all of it once before the measurement.
+        # Reads all the bytes once before the measurement, so that they are in the cache.
         parts += ["  mov.u32 %ra, 0;\n", f"$warm_{name}:\n", "  cvt.u64.u32 %a, %ra;\n  add.u64 %a, %arena, %a;\n"]
         parts += [f"  {chase.ptx} %rc, [%a];\n  add.u32 %rb, %rb, %rc;\n  add.u32 %ra, %ra, 32;\n"]
         parts += [f"  setp.lt.u32 %p, %ra, {chase.reach};\n  @%p bra $warm_{name};\n"]

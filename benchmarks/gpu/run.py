@@ -27,7 +27,7 @@ import sys
 import time
 from pathlib import Path
 
-# Each part may use the time that earlier parts left, up to this share of the total.
+# The share of the total time by which each part must end; a part may use what earlier parts left.
 SHARES = {
     "rates": 0.1,
     "operations": 0.2,
@@ -90,7 +90,7 @@ def run_all(directory: Path, output: Path, budget: float, only: str | None) -> i
         begun = -1
         while status != 0:
             left = start + share * budget - time.perf_counter()
-            # A process that starts no new row would be restarted endlessly.
+            # If a process starts no new row, it would be restarted endlessly, so the part ends.
             count = len(Results(output).begun.get(part, []))
             if left <= 0 or count == begun:
                 break
@@ -98,7 +98,7 @@ def run_all(directory: Path, output: Path, budget: float, only: str | None) -> i
             command = [sys.executable, __file__, str(directory), "--output", str(output)]
             command += ["--part", part, "--budget", str(left)]
             try:
-                # A part checks the time between rows; the timeout ends a row that never ends.
+                # A part checks the time only between rows; the timeout ends a row that hangs.
                 status = subprocess.run(command, timeout=left + 30).returncode
             except subprocess.TimeoutExpired:
                 status = "no end in time"

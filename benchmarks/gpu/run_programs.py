@@ -38,7 +38,7 @@ def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
 
 
 def runnable(names: Sequence[str], capability: tuple[int, int]) -> list[str]:
-    """Returns those architectures of a bundle whose PTX a GPU of that compute capability runs."""
+    """Returns the architectures of a bundle whose PTX runs on a GPU of the given compute capability."""
     found = []
     for name in names:
         with contextlib.suppress(ReproError):
@@ -47,7 +47,7 @@ def runnable(names: Sequence[str], capability: tuple[int, int]) -> list[str]:
 
 
 def run_programs(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds one row for each program and code type that the GPU accepts; machine code comes first."""
+    """Adds one row for each program and each type of code that the GPU accepts; machine code comes first."""
     runs: list[tuple[dict[str, Any], Bundle, str, bool]] = []
     for facts in facts_of(directory, "example", "training"):
         results.attempt("programs", f"open {facts['name']}", lambda facts=facts: Bundle(_path(directory, facts)))

@@ -62,7 +62,7 @@ def run_rates(directory: Path, device: Device, results: Results, deadline: float
 
 
 def _seconds(execution: Execution, device: Device) -> float:
-    """Returns the least time of a step."""
+    """Returns the shortest time of a step."""
     execution.start()
     found = []
     for _ in range(_RUNS):

@@ -54,7 +54,8 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
                 entry |= {"torch_ms": 1e3 * theirs, "torch/ours": theirs / ours}
             if case.flops:
                 entry |= {"TFLOP/s": case.flops / ours * 1e-12}
-                if peak and not getattr(case, "digits", 0):  # tensor cores compute contractions of digits
+                # contractions of digits run on tensor cores, so the f32 peak does not apply
+                if peak and not getattr(case, "digits", 0):
                     entry["% of peak"] = 100 * case.flops / ours / peak
             elif getattr(case, "bytes", 0):
                 entry |= {"GB/s": case.bytes / ours * 1e-9}
@@ -94,7 +95,7 @@ def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
 
 
 def compared(name: str, results: Results) -> str:
-    """Returns whether the programs part has compared the bits of a training step, and the result."""
+    """Returns whether the part `programs` has compared the bits of a training step, and its result."""
     rows = [row for row in results.parts.get("programs", []) if row["program"] == name]
     if not rows:
         return "not compared"
@@ -145,10 +146,10 @@ def _training(case: Training, facts: dict[str, Any], bundle: Bundle, device: Dev
         session.step(*steps_of(facts, bundle)[0])
         ours, other = interleaved(session.replay, theirs)
     if torch is not None:
-        # These names would keep the peer's memory alive.
+        # As long as these names exist, the memory of the peer is not freed.
         del model, optimizer, batch, step, theirs
         torch.cuda.empty_cache()
-    return ours, other, ""  # the programs part compares the bits
+    return ours, other, ""  # the part `programs` compares the bits
 
 
 def _bandwidth() -> float:

@@ -59,7 +59,8 @@ class Product:
         return left[:: -1 if self.layout[0] == "T" else 1], right[:: -1 if self.layout[1] == "T" else 1]
 
     def operands(self) -> list[np.ndarray]:
-        """Returns the operands as a program expects them: uniform in [-0.5, 0.5), rounded; equal on every machine."""
+        """Returns the operands in the representation of a program: uniform in [-0.5, 0.5), rounded, and equal on every
+        machine."""
         drawn = [centred_uniform(shape, _SEED, site, np.float32(1)) for site, shape in enumerate(self.shapes)]
         if self.element == "tf32":
             return [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in drawn]
@@ -69,7 +70,7 @@ class Product:
 
 
 def products(tiny: bool) -> list[Product]:
-    """Returns the products to time: large ones, those of GPT-2 124M at 4096 positions, and ragged ones."""
+    """Returns the products to time: large ones, those of GPT-2 124M with 4096 tokens, and ragged ones."""
     if tiny:
         return [
             Product("bf16", 70, 40, 100),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Creates directories with small random models and tokenizers, without access to the Hub."""
+"""Creates model folders with small random models and tokenizers, without access to the Hugging Face Hub."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFa
         vocab_size=len(special) + vocabulary, special_tokens=special, show_progress=False, limit_alphabet=40
     )
     made.train_from_iterator(TEXT, trainer)
-    # Tokens of single bytes must be ordinary tokens, not added ones.
+    # The tokens of single bytes must be ordinary tokens, not added ones.
     described = json.loads(made.to_str())
     described["added_tokens"] = [each for each in described["added_tokens"] if not each["content"].startswith("<0x")]
     made = tokenizers.Tokenizer.from_str(json.dumps(described))

@@ -30,7 +30,7 @@ def gpt2() -> transformers.PreTrainedModel:
 
 
 def llama() -> transformers.PreTrainedModel:
-    """Returns a Llama with two queries for each key."""
+    """Returns a Llama in which two queries share a key."""
     config = transformers.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **SIZES)
     return transformers.LlamaForCausalLM(config)
 
@@ -44,7 +44,7 @@ def qwen3_moe() -> transformers.PreTrainedModel:
 
 
 def deepseek_v3() -> transformers.PreTrainedModel:
-    """Returns a DeepSeek V3 with groups of experts, and with smaller values than keys in attention."""
+    """Returns a DeepSeek V3 with groups of experts; the values of its attention are smaller than the keys."""
     config = transformers.DeepseekV3Config(
         num_attention_heads=4, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
         topk_group=1, moe_intermediate_size=16, first_k_dense_replace=1, kv_lora_rank=16, q_lora_rank=16,

@@ -109,7 +109,8 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
         answer = ask(port, "/v1/completions", {"prompt": "The fox", "max_tokens": 20, "seed": 1, "stop": ["e"]}).json()
         assert ask(port, "/v1/chat/completions", {"messages": []}).status == 404
     assert answer["receipt"]["cache"] == server["cache"] and '"f4E2M1FN"' in server["cache"]
-    # Keys and values of each layer, for four slots: half a byte per code, and one byte for the scale of a block.
+    # Keys and values of each layer, for four slots: half a byte for each code, and one byte for the scale of each
+    # block.
     config = json.loads((folder / "config.json").read_text())
     heads, size = config["num_key_value_heads"], config["hidden_size"] // config["num_attention_heads"]
     assert server["cache_bytes"] == 2 * config["num_hidden_layers"] * 4 * heads * 49 * (size // 2 + 1)
@@ -379,7 +380,7 @@ def test_hostile_chat_templates(template: str, message: str) -> None:
 
 
 def test_templates_give_the_text_of_transformers(tmp_path: Path, monkeypatch: Any) -> None:
-    # Loading a tokenizer runs no code of the current folder, which may be the model's.
+    # Loading a tokenizer must not run code of the current folder, which may be the model's folder.
     (tmp_path / "json.py").write_text("raise SystemExit")
     monkeypatch.chdir(tmp_path)
     tokenizer = byte_tokenizer()
@@ -413,7 +414,7 @@ def test_commands_that_cannot_be(tmp_path: Path) -> None:
 def test_tokens_that_the_model_never_gives_end_no_answer(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     folder = gpt2_folder(tmp_path / "model")
     (folder / "generation_config.json").write_text('{"eos_token_id": 50256}')
-    # Capturing the model would take most of the test's time.
+    # The identity is set here, because capturing the model would take most of the test's time.
     known = identity.ModelIdentity("0" * 64, "1" * 64, "2" * 64, 128, 320)
     monkeypatch.setattr(identity, "identity_of", lambda *_: known)
     assert main(["serve", str(folder), "--port", "0"]) == 2

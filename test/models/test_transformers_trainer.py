@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Trainer of transformers with compiled steps has the bits of our Trainer and the numbers of the original."""
+"""The Trainer of transformers with compiled steps has the bits of our Trainer, and numbers close to those without
+compiled steps."""
 
 import copy
 import json
@@ -100,12 +101,12 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
     positions = [json.loads((tmp_path / f"checkpoint-{at}" / "repro_state.json").read_text()) for at in (3, 6, 7)]
     for key in ("steps", "cursor", "random_step"):
         assert [each[key] for each in positions] == [3, 6, 7]
-    # The receipt contains four steps; the first draws the random numbers of step 3.
+    # The receipt contains four steps; the first of them uses the random numbers of step 3.
     verified = repro_mlir.verify(tmp_path / "receipt")
     assert (verified.steps, verified.state_hash) == (4, whole.compiled.state_hash())
     assert Receipt(tmp_path / "receipt").state_after(0)["step"] == 3
     assert state_of(transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "checkpoint-7")) == state_of(model)
-    # Without the stored position of the random numbers, the dropout masks differ.
+    # Without the stored position of the random number generator, the dropout masks differ.
     (tmp_path / "checkpoint-3" / "repro_state.json").unlink()
     other = ReproTrainer(model=dropout_model(), args=arguments(tmp_path, **options), train_dataset=data)
     other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
@@ -134,7 +135,8 @@ class Classifier(torch.nn.Module):
         super().__init__()
         self.layer = torch.nn.Linear(4, 3)
         with torch.no_grad():
-            # The logits of POINTS must have no ties; the elements of each point add up to 0.
+            # The sine avoids ties between the logits of POINTS: the elements of each point add up to 0, so evenly
+            # spaced weights would give equal logits.
             self.layer.weight.copy_(torch.linspace(-3, 4, 12).sin().reshape(3, 4))
             self.layer.bias.zero_()
 
@@ -146,7 +148,7 @@ class Classifier(torch.nn.Module):
 
 
 class Decaying(torch.optim.SGD):
-    """Halves its learning rate in each call of `step`, even without gradients."""
+    """An optimizer that halves its learning rate in each call of `step`, even without gradients."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:

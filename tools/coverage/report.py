@@ -23,7 +23,7 @@ Lines = dict[Path, dict[int, int]]
 
 
 def build(jobs: int) -> None:
-    """Builds the package with counters."""
+    """Builds the package with counters in build-coverage."""
     command = [sys.executable, str(ROOT / "tools" / "build.py"), "--folder", str(BUILD), "--jobs", str(jobs), "--"]
     definitions = {"CMAKE_CXX_FLAGS": FLAGS, "CMAKE_C_FLAGS": FLAGS}
     subprocess.run([*command, *(f"-D{name}={value}" for name, value in definitions.items())], check=True)
@@ -41,7 +41,7 @@ def run_tests(tests: list[str], jobs: int) -> None:
     coverage = [sys.executable, "-m", "coverage", "run", f"--data-file={BUILD}/.coverage"]
     pytest = ["-m", "pytest", "-q", "-n", str(jobs), "--dist", "worksteal", *tests]
     status = subprocess.run([*coverage, *pytest], cwd=ROOT, env=environment | {"PYTHONPATH": packages}).returncode
-    # Status 1 means that tests failed, a higher status that they did not run.
+    # Status 1 means that some tests failed; a higher status means that tests did not run.
     if status > 1:
         sys.exit(f"pytest ended with status {status}")
 
@@ -55,7 +55,7 @@ def report_python() -> None:
 
 
 def read_counters() -> Lines:
-    """Returns how often each line of our C++ ran."""
+    """Returns, for each line of our C++, how often it ran."""
     lines: Lines = defaultdict(lambda: defaultdict(int))
     counters = sorted(BUILD.rglob("*.gcda"))
     for first in range(0, len(counters), 16):

@@ -43,7 +43,7 @@ RESULTS = ROOT / "docs" / "reference" / "functions"
 
 
 def failing_inputs(function: ctypes._CFuncPtr, name: str, block: int) -> list[int]:
-    """Returns the inputs, as bits, in a block of 2^24 for which the function is wrong."""
+    """Returns the inputs, as bits, for which the function is wrong within one block of 2^24."""
     wrong: list[int] = []
     y = np.empty(ELEMENTS, np.float32)
     for first in range(block << 24, (block + 1) << 24, ELEMENTS):
@@ -57,7 +57,7 @@ def failing_inputs(function: ctypes._CFuncPtr, name: str, block: int) -> list[in
 
 
 def check(name: str, level: str) -> list[int]:
-    """Returns all inputs that fail."""
+    """Checks all inputs of a function at one level; returns those for which it is wrong."""
     expected = (EXPECTED / f"{name}.txt").read_text().split()[:BLOCKS]
     function = getattr(compiled(name, level), f"{name}_vector")
     wrong: list[int] = []
@@ -71,7 +71,7 @@ def check(name: str, level: str) -> list[int]:
 
 
 def recorded(path: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """Returns the recorded result for each level."""
+    """Returns the recorded result of each level."""
     return json.loads(path.read_text()) if path.exists() else {}
 
 
@@ -88,7 +88,7 @@ def main() -> int:
     for name in arguments.functions or UNARY:
         path = RESULTS / f"{name}.json"
         for level in arguments.level or ("x86-64-v4", "x86-64-v3", "x86-64-v2"):
-            # The object is compiled from the lowered module, which therefore identifies it.
+            # The object is compiled from the lowered module, so the hash of the module identifies it.
             lowered = object_of(name, level).with_suffix(".ll").read_bytes()
             program = hashlib.sha256(lowered).hexdigest()[:16]
             known = recorded(path).get(level)
@@ -98,7 +98,7 @@ def main() -> int:
             start = time.monotonic()
             wrong = check(name, level)
             failed |= bool(wrong)
-            # Read the file again: another process may check another level at the same time.
+            # The file is read again, because another process may have added a level in the meantime.
             results = recorded(path)
             results[level] = {
                 "inputs": 1 << 32,

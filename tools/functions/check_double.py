@@ -46,7 +46,7 @@ _MAGNITUDES = np.array(
 
 @functools.cache
 def hard_cases() -> dict[str, list[float]]:
-    """Returns a map from functions to arguments next to the midpoint of two f64 values."""
+    """Returns, for each function, arguments whose result is next to the midpoint of two f64 values."""
     found: dict[str, list[float]] = {}
     for line in HARD.read_text().splitlines():
         if not line.startswith("#"):
@@ -56,7 +56,7 @@ def hard_cases() -> dict[str, list[float]]:
 
 
 def arguments(name: str, count: int, seed: int) -> Operands:
-    """Returns special values and hard cases of any function, then `count` random arguments."""
+    """Returns the special values and the hard cases of all functions, then `count` random arguments."""
     generator = np.random.default_rng(seed)
     part = -(-count // 8)
 
@@ -69,7 +69,7 @@ def arguments(name: str, count: int, seed: int) -> Operands:
     near_one = 1 + normal(1) * 2.0 ** -generator.integers(0, 53, part)
     tiny = normal(1) * 2.0 ** -generator.integers(0, 70, part)
     kinds = [bits(), normal(1), normal(4), normal(50), generator.uniform(-745, 745, part), near_one, tiny]
-    # Values below the normal numbers
+    # Arguments whose results are below the normal numbers
     kinds.append(-generator.uniform(708, 745, part) if name == "exp" else generator.uniform(-1, 1, part))
     hard = np.array([x for cases in hard_cases().values() for x in cases])
     x = np.concatenate([_MAGNITUDES, -_MAGNITUDES, hard, -hard, *kinds])
@@ -82,7 +82,7 @@ def arguments(name: str, count: int, seed: int) -> Operands:
 
 
 def failing(name: str, level: str, operands: Operands, right: F64) -> NDArray[np.intp]:
-    """Returns the positions at which the compiled function has other bits than `right`."""
+    """Returns the positions at which the bits of the compiled function differ from `right`."""
     y = evaluate(name, level, *operands).view(np.float64)
     same = (y.view(np.uint64) == right.view(np.uint64)) | (np.isnan(y) & np.isnan(right))
     return np.flatnonzero(~same)

@@ -75,7 +75,7 @@ def truncated(x: mp.mpf, bits: int) -> mp.mpf:
 
 
 def sqrt_argument(f: Real) -> Real:
-    """Returns the function of z = r^2, kept away from the removable singularity."""
+    """Returns the function of z = r^2; it does not evaluate the removable singularity at 0."""
     return lambda z: f(mp.sqrt(max(z, mp.mpf(10) ** -18)))
 
 
@@ -199,7 +199,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         (mp.sqrt(2) - 1) ** 2 * wide,
         12,
     )
-    # One polynomial up to where erf rounds to 1, centered at the middle of x^2.
+    # A single polynomial up to the argument at which erf rounds to 1, centered at the middle of the range of x^2.
     erf_middle = mp.mpf("7.6875")
 
     def erf_quotient(u: mp.mpf) -> mp.mpf:
@@ -242,7 +242,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         2,
         6,
     )
-    # The low parts of log(2) are tables of one element so that they can be tuned.
+    # The low parts of log(2) are tables with one element, because tune.py can change only tables.
     ln2 = mp.log(2)
     for name, high in (("LogLn2", mp.mpf(float(ln2))), ("Log1pLn2", truncated(ln2, 42))):
         tables[name] = ("log(2), low part", [float(ln2 - high)], mp.mpf(2) ** -106)
@@ -250,7 +250,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
 
 
 def pairs() -> dict[str, tuple[str, list[mp.mpf]]]:
-    """Returns series in twice the precision: name -> (description, exact coefficients)."""
+    """Returns the series with twice the precision: name -> (description, exact coefficients)."""
     log2e = 1 / mp.log(2)
     return {
         "Log2Pair": ("2 log2(e) / (2 j + 1)", [2 * log2e / (2 * j + 1) for j in range(20)]),
@@ -296,7 +296,7 @@ def constants() -> dict[str, mp.mpf]:
 
 
 def nudged(x: float, steps: int) -> float:
-    """Returns x moved by `steps` units in the last place."""
+    """Returns x moved by `steps` units in the last place of f64."""
     mantissa, exponent = mp.frexp(mp.mpf(x))
     return float(mp.ldexp(mantissa + mp.mpf(steps) * mp.mpf(2) ** -53, exponent))
 

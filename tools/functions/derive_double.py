@@ -18,14 +18,15 @@ import mpmath as mp
 
 HEADER = pathlib.Path(__file__).resolve().parents[2] / "lib/Codegen/Functions/DoubleConstants.h"
 BITS, DIGITS = 28, 9
-#: Digits of 2 / pi after the point: an f64 has up to 1024 bits before it, and a quadrant is computed to nine digits.
+#: Digits of 2 / pi after the point: an argument may have up to 1024 bits before its own point, and the quadrant is
+#: computed to nine digits.
 TURN_DIGITS = 51
 
 mp.mp.prec = 2000
 
 
 def digits(value: mp.mpf, count: int) -> list[int]:
-    """Returns value >= 0 as a whole part and count - 1 digits after the point."""
+    """Returns a value >= 0 as digits: its whole part and count - 1 digits after the point."""
     whole = int(mp.floor(mp.ldexp(value, BITS * (count - 1))))
     return [(whole >> (BITS * (count - 1 - i))) & ((1 << BITS) - 1) for i in range(count)]
 

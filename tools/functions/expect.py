@@ -28,7 +28,7 @@ HARD_MARGIN = 2.0**-48
 
 
 def is_hard(name: str, x: float) -> bool:
-    """Returns whether the exact result is within HARD_MARGIN of a rounding boundary."""
+    """Returns whether the exact result lies within HARD_MARGIN of a rounding boundary."""
     with gmpy2.context(precision=120):
         exact = reference.EXACT[name](gmpy2.mpfr(x))
         below, above = exact * (1 - HARD_MARGIN), exact * (1 + HARD_MARGIN)
@@ -41,7 +41,7 @@ def _to_f32(value: gmpy2.mpfr) -> float:
 
 
 def expect(name: str) -> None:
-    """Computes and writes the file of one function."""
+    """Computes the expected results of one function and writes its file."""
     lib = driver()
     vector = ctypes.CDLL("libmvec.so.1")
     # libmvec has no reciprocal square root.

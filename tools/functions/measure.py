@@ -21,7 +21,7 @@ import time
 import numpy as np
 from objects import BINARY, ELEMENTS, UNARY, compiled
 
-#: Maps a level to torch's name for the same vector width.
+#: Maps a CPU level to torch's name for the level with the same vector width.
 CAPABILITY = {"x86-64-v3": "avx2", "x86-64-v4": "avx512"}
 
 
@@ -41,7 +41,7 @@ def operands(name: str) -> list[np.ndarray]:
 
 
 def measure(name: str, level: str, rounds: int = 60) -> tuple[float, float | None]:
-    """Returns nanoseconds per element of our function and of torch (None if torch lacks the function)."""
+    """Returns the nanoseconds per element of our function and of torch's (None if torch does not have the function)."""
     import torch
 
     torch.set_num_threads(1)

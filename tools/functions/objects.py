@@ -62,7 +62,7 @@ _PIPELINE = (
 
 
 def _load_reference() -> ModuleType:
-    """Loads only the reference functions, without the package and its compiler."""
+    """Loads only the reference functions: importing the package would load the compiler."""
     path = ROOT / "python/repro_mlir/reference/functions.py"
     spec = importlib.util.spec_from_file_location("repro_reference_functions", path)
     assert spec is not None and spec.loader is not None
@@ -167,7 +167,7 @@ def object_of(name: str, level: str, element: str = "f32") -> pathlib.Path:
     """Compiles one function, on vectors and on scalars, for one level."""
     triple, processor, lanes = LEVELS[level]
     if element == "f64":
-        lanes //= 4  # One register: enough operations to keep a processor busy
+        lanes //= 4  # One register instead of four: the function has enough operations to keep a processor busy
     folder = BUILD / level
     made = folder / (f"{name}.o" if element == "f32" else f"{name}_{element}.o")
     library = compiler().parent / "libReproPythonCAPI.so"
@@ -192,7 +192,7 @@ def object_of(name: str, level: str, element: str = "f32") -> pathlib.Path:
 
 @functools.cache
 def compiled(name: str, level: str, element: str = "f32") -> ctypes.CDLL:
-    """Returns the loaded object of a level of this machine's architecture."""
+    """Returns the loaded object of a level; the level must be one of this machine's architecture."""
     made = object_of(name, level, element)
     shared = made.with_suffix(".so")
     if not _is_newer(shared, made, HERE / "Support.c"):

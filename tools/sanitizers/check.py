@@ -21,27 +21,27 @@ BUILD = ROOT / "build-sanitizers"
 OBJECTS = BUILD / "package"
 """The build tree of the instrumented package."""
 PACKAGES = BUILD / "packages"
-"""The package of `make build`, with instrumented files in place of the originals."""
+"""A copy of the package that `make build` makes, in which instrumented files replace the originals."""
 REPORTS = BUILD / "reports"
 SOURCES = ROOT / "tools" / "sanitizers"
 NATIVE = ROOT / "test" / "fuzz" / "native"
 CORPUS = ROOT / "test" / "fuzz" / "corpus"
 
-# The files that the C++ code is made of, and what checks it.
+# The sources of the C++ code, and the files that check them.
 CHECKED = ["lib", "dialects", "python/*.cpp", "CMakeLists.txt", "**/CMakeLists.txt", "test/CAPI", "test/Runtime"]
 CHECKED += ["test/fuzz/native", "tools/sanitizers", "tools/build.py"]
 
-# Without vptr, which needs RTTI; LLVM is built without RTTI.
+# Without vptr: it needs RTTI, and LLVM is built without RTTI.
 MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 THREADS = ["-fsanitize=thread"]
 COMMON = ["-std=c++17", "-O1", "-g1", "-UNDEBUG", "-D_GLIBCXX_ASSERTIONS", "-I", str(ROOT / "lib")]
-# With this macro, LLVM's headers poison memory that its uninstrumented libraries reuse.
+# If this macro is defined, LLVM's headers poison memory that LLVM's uninstrumented libraries reuse.
 HEADERS_AS_IN_LLVM = "-U__SANITIZE_ADDRESS__"
-# As in lib/Emulator/CMakeLists.txt: integers wrap, and instructions reinterpret registers as other types.
+# The flags of lib/Emulator/CMakeLists.txt: integers wrap, and instructions read registers as other types.
 EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
 
-# The tests that run our C++ from Python. Excludes test/python/sandbox, because AddressSanitizer does not work with
-# limits of address space; test/fuzz covers its readers.
+# The tests that run our C++ from Python. test/python/sandbox is excluded, because AddressSanitizer does not work with a
+# limited address space; test/fuzz covers the readers of the sandbox.
 PYTHON_TESTS = [
     "fuzz",
     "Codegen",
@@ -50,7 +50,7 @@ PYTHON_TESTS = [
 
 
 class Machine:
-    """The compilers of this machine and their capabilities."""
+    """The compilers of this machine and the sanitizers that they support."""
 
     def __init__(self) -> None:
         BUILD.mkdir(exist_ok=True)
@@ -72,7 +72,8 @@ class Machine:
 
 
 def has_changed(revision: str) -> bool:
-    """Returns whether C++ files differ from the last common commit with a revision, or git does not know it."""
+    """Returns whether C++ files differ from the last common commit with a revision, or git does not know the
+    revision."""
     command = ["git", "diff", "--quiet", "--merge-base", revision, "--", *CHECKED]
     return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL).returncode != 0
 
@@ -81,7 +82,7 @@ def has_changed(revision: str) -> bool:
 
 
 def build_package(jobs: int, sample: bool) -> Path:
-    """Builds lit's programs and our libraries of the package, or repro-opt and the compiler library.
+    """Builds the programs that lit runs and our libraries of the package, or repro-opt and the compiler library.
 
     Returns the folder of our archives.
     """
@@ -104,12 +105,13 @@ def build_package(jobs: int, sample: bool) -> Path:
 
 
 def sources(folder: str) -> list[Path]:
-    """Returns the C++ sources of a folder of lib, without the emulator's operations for other machines."""
+    """Returns the C++ sources of a folder of lib, except the emulator's operations for processors other than this
+    one."""
     return sorted(path for path in (ROOT / "lib" / folder).glob("*.cpp") if path.stem != "OperationsGeneric")
 
 
 def flags_of(source: Path) -> list[str]:
-    """Returns the flags that the build uses for a source."""
+    """Returns the flags with which the build compiles a source."""
     flags = list(EMULATOR) if source.parent.name == "Emulator" else []
     if source.stem.startswith("OperationsX86V"):
         flags.append(f"-march=x86-64-v{source.stem[-1]}")
@@ -139,7 +141,7 @@ def build(program: Path, files: list[Path], compiler: str, sanitizers: list[str]
 
 
 def execute(command: list[object], folder: Path, environment: dict[str, str]) -> tuple[int, str, list[str]]:
-    """Returns the status and output of a command, and the sanitizer reports of all its processes."""
+    """Returns the status and the output of a command, and the reports of sanitizers from all its processes."""
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir()
     result = subprocess.run(
@@ -154,7 +156,7 @@ def execute(command: list[object], folder: Path, environment: dict[str, str]) ->
 
 
 def run(name: str, command: list[object], folder: Path = ROOT, **environment: str) -> bool:
-    """Returns whether a command succeeded without a report."""
+    """Returns whether a command succeeded without a report of a sanitizer."""
     start = time.monotonic()
     status, output, reports = execute(command, folder, environment)
     passed = status == 0 and not reports
@@ -194,7 +196,8 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
     subprocess.run(
         ["cc", "-shared", "-fPIC", define, str(SOURCES / "options.c"), "-o", str(options), "-ldl"], check=True
     )
-    # Python does not link the C++ library, in which AddressSanitizer looks up functions at startup.
+    # The libraries must be preloaded: Python does not link the C++ library, in which AddressSanitizer looks up
+    # functions at startup.
     preloaded = [str(options), *map(machine.library, ("libasan.so", "libubsan.so", "libstdc++.so.6"))]
     environment = {
         "PYTHONPATH": str(PACKAGES),
@@ -208,7 +211,7 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
         "REPRO_TEST_TIMEOUT": "600",
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
     }
-    # Deliberate errors must be reported, so that missing reports cannot count as success.
+    # These deliberate errors must be reported, so that a sanitizer that reports nothing does not count as success.
     mistakes = BUILD / "mistakes.so"
     subprocess.run(["cc", "-shared", "-fPIC", *MEMORY, str(SOURCES / "mistakes.c"), "-o", str(mistakes)], check=True)
     for name, expected in (("write_behind", "heap-buffer-overflow"), ("shift_negative", "left shift of negative")):

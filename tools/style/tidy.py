@@ -22,7 +22,7 @@ DATABASE = BUILD / "tidy"
 
 
 def write_database() -> list[Path]:
-    """Writes the commands that compile our files, for clang-tidy; returns the files."""
+    """Writes the compile commands of our files for clang-tidy; returns the files."""
     listed = subprocess.run([TOOLS / "ninja", "-C", BUILD, "-t", "compdb"], capture_output=True, text=True, check=True)
     commands = [entry for entry in json.loads(listed.stdout) if entry["file"].endswith(".cpp")]
     DATABASE.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def main() -> int:
         changed = changed_since(options.since)
         files = [file for file in files if file in changed or file.with_suffix(".h") in changed]
     with ThreadPoolExecutor(options.jobs) as pool:
-        # A header is checked with each file that includes it, so findings repeat.
+        # A header is checked once for each file that includes it, so findings repeat.
         found = dict.fromkeys(line for lines in pool.map(findings_of, files) for line in lines)
     print("\n".join(found), end="\n" if found else "")
     print(f"tidy: {len(files)} files, {len(found)} findings")
