@@ -88,14 +88,14 @@ def _change(members: dict[str, bytes], part: str, change) -> None:
 
 
 def _listed(members: dict[str, bytes], name: str, data: bytes) -> None:
-    """Adds a member to the zip and its digest to the manifest."""
+    """Adds a member to the zip, and the member's digest to the manifest."""
     members[name] = data
     entry = {"bytes": len(data), "blake3": blake3.blake3(data).hexdigest()}
     _change(members, "members", lambda listed: listed.update({name: entry}))
 
 
 def _constants(members: dict[str, bytes], name: str) -> None:
-    """Renames the constants of all targets."""
+    """Renames the constants of each target."""
     _change(members, "targets", lambda targets: [target.update(constants=name) for target in targets.values()])
 
 
@@ -192,7 +192,8 @@ def test_the_best_code_for_a_gpu() -> None:
 
 
 def test_initial_state_without_storage(tmp_path: Path) -> None:
-    """Constants and values that `initialize` drew are described instead of stored; reading restores their bits."""
+    """Constants and values that `initialize` drew are stored as descriptions; a reader computes the same bits from
+    them."""
     torch = pytest.importorskip("torch")
     model = initialize(torch.nn.Sequential(torch.nn.Linear(70, 1000), torch.nn.LayerNorm(1000)), seed=5)
     arrays = {name: value.detach().numpy() for name, value in model.named_parameters()}

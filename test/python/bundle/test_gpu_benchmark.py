@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs benchmarks/gpu at small sizes on the driver's stand-in, so that the scripts work once a GPU is available."""
+"""Runs benchmarks/gpu at small sizes on a simulated driver, so that the scripts are tested without a GPU."""
 
 from __future__ import annotations
 
@@ -126,11 +126,12 @@ def test_a_failure_is_noted_and_the_rest_continues(prepared: Path) -> None:
 
 
 def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path: Path) -> None:
-    """Every launch of a process from its third one on fails; another process continues after the row that failed."""
+    """From its third launch on, every launch of a process fails. Another process continues after the row that
+    failed."""
     folder = tmp_path / "prepared"
     (folder / "bundles").mkdir(parents=True)
     shutil.copy(prepared / "runner.pyz", folder)
-    # Two steps and two functions suffice: each row starts a process that imports PyTorch.
+    # Two steps and two functions suffice: each row starts a process, which imports PyTorch.
     for name in ("AdamW_160", "GPT_tiny_2x8", "softmax_4x40__gradient", "conv_3x3_3_8_to_4_weight_gradient"):
         for suffix in (".json", ".rmb"):
             shutil.copy(prepared / "bundles" / f"{name}{suffix}", folder / "bundles")
@@ -143,7 +144,7 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path:
 
 
 def test_another_class_gets_no_certificate(prepared: Path) -> None:
-    """The tensor cores get no code either, but the products in integers are still computed."""
+    """The tensor cores get no code, but products in integers are still computed."""
     status, report = measure(prepared, "--only", "tensor cores", REPRO_STUB_MATRIX_UNIT="ada")
     errors = report["errors"]["tensor cores"]
     assert status == 1 and len(errors) == 12 + 5
@@ -198,7 +199,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100"])
 @pytest.mark.diagonal(architecture=["sm_75", "sm_100"])
 def test_kernels_of_rates_assemble(architecture: str, scripts: None, tmp_path: Path) -> None:
-    """The kernels are assembled but not run: they read the clock, which no emulator has."""
+    """The kernels are assembled but not run: they read the clock, which the emulator does not have."""
     import rates
 
     rates.save_rates(tmp_path / "rates", architecture, assemble)
@@ -253,7 +254,7 @@ def test_training_steps_are_compared_elsewhere(scripts: None, tmp_path: Path) ->
 def test_predictions_next_to_results(
     scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Results measured with other code are reported, and their cells stay empty."""
+    """If results were measured with other code, the page says so, and their cells stay empty."""
     import predict
 
     results, table = tmp_path / "r.json", tmp_path / "table.md"
@@ -374,7 +375,7 @@ def _profiler(events: list[_Launch]) -> Any:
 
 
 def test_launches(scripts: None, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports the median of five steps after one warm-up step, and reports missing launches."""
+    """Reports the median of five steps after one warm-up step, and reports launches that are missing."""
     import run_launches
     from results import Results
 
@@ -388,7 +389,7 @@ def test_launches(scripts: None, prepared: Path, tmp_path: Path, monkeypatch: py
     events = [_Launch("another", 0, 1)]
     for step in range(6):
         for number, name in enumerate(names):
-            # Step 0 takes longer than all others; launches begin 20 us apart.
+            # Step 0, the warm-up, takes longer than all others; launches begin every 20 us.
             duration = 1000 * (number + 1) + [9000, 2, 5, 3, 1, 4][step]
             events.append(_Launch(name, 20_000 * (step * len(names) + number), duration))
     with contextlib.closing(Device()) as device:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro certify-device` runs on a simulated driver whose tensor cores can belong to any class."""
+"""`repro certify-device` runs on a simulated driver, whose tensor cores can be set to any class."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_device_of_its_class_M3(tmp_path: Path) -> None:
 
 
 def test_code_that_the_driver_rejects_has_no_certificate_M3(tmp_path: Path) -> None:
-    """PTX that the driver rejects (here from the fourth module on) gets no certificate; the rest does."""
+    """The driver rejects PTX from the fourth module on: this code gets no certificate, the other code does."""
     result = certify(tmp_path, "--json", REPRO_STUB_CAPABILITY="7.5", REPRO_STUB_FAIL="cuModuleLoadDataEx=222@4")
     assert result.returncode == 1
     found = json.loads(result.stdout)
@@ -96,7 +96,7 @@ def test_turing_has_f16_M3(tmp_path: Path) -> None:
 def test_another_class_has_no_certificate_M3(
     tmp_path: Path, capability: str, unit: str, named: str, instructions: int
 ) -> None:
-    """A device of another class gets no certificate, and loses an existing one."""
+    """A device whose tensor cores have another class gets no certificate, and loses the one that it has."""
     tmp_path.joinpath(f"{FILE}.json").write_text("{}")
     result = certify(
         tmp_path, "-o", str(tmp_path / "x.json"), REPRO_STUB_CAPABILITY=capability, REPRO_STUB_MATRIX_UNIT=unit

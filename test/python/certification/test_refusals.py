@@ -68,7 +68,7 @@ def certified(device: Device) -> Device:
 
 
 def test_the_compiler_the_reference_and_the_runner_know_the_same_classes_M3() -> None:
-    """Each of them has its own table; the emulator's table is tested by comparing bits."""
+    """Compiler, reference and runner each have a table of classes; that of the emulator is tested by comparing bits."""
     assert list(known.UNITS) == gpu.architectures()
     for name, unit in known.UNITS.items():
         assert unit.name == CLASSES[name]
@@ -179,14 +179,14 @@ def test_another_format(certified: Device) -> None:
 
 
 def test_code_for_another_class(certified: Device) -> None:
-    """The device could run PTX for an earlier architecture, but with other bits."""
+    """The device could run the PTX of the earlier architecture, but its class differs, so the bits would differ."""
     by = repro_mlir.Accumulator.named("ampere", "bf16")
     text = dataclasses.replace(PRODUCT, by=by).program()
     other = dataclasses.replace(program(), data=to_bytes(text))
     with pytest.raises(ReproError, match=r"adds in the class hopper, the code for sm_80\+tensor-cores in ampere"):
         repro_mlir.compile(other, "cuda:sm_80+tensor-cores")
     repro_mlir.compile(other, "cuda:sm_80")
-    # Code without matrix instructions needs no certificate: for sm_80, hopper's rule is computed with integers.
+    # Without matrix instructions, code needs no certificate: for sm_80, the rule of hopper is computed in integers.
     (code,) = compile_for(program(), ["sm_80+tensor-cores"])
     with Execution(certified, code):
         pass
@@ -239,7 +239,7 @@ def test_an_opcode_with_blanks_inside_is_refused(certified: Device, blank: str, 
     ],
 )
 def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: str, opcode: str) -> None:
-    """A certificate for bf16 does not cover these instructions."""
+    """A certificate for bf16 does not cover the instructions on other types."""
     unit = "hopper_mma" if element == "f8E5M2" else "hopper"
     product = Product(
         repro_mlir.Accumulator.named(unit, element, sums), {"m": 40, "n": 24, "k": 64}, (element, element, "f32")
@@ -254,7 +254,7 @@ def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: s
 
 
 def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
-    """The device adds f16 like `hopper`, but has another rule for f8, or none."""
+    """A device that adds f16 like `hopper` can have another rule for f8, or none."""
     opcodes = [
         f"mma.sync.aligned.m16n8k{rest}" for rest in ("16.row.col.f32.f16.f16.f32", "32.row.col.f32.e4m3.e4m3.f32")
     ]
@@ -267,7 +267,7 @@ def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
 
 
 def test_bundles(device: Device, tmp_path: Path) -> None:
-    """If a bundle has both, a device without a certificate runs the code without tensor cores."""
+    """If a bundle has code with and without tensor cores, a device without a certificate runs the latter."""
     given, recorded = program(), [inputs()]
     both = tmp_path / "both.rmb"
     codes = compile_for(given, architectures_of("cuda:sm_80,sm_90,sm_90+tensor-cores"))
@@ -301,7 +301,7 @@ def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_pat
 
 
 def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hides the simulated driver's build, as a driver of NVIDIA reports none."""
+    """Makes the simulated driver report no build, like a driver of NVIDIA."""
     monkeypatch.setattr(driver, "has", lambda function: False)
 
 
@@ -309,7 +309,7 @@ def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_drivers_are_told_apart_by_their_build(
     device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None
 ) -> None:
-    """A certificate for CUDA 13.0 without a build would hold for all drivers of that version."""
+    """Without the build, a certificate for CUDA 13.0 would cover all drivers of that version."""
     assert device.driver.identity() == "13.0 stand-in"
     without_own_build(device.driver, monkeypatch)
     monkeypatch.setattr(driver_module, "_MODULE_VERSION", tmp_path / "version")
@@ -330,7 +330,8 @@ def test_drivers_are_told_apart_by_their_build(
 def test_the_library_of_a_driver_counts_before_the_kernel_module(
     device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A newer library on an older kernel module compiles to other code."""
+    """A driver library that is newer than the kernel module compiles PTX to other code, so the library's version
+    counts."""
     (tmp_path / "version").write_text("575.57.08\n")
     monkeypatch.setattr(driver_module, "_MODULE_VERSION", tmp_path / "version")
     link = tmp_path / "libcuda.so.1"

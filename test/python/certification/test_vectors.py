@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The operands of a certificate are the same on every machine, and distinguish every parameter of a rule."""
+"""The test operands of a certificate are the same on every machine, and reveal every parameter of a rule."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def vectors_of(form: Form) -> Vectors:
 
 
 def test_compared_instructions_M3() -> None:
-    """All instructions are compared on ada; elsewhere f8 only with equal operand types, and not at all on sm_120."""
+    """On ada, all instructions are compared. Elsewhere, f8 is compared only with equal operand types, and on sm_120 not
+    at all."""
     assert len(FORMS) == 16 and len(LATE) == 4
     assert all(x == y for x, y, _, _ in LATE)
     for architecture in ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"):
@@ -147,7 +148,7 @@ def as_values(codes: np.ndarray, result: str) -> np.ndarray:
 def test_edges_are_not_hidden_by_infinities(key: tuple[str, str, str, int]) -> None:
     form = FORMS[key]
     want = expected_results(of_kind(some(vectors_of(form)), "edges"), form)
-    # For f16, the largest number is a term of most sums of 32 products of numbers up to 57344.
+    # In f16, most sums of 32 products of numbers up to 57344 overflow, because one of the terms is large.
     assert np.isfinite(as_values(want, form.result)).mean() > (0.5 if form.result == "f32" else 0.01)
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The command line: every mistake gives one clear line and a non-zero status, never a traceback."""
+"""The command line: every mistake gives one clear line and a nonzero status, never a traceback."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from repro_mlir.runner.driver import LIBRARY_VARIABLE
 
 
 def failing(capsys, *arguments: str) -> str:
-    """Returns the single error line of a command that fails."""
+    """Returns the error line of a command that must fail with just one."""
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -129,7 +129,8 @@ def test_targets_lists_every_target(capsys) -> None:
 
 
 def test_compile_executes_the_targets_that_targets_lists(capsys, program: Program) -> None:
-    """Native and emulated targets are executed; targets that are "compile only" are not."""
+    """Targets that `repro targets` calls native or emulated are executed; those that it calls "compile only" are
+    not."""
     main(["targets", "--json"])
     for each in json.loads(capsys.readouterr().out):
         try:
@@ -144,7 +145,7 @@ def test_targets_on_a_machine_with_a_gpu(capsys, monkeypatch) -> None:
     monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
     main(["targets", "--json"])
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
-    # The stand-in for the driver reports a GPU of sm_90.
+    # The simulated driver reports a GPU of sm_90.
     assert [found[name]["execution"] for name in ("cuda", "cuda:sm_75", "cuda:sm_90")] == ["native"] * 3
     assert found["cuda:sm_100"]["execution"] == "compile only"
     assert "which this GPU (sm_90) does not run" in found["cuda:sm_100"]["detail"]

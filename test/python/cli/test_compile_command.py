@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""From a script to a bundle to a run on a GPU, using commands only."""
+"""From a script to a bundle to a run on a GPU, with commands only."""
 
 import json
 import re
@@ -64,7 +64,7 @@ def test_a_bundle_has_the_bits_of_training(
         assert found["scalars"]["loss"] == trained["losses"]
     bundle = Bundle(path)
     assert bundle.architectures == ["sm_75", "sm_90"]
-    # The learning rate of each step is the one that the optimizer had in that step.
+    # The recorded learning rate of each step is the one that the optimizer had in that step.
     assert [round(bundle.recorded_inputs(step)[0].item(), 6) for step in range(3)] == [0.05, 0.025, 0.0125]
     # Values that `initialize` drew are described, not stored.
     assert "state.safetensors" not in bundle.member_sizes()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Exit statuses of commands: no failure exits with 1, because 1 is an answer."""
+"""Exit statuses of commands: no failure exits with 1, because 1 is an answer, such as "wrong"."""
 
 import argparse
 import subprocess
@@ -15,7 +15,7 @@ from repro_mlir.cli.main import main
 
 
 class Panic(BaseException):
-    """An exception like the panics of Rust packages."""
+    """An exception like those for panics of Rust packages: it does not derive from Exception."""
 
 
 def deep(depth: int) -> int:
@@ -117,7 +117,7 @@ def test_help_that_cannot_be_written() -> None:
 
 
 def test_little_address_space_and_few_files() -> None:
-    """Limits of the shell end a command with status 2 and one line, whichever library hits them first."""
+    """Low limits of the shell end a command with status 2 and one line, whichever library reaches them first."""
     ways = ["ulimit -v 90000", "ulimit -v 270000", "ulimit -n 5", "ulimit -n 7"]
     processes = [
         subprocess.Popen(

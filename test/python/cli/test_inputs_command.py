@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro inputs` writes what `repro run` reads: the steps of `repro run` are those of training."""
+"""`repro inputs` writes the files that `repro run` reads: the steps of `repro run` are those of training."""
 
 import json
 from pathlib import Path

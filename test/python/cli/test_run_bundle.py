@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro run-bundle` runs no code from a bundle, and signatures cover the whole bundle."""
+"""`repro run-bundle` runs no code from a bundle; a signature covers the whole bundle."""
 
 import json
 import zipfile
@@ -24,7 +24,7 @@ serialization = pytest.importorskip("cryptography.hazmat.primitives.serializatio
 
 
 def _keys(folder: Path, name: str) -> tuple[Path, Path]:
-    """Returns PEM files with a private key and its public key."""
+    """Returns the paths of a private key and its public key, as PEM files."""
     key = ed25519.Ed25519PrivateKey.generate()
     pem = serialization.Encoding.PEM
     private, public = folder / f"{name}.pem", folder / f"{name}-public.pem"
@@ -111,7 +111,7 @@ def test_signatures(command: str, write, tmp_path: Path, capsys: pytest.CaptureF
     change(path, lambda m: m.update({SIGNATURE: m[SIGNATURE].replace(b"ed25519", b"ed25518")}))
     assert "no ed25519" in failing(str(path))
     write(private)
-    # With the identity of the curve as its key, one signature is valid for every message.
+    # If the key is the identity of the curve, one signature is valid for every message.
     weak = {"key": (1).to_bytes(32, "little").hex(), "ed25519": (b"\1" + bytes(63)).hex()}
     change(path, lambda m: m.update({SIGNATURE: json.dumps(weak).encode()}))
     assert "of small order" in failing(str(path))
@@ -126,7 +126,7 @@ def test_inspect_says_who_signed(write, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_signed_bundle_runs_itself(write, tmp_path: Path) -> None:
-    """The runner inside the bundle accepts the signature as one more member."""
+    """The runner inside the bundle accepts the signature, which is one more member of the zip."""
     import subprocess
     import sys
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests dumps after each pass, and files that reproduce a compiler error (docs/contributors/debugging.md)."""
+"""Tests the files that are dumped after each pass, and the files that reproduce a compiler error
+(docs/contributors/debugging.md)."""
 
 import shlex
 import subprocess
@@ -39,13 +40,13 @@ def _program() -> Program:
 
 
 def _dumped(folder: Path) -> list[str]:
-    """Returns the names of a dump's files without their numbers, in the order of the passes."""
+    """Returns the names of the dumped files, without their numbers, in the order of the passes."""
     files = sorted(folder.rglob("*.mlir"), key=lambda file: [int(n) for n in file.name.split("_")[:-1]])
     return [file.stem.rsplit("_", 1)[-1] for file in files]
 
 
 def _repeat(message: str, reason: str) -> None:
-    """Runs the command of a message, which must end with the error that the message names."""
+    """Runs the command in an error message, which must end with the error that the message names."""
     command = shlex.split(message.split("; to repeat it: ")[1])
     assert command[0] == "repro-opt"
     tool = Path(sys.executable).with_name("repro-opt")
@@ -109,7 +110,7 @@ def test_error_of_the_import_says_how_to_repeat_it() -> None:
 @pytest.mark.parametrize("target", ["cpu:x86-64-v3", "ptx-emulator:sm_90"])
 def test_error_of_a_pass_says_how_to_repeat_it(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = _program()
-    # Verified programs never fail, so this text has an operation that programs may not contain.
+    # Compiling a verified program never fails, so this text contains an operation that programs must not contain.
     text = IMPORTED.replace("arith.addf", "arith.maxnumf")
     object.__setattr__(program, "text", text)
     monkeypatch.setattr("repro_mlir.compilation.cpu.read_module", lambda data: repro_mlir.ir.Module.parse(text))

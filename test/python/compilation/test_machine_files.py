@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Machine descriptions (docs/contributors/machines.md) choose code, never bits; bad ones are rejected with a reason."""
+"""Machine descriptions (docs/contributors/machines.md) determine code, never bits; bad ones are refused with a
+reason."""
 
 import copy
 import json
@@ -79,7 +80,7 @@ def test_the_same_sizes_give_the_same_code(name: str, tmp_path: Path) -> None:
     assert cpu.compile(program, path) == cpu.compile(program, name)
 
 
-# The least and the largest value for each size, alone and together.
+# The smallest and the largest value of each size, alone and together.
 CACHES = [
     {"line_bytes": 32},
     {"line_bytes": 256},
@@ -125,7 +126,7 @@ def test_multiprocessors_choose_the_blocks(tmp_path: Path) -> None:
 
 
 def test_wrong_files(tmp_path: Path) -> None:
-    """Covers one file per machine type; test/Target covers the reasons."""
+    """Covers one file for each type of machine; test/Target covers all reasons for a refusal."""
     program, _ = product(2, 3, 4, "nn")
     for extends, compile_for, size in (
         ("x86-64-v3", cpu.compile, "line_bytes"),

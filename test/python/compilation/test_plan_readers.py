@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The C++ library and Python use the same format of launch plans and artifacts, and reject the same damage."""
+"""The C++ library and Python read the same format of launch plans and artifacts, and refuse the same damage."""
 
 import random
 import struct
@@ -25,13 +25,14 @@ def mended(artifact: bytes) -> bytes:
 
 
 def with_plan(artifact: bytes, plan: bytes) -> bytes:
-    """Returns the artifact with another plan of the same size."""
+    """Returns the artifact with another plan, which has the same size."""
     at = artifact.index(b"reproplan\0")
     return mended(artifact[:at] + plan + artifact[at + len(plan) :])
 
 
 def refusals(artifact: bytes) -> tuple[str, str]:
-    """Returns the error messages of the executor and of Python for an artifact, or empty strings."""
+    """Returns the error messages of the executor and of Python for an artifact; a message is empty if there is no
+    error."""
     said = []
     for read, error in ((CpuBackend, ValueError), (read_artifact, ReproError)):
         try:
@@ -82,7 +83,7 @@ SECTIONS, TABLE, SECTION = 32, 40, 24
         (SECTIONS + 4, 1),
         (TABLE, 0),
         (TABLE, 5),
-        (TABLE, 2),  # a second plan, and no object
+        (TABLE, 2),  # a second plan, and no object code
         (TABLE + 4, 1),
         (TABLE + 8, 65),
         (TABLE + 8, 0xFFFFFFC0),

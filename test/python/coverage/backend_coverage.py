@@ -48,7 +48,7 @@ def _module_case(name: str) -> tuple[Callable[..., Any], list[Any]]:
     if chosen is None:
         raise NoSampleError(name)
     made, called = chosen.constructor_input, chosen.forward_input
-    # Float samples are doubles for every element type, which eager PyTorch rejects next to float32.
+    # Samples pass floats of all element types as doubles, which eager PyTorch rejects in operations with float32.
     options = {k: v.float() if getattr(v, "dtype", None) is torch.float64 else v for k, v in made.kwargs.items()}
     module = info.module_cls(*made.args, **options).eval()
     return lambda *args: module(*args, **called.kwargs), [*called.args]
@@ -95,7 +95,8 @@ def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
     """Runs each entry in its own process; yields the outcomes as the processes end."""
     import torch
 
-    # Children inherit the modules that this entry loads (longer than most entries), but not Dynamo's seen sizes.
+    # Children inherit the modules that this entry loads, which takes longer than most entries, but not the sizes that
+    # Dynamo has seen.
     run_entry("abs")
     torch._dynamo.reset()
     return operator_coverage.run_all(names, jobs, run_entry)

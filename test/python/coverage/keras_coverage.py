@@ -55,7 +55,7 @@ def entries() -> list[str]:
 
 
 class _Stub(types.ModuleType):
-    """A stub package: a test file imports names from it that its layers do not need."""
+    """A package that stands in for one that a test file imports, but that the file's layers do not need."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -65,7 +65,7 @@ class _Stub(types.ModuleType):
 
 @contextlib.contextmanager
 def _stubs() -> Iterator[None]:
-    """Makes a file importable without the packages of data pipelines and without Keras' pytest configuration."""
+    """Makes a test file importable without the packages for data pipelines and without Keras' pytest configuration."""
     conftest = types.ModuleType("conftest")
     conftest.__dict__["skip_if_backend"] = lambda name, why: unittest.skipIf(name == os.environ["KERAS_BACKEND"], why)
     stubs = {"conftest": conftest, "grain": _Stub("grain"), "tensorflow": _Stub("tensorflow")}
@@ -104,7 +104,7 @@ def run_entry(name: str) -> Outcome:
         for owner, method in _calling(path):
             cls = getattr(module, owner)
             for each in unittest.defaultTestLoader.getTestCaseNames(cls):
-                # Parameterized tests have a number or a name after the method's name.
+                # A parameterized test has a number or a name after the name of the method.
                 if re.fullmatch(rf"{method}(\d+.*|_.*)?", each):
                     cls(each).run(unittest.TestResult())
     except Exception as error:
@@ -216,7 +216,7 @@ def _run_call(
         results = interpreter.run(*inputs)
         bits = kit.bits_of(results, interpreter.program)
         stage = "accuracy"
-        # Random numbers on PyTorch differ from Keras'.
+        # On PyTorch, the random numbers of a program differ from those of Keras.
         if imported.program.random is None:
             tolerance = (1e-3, 1e-4) if layer.compute_dtype in ("float32", "int32") else (5e-2, 5e-2)
             kinds = [*imported.program.state, *imported.program.outputs]

@@ -66,7 +66,7 @@ def _loaded(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
     if case.model is not None:
         return case.model, [tuple([_array(each) for each in group] for group in pair) for pair in case.data_sets]
     if case.url:
-        # Network tests get their input as the suite's runner makes it.
+        # The inputs of network tests are made as the runner of ONNX's suite makes them.
         path = Path(onnx.__file__).parents[1] / case.url
         graph = onnx.load(path).graph
         initialized = {each.name for each in graph.initializer}
@@ -109,9 +109,9 @@ def run_entry(name: str) -> Outcome:
         names = [each.name for each in proto.graph.input if each.name not in initialized]
         for inputs, expected in pairs:
             stage = "capture"
-            # Inputs are in the order of the graph; a test may omit the last ones.
+            # Inputs are in the order of the graph's inputs; a test may omit the last ones.
             given = dict(zip(names, inputs, strict=False))
-            # The suite also passes shapes as inputs.
+            # The suite also passes shapes as inputs, but a program has fixed shapes.
             fixed = {name: value for name, value in given.items() if name in names_in_shapes(proto.graph)}
             varying = {name: value for name, value in given.items() if name not in fixed}
             program = load(model, inputs=varying, constants=fixed)
@@ -142,7 +142,7 @@ def run_entry(name: str) -> Outcome:
 
 
 def _compare(got: Any, want: Any, kind: Any, case: Any) -> None:
-    """Raises AssertionError unless an output is as close as the suite's own runner requires."""
+    """Raises AssertionError unless an output is as close as the runner of ONNX's suite requires."""
     import ml_dtypes
     import numpy as np
     from repro_mlir.base.numerics.elements import ELEMENTS
@@ -154,7 +154,7 @@ def _compare(got: Any, want: Any, kind: Any, case: Any) -> None:
     np.testing.assert_equal(got.dtype, want.dtype)
     tolerance = case.rtol
     if element.is_bits:
-        # The tolerance is two ulps of bf16, as in the suite's runner.
+        # For bf16, the tolerance is two ulps, as in the runner of ONNX's suite.
         tolerance = max(tolerance, 2**-6) if kind.element == "bf16" else tolerance
         got, want = got.astype(np.float32), want.astype(np.float32)
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=case.atol)
@@ -169,7 +169,7 @@ def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
 
 
 def _without_node(outcome: Outcome) -> Outcome:
-    """Removes the name of the node, which is not part of the cause."""
+    """Removes the name of the node: it is not part of the cause."""
     reason = re.sub(r"node \S+ \(([\w.]+)\): ", "", outcome.reason)
     reason = re.sub(r"(in|out)put '\w+': ", "", reason)
     return Outcome(outcome.name.partition("/")[2].removeprefix("test_"), outcome.stage, reason)

@@ -68,7 +68,7 @@ def _numpy(tensor: Any) -> Any:
     import torch
 
     tensor = tensor.detach().resolve_conj().resolve_neg()
-    # A gradient of zeros may have no memory.
+    # A gradient that is known to be zero may have no memory.
     tensor = torch.zeros_like(tensor) if tensor._is_zerotensor() else tensor
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()
 
@@ -81,7 +81,8 @@ def compare(got: Any, want: Any, number: int, dtype: str) -> None:
     if dtype != "float32" and want.dtype.kind in "bi":
         np.testing.assert_array_equal(got.astype(want.dtype), want, err_msg=f"result {number}", verbose=False)
         return
-    # PyTorch rounds to bfloat16 after each operator; so does a program (V1), but it uses f32 within an operator.
+    # Both PyTorch and a program (V1) round to bfloat16 after each operator, but the program uses f32 within an
+    # operator.
     rtol, atol = (2e-2, 1e-2) if dtype == "bfloat16" else (1e-3, 1e-4)
     np.testing.assert_allclose(got.astype(want.dtype), want, rtol, atol, err_msg=f"result {number}", verbose=False)
 
@@ -112,7 +113,8 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
             for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
                 compare(got, want, number, dtype)
         if dtype != "float32":
-            # Runs with float32 show that targets agree, and test/python/differential does so for each element type.
+            # The runs with float32 show that targets agree; test/python/differential shows it for the other element
+            # types.
             return Outcome(name, "ok", "", backward)
         stage = "compile"
         kit.compiled(canonical, captured["arguments"], kit.configurations()[0], runs=1)
@@ -126,7 +128,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
                 interpreter.program, bits, device_kit.run_code(code, interpreter.program, captured["arguments"]), arch
             )
         stage = "assemble"
-        # The name selects one GPU per entry, so that all entries together cover every GPU.
+        # The hash of the name selects the architecture, so that all entries together cover every architecture.
         arch = device_code.architectures()[zlib.crc32(name.encode()) % len(device_code.architectures())]
         assembling.check([device_code.compile(canonical, arch).ptx], arch)
     except NoSampleError:
@@ -142,7 +144,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
 def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
     import torch
 
-    # Several entries run at once, and waiting OpenMP threads would spin.
+    # Several entries run at the same time, and OpenMP threads that wait would take processor time.
     torch.set_num_threads(1)
     pipe.send(run(name))
 

@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[3]
-# For `support`, if a script runs by itself.
+# Makes the package `support` importable if a script runs by itself.
 sys.path.insert(0, str(_ROOT / "test"))
 
 
 @dataclass
 class Outcome:
-    """How far one entry got.
+    """The stage that one entry reached.
 
     Attributes:
       name: name of the entry, with its variant.
@@ -93,7 +93,7 @@ class Suite:
         return _ROOT / "docs" / "coverage" / f"{self.name or 'float32'}.md"
 
     def read_expected(self) -> dict[str, tuple[str, str]]:
-        """Returns stage and reason for each entry that is expected not to be `ok`."""
+        """Returns the stage and the reason of each entry that is not expected to be `ok`."""
         return {name: (stage, reason) for name, (stage, reason) in json.loads(self._expected.read_text()).items()}
 
     def counts(self, outcomes: Sequence[Outcome]) -> list[str]:
@@ -132,7 +132,7 @@ class Suite:
         self._document.write_text("\n".join(lines) + "\n")
 
     def _causes(self, failed: Sequence[Outcome]) -> list[str]:
-        """Returns the lines of a table of outcomes other than `ok`, by cause."""
+        """Returns the lines of a table that counts the outcomes other than `ok` by their cause."""
         causes: dict[tuple[str, str], list[str]] = {}
         for outcome in failed:
             # The source line of the call is not part of the cause.

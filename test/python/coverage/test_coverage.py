@@ -51,7 +51,8 @@ class _Coverage:
     options: tuple[str, ...] = ()
 
     def run(self, names: list[str], out: Path) -> Iterator[Outcome]:
-        """Runs the script in its own process: the script forks, which is unsafe in a process with other threads."""
+        """Runs the script in a process of its own: the script forks, which is unsafe in a process with other
+        threads."""
         script = Path(__file__).with_name(self.suite.script)
         command = [sys.executable, str(script), "--jobs", str(JOBS), "--out", str(out), *self.options, *names]
         done = subprocess.run(command, capture_output=True, text=True)

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The generated reference is up to date, and its examples are valid programs."""
+"""The generated reference pages are up to date, and their examples are valid programs."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ def split_types(types: str) -> list[str]:
 
 
 def free_values(example: str) -> dict[str, str]:
-    """Returns the values that `example` uses without a definition, with the types that it states at their use."""
+    """Returns the values that `example` uses without a definition, with the types that the example gives them."""
     # `site = ` does not define a value.
     text = example.replace(" site = ", " ")
     defined = set(re.findall(r"(%\w+)[^\n=]*=", text)) | set(re.findall(r"(%\w+): ", text))
@@ -94,7 +94,7 @@ def test_every_operation_has_an_example(dialect: str) -> None:
 
 
 def test_every_pass_has_a_lit_test() -> None:
-    """A RUN line of a test names the pass, alone or in a pipeline."""
+    """For each pass, a RUN line of a test names the pass, alone or in a pipeline."""
     passes = set(re.findall(r"^### `-([\w-]+)`", (REFERENCE / "passes.md").read_text(), flags=re.M))
     assert passes
     runs = [

@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[3]
 TOOL = Path(repro_mlir.__path__[0]) / "_mlir_libs" / "repro-opt"
 MUTATIONS = int(os.environ.get("REPRO_MUTATIONS", "6000"))
 
-# Crashes in upstream MLIR, identified by frames of the stack, with the reason. A crash whose stack contains all frames
-# of an entry is ignored; every other crash is a bug of this project.
+# Crashes in upstream MLIR, identified by frames of the stack, each with the reason. A crash is ignored if its stack
+# contains all frames of an entry; every other crash is a bug of this project.
 UPSTREAM = {
     (
         "OperationParser::resolveSSAUse",
@@ -98,7 +98,7 @@ def test_no_mutation_crashes(corpus: list[list[str]], tmp_path: Path) -> None:
         assert len(crashes) < 20, "\n\n".join(crashes)
         first = number + 1
     assert not crashes, "\n\n".join(crashes)
-    # If the parser refused all mutations, the test would not reach the verifiers.
+    # Some mutations must be valid: otherwise the parser would refuse all of them and no verifier would be tested.
     assert valid + upstream > MUTATIONS // 50
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Accesses at the limits of (A1) to (A3): compiled code reads only what the interpreter reads, between guard pages."""
+"""Accesses at the limits of (A1) to (A3): between guard pages, compiled code reads only what the interpreter reads."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_A2_windows(x: tuple, x_map: str, w: tuple, w_map: str, out: tuple, out_
 
 
 def test_A2_maps_that_fuse() -> None:
-    """Interval arithmetic shows that each map stays within its operand, but not that their composition does."""
+    """Interval arithmetic can show for each map that it stays within its operand, but not for their composition."""
     b = Builder()
     x, initial = b.argument((4,), "f32"), b.argument((2,), "f32")
     inner = b.generic((7,), [(x, "(d0 floordiv 3) + d0 mod 2")], DOUBLED, "f32")[0]
@@ -90,7 +90,7 @@ def test_A2_an_input_to_transpose_next_to_one_in_no_order() -> None:
 
 @pytest.mark.parametrize("narrow", ["i1", "i8", "i16"])
 def test_numbers_of_loops_wrap_in_narrow_types(narrow: str) -> None:
-    """The loop numbers wrap around, so that they are not consecutive after an extension."""
+    """The numbers of the loops wrap around in a narrow type, so they are not consecutive after an extension."""
     b = Builder()
     body = f"""
       %i = linalg.index 0 : index

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V4) The bits of every NaN are the canonical ones on every target."""
+"""(V4) NaNs have the canonical bits on every target."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_V4_bits_of_every_nan(kind: str, integer: str, canonical: int, infinity:
     bits = patterns(integer, infinity)
     b = Builder()
     x = b.argument(bits.shape, integer)
-    # The NaN is made from bits, passed on by arithmetic, and changes its sign.
+    # The NaN is made from bits and passed on by arithmetic, and its sign is changed.
     body = (
         f"%f = arith.bitcast %x0 : {integer} to {kind}\n%g = arith.negf %f : {kind}\n"
         f"%u = arith.cmpf uno, %g, %g : {kind}\n%c = arith.constant {canonical} : {integer}\n"

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V1), (Q1) to (Q4): tensors in blocks, and the types of f6, f4 and f8E8M0FNU, have the same bits everywhere."""
+"""(V1), (Q1) to (Q4): block-scaled tensors and the types of f6, f4 and f8E8M0FNU have the same bits on every target."""
 
 import pytest
 from repro_mlir.compilation.cpu import runnable_levels
@@ -41,7 +41,7 @@ def test_Q7_contractions_of_packed_codes(shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("case", block_programs.large_contractions(), ids=lambda case: case.name)
 def test_Q4_large_contractions(case: Case) -> None:
-    """Work is divided into several items of rows and panels, and K into several segments."""
+    """The work is divided into several items of rows and panels, and K into several segments."""
     check(case.program, case.inputs)
 
 

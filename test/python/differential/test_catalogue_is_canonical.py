@@ -15,7 +15,8 @@ from support import block_programs, catalogue, kit, random_programs
 
 _VERIFY = "builtin.module(repro-verify-canonical)"
 _FAIL = re.compile(r"outside|step-|assert-False|assert-(in-body|alone).*-True")
-# Indices 5 and -1 are outside of 0 to 4, and the cases with 3 rows access an element that does not exist.
+# Cases that must fail: the indices 5 and -1 are outside of 0 to 4, and cases with 3 rows access an element that does
+# not exist.
 _FAILING_CHECKS = re.compile(r"(-5|--1)(-in-4-rows)?$|(element|assertion-of)-3$|4294967296$")
 
 

@@ -22,8 +22,9 @@ from support import convolutions, kit
 from support import inputs as values
 from support.convolutions import General, Layer, Window
 
-# The first digits of the hashes (H1) of result, input gradient and weight gradient, which numerics v1 fixes. Recorded
-# when PyTorch's frontend wrote the stride phases itself; those of f64 come from the reference interpreter.
+# The first digits of the hashes (H1) of the result, the input gradient and the weight gradient, which numerics v1
+# fixes. They were recorded when PyTorch's frontend made the stride phases; those of f64 are of the reference
+# interpreter.
 RECORDED = json.loads(Path(__file__).with_name("convolutions.json").read_text())
 
 
@@ -83,7 +84,7 @@ def check(case: General, x: np.ndarray, w: np.ndarray, init: np.ndarray, toleran
 def test_K2_windows_of_all_kinds(case: General) -> None:
     """Also covers (K3): each result has its own initial operand instead of the bias of its channel."""
     x, w, init = (values.random("f32", shape, 5, 2) for shape in case.shapes())
-    # A product of infinity and padding is NaN; where a window has no padding element, the product does not exist.
+    # The product of infinity and padding is NaN. Where a window has no element, there is no product.
     w[0, 0, ...] = np.inf
     check(case, x, w, init, 1e-4)
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R2) Distributions, decomposed by the import and compiled, have the bits of the rule."""
+"""(R2) Distributions, which the import decomposes, have the bits of the rule in compiled code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support import imported, kit
 
 
 def literal(distribution: str, shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:
-    """Computes the rule literally; returns unsigned bits."""
+    """Computes the rule as it is written; returns unsigned bits."""
     name, _, parameter = distribution.partition(" ")
     number = parameter.rpartition("= ")[2]
     if name == "uniform":

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiled code gives the bits of the reference interpreter: on every CPU level, with any number of threads."""
+"""Compiled code has the bits of the reference interpreter, on every CPU level and with any number of threads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_catalogue_on_aarch64(case: catalogue.Case) -> None:
 
 
 def test_products_of_long_items() -> None:
-    """Covers chunks, parts and blocks of rows of products that run item by item."""
+    """Covers chunks, parts and blocks of rows in batched products, which run one item after another."""
     case = catalogue.long_items()
     kit.check(case.program, case.inputs)
 

@@ -13,7 +13,7 @@ from support.kit import Configuration, compiled
 ROWS, COLUMNS, STEPS = 4096, 1024, 12
 FRACTIONS = np.array([0, 1, 2**12, 2**14 + 3, 2**15, 3 * 2**14 - 1, 2**16 - 1, 2**15 + 2**7]) / 2**16
 FLOOR = 10
-"""The code of mxint8 below all elements, which are between it and the next."""
+"""The code of mxint8 just below all elements; the elements lie between this code and the next one."""
 
 
 def _program(bits: int) -> str:
@@ -34,7 +34,7 @@ def _codes(program: str, x: np.ndarray, step: int, threads: int) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [8, 16])
 def test_stochastic_rounding_is_low_by_less_than_its_bits_Q3(bits: int) -> None:
-    """A fraction t rounds up in floor(t 2^n) / 2^n of all draws, within six standard deviations."""
+    """A fraction t rounds up in floor(t 2^n) / 2^n of all draws, up to six standard deviations."""
     fractions = np.resize(FRACTIONS, COLUMNS)
     x = np.broadcast_to(((FLOOR + fractions) / 64).astype(np.float32), (ROWS, COLUMNS)).copy()
     x[:, 0] = 1  # the largest magnitude of each row, which makes the scale 1

@@ -14,7 +14,7 @@ from repro_mlir.base.errors import RankLost
 from repro_mlir.distributed.transport import Message, Transport
 
 _SECONDS = 0.05
-"""Seconds between two checks whether a rank has left."""
+"""The time in seconds between two checks whether a rank has left."""
 
 
 class _Loopback(Transport):
@@ -51,7 +51,7 @@ class _Loopback(Transport):
                     raise RankLost(f"rank {self.rank}: another rank has left the run") from None
 
     def leave(self) -> None:
-        """Acts like the end of a process: the other ranks stop waiting."""
+        """Acts like the end of the rank's process: the other ranks stop waiting."""
         self._gone.set()
 
 

@@ -85,7 +85,7 @@ def run(
 
 
 def alone(given: Run, target: str = "cpu", steps: int = 2) -> str:
-    """Returns the final hash of one process without ranks."""
+    """Returns the final state hash of a run in one process without ranks."""
     state = given.program.initial_state()
     kept: KeptMicrobatches = MicrobatchExecutable(given.program, target, 1).keep(state)
     for _ in range(steps):

@@ -16,7 +16,7 @@ from repro_mlir.train.captured_step import KnownForms
 
 
 class Trainers:
-    """Trainers that make the same calls."""
+    """The trainers of all ranks, which make the same calls."""
 
     def __init__(self, size: int, build: Callable[[Ranks], Any], **options: Any) -> None:
         """`build` makes a rank's trainer and its traces, one rank after another; `options` are those of `Ranks`."""
@@ -39,7 +39,7 @@ class Trainers:
 
 
 def capture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes traces one after another, even if opening a receipt waits for all ranks."""
+    """Makes the traces of the ranks one after another, even if opening a receipt waits for all ranks."""
     capture, lock = KnownForms.capture, threading.Lock()
 
     def captured_alone(*arguments: Any) -> Any:

@@ -17,7 +17,7 @@ from repro_mlir.execute.partitioned import PartitionedExecutable
 from repro_mlir.program import Program
 
 Between = Callable[[int, dict[str, np.ndarray], list[np.ndarray]], None]
-"""Receives rank, state and inputs before the step, and may change the latter two."""
+"""Called with the rank, the state and the inputs before the step; may change the state and the inputs."""
 
 
 def hash_of(program: Program, state: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
@@ -27,7 +27,7 @@ def hash_of(program: Program, state: Mapping[str, Any], outputs: Mapping[str, An
 
 
 def alone(program: Program, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray], target: str = "cpu") -> str:
-    """Returns the result of one process."""
+    """Returns the result of the program in one process."""
     executable = compile(program, target, 1)
     return hash_of(program, *executable({name: value.copy() for name, value in state.items()}, *inputs))
 
@@ -42,7 +42,7 @@ def run(
     targets: Sequence[str] = ("cpu",),
     between: Between = lambda *_: None,
 ) -> tuple[list[Any], list[PartitionedExecutable], list[int]]:
-    """Returns each rank's hash or exception, the executables, and the bytes that each rank has sent."""
+    """Returns, per rank, the hash of the results or the exception, the executable, and the number of bytes sent."""
     transports = make_loopback(size)
     executables = [
         PartitionedExecutable(program, targets[rank % len(targets)], 1, Ranks(transport), cut, least)

@@ -55,7 +55,7 @@ def main(engine: str, steps: int, checkpoint: Path, *targets: str) -> None:
 
 
 def say(line: str) -> None:
-    """Writes a whole line in one call: the ranks share a pipe, and `print` writes in several calls."""
+    """Writes a whole line in one call: the ranks share a pipe, and `print` would write it in several calls."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""All ranks begin at the step of rank 0's receipt, or none begins."""
+"""Either all ranks begin at the step of rank 0's receipt, or none begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ RUN = b"r" * 32
 
 
 def begun(size: int, begin: Begin) -> tuple[list[Any], list[dict[str, np.ndarray]]]:
-    """Returns where each rank begins, or its exception, and the states, which initially contain the rank numbers."""
+    """Returns, per rank, the step at which it begins or the exception, and the state, which initially contains the
+    rank's number."""
     ranks = [Ranks(each) for each in make_loopback(size)]
     states = [
         {"a": np.full((2, 3), rank, np.float32), "n": np.array(rank, np.int64), "e": np.empty((0,), np.float32)}
@@ -66,7 +67,7 @@ def test_a_new_run_begins_with_the_state_of_each() -> None:
 
 
 def test_some_without_a_receipt() -> None:
-    """Rank 0 has not opened a receipt in this case."""
+    """Rank 0 is one of those that have not opened a receipt."""
 
     def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Any:
         if ranks.rank == 1:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that a rank detects errors in a microbatch of another rank that it recomputes."""
+"""A rank detects errors in a microbatch of another rank by computing it again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from repro_mlir.execute.microbatches import MicrobatchExecutable
 from test_ranks import flip, normalized
 
 Fault = Callable[[list[np.ndarray], list[np.ndarray]], None]
-"""Receives the inputs and then the outputs of a microbatch, and changes them."""
+"""Called with the inputs, and then with the outputs, of a microbatch; changes them."""
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, program: Any, rank: int, fault: Callable[[int], Any]) -> None:
@@ -81,7 +81,7 @@ def test_C8_a_bit_that_rounding_swallows_is_found_where_it_is_committed_to(monke
     given = normalized(2, 4)
 
     def fault(count: int) -> Any:
-        # Flips the least bit of all gradients of the second microbatch of rank 1.
+        # Flips the lowest bit of all gradients of the second microbatch of rank 1.
         return nothing, (lambda outputs: [flip(each, 0) for each in outputs if each.size]) if count == 1 else nothing
 
     plant(monkeypatch, given.program.part, 1, fault)
@@ -99,7 +99,7 @@ def test_two_ranks_find_a_single_error(size: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_rank_that_is_always_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three ranks can identify the faulty rank, two cannot."""
+    """If one rank is always wrong, three ranks can tell which one, but two cannot."""
     given = normalized(4, 1)
     plant(monkeypatch, given.program.part, 1, lambda count: (nothing, lambda outputs: flip(outputs[1], 9)))
     found, _ = run(given, 3, steps=1, check_share=1.0)

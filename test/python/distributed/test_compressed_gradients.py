@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compressed gradients (L1): any number of ranks has the bits of one process, and so does microbatch state (B5),
-(T3)."""
+"""Compressed gradients (L1) and state of microbatches (B5), (T3): any number of ranks has the bits of one process."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ STEPS = 3
 
 @functools.cache
 def given(name: str) -> Run:
-    """Returns a step in six microbatches."""
+    """Returns a step in six microbatches and its inputs."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -61,7 +60,7 @@ def test_ranks_of_several_kinds(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "power_sgd"])
 def test_ranks_that_shard_the_optimizer_or_check_each_other(name: str) -> None:
-    """If the optimizer is sharded, one rank keeps the remainder of the mean."""
+    """If the optimizer is sharded, only one rank keeps the remainder of the mean."""
     want = alone(given(name), steps=STEPS)
     for sharded, share in ((True, 0.0), (False, 1.0), (True, 0.5)):
         found, _ = run(given(name), 3, steps=STEPS, shard_optimizer=sharded, check_share=share)
@@ -69,7 +68,7 @@ def test_ranks_that_shard_the_optimizer_or_check_each_other(name: str) -> None:
 
 
 def bytes_of_a_step(given: Run, size: int) -> list[int]:
-    """Returns the bytes that each rank sends in a step that another step follows."""
+    """Returns, per rank, the number of bytes that it sends in a step that is not the last one."""
     once, twice = (run(given, size, steps=steps)[1] for steps in (1, 2))
     return [b - a for a, b in zip(once, twice, strict=True)]
 
@@ -121,7 +120,8 @@ def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
 
 
 def test_sums_move_where_they_are_fewer_bytes() -> None:
-    """For 24 microbatches the compressed blocks are larger than the sums of two ranks, for 8 they are smaller."""
+    """With 24 microbatches the compressed gradients have more bytes than the sums of two ranks; with 8, they have
+    fewer."""
     for microbatches, moves in ((8, True), (24, False)):
         seen: list[bool] = []
         given, sums = wide("blocks", microbatches), 4 * (1 + sum(map(math.prod, WIDE)))
@@ -146,7 +146,7 @@ def test_packed_bytes() -> None:
 
 
 def test_ranks_have_the_state_of_their_microbatches() -> None:
-    """Between steps, a rank has only the state of its own microbatches; the end of the run distributes all of it."""
+    """Between steps, a rank keeps only the state of its own microbatches; at the end, all ranks get the whole state."""
     given = wide("top_k")
     names = {given.program.state[i].name for i in given.program.own}
     want, seen = alone(given, steps=STEPS), {}
@@ -170,7 +170,7 @@ def test_ranks_have_the_state_of_their_microbatches() -> None:
 
 @pytest.mark.parametrize("options", [{"check_share": 0.5}, {"shares": "measured"}])
 def test_all_ranks_have_the_state_of_a_microbatch_that_another_rank_computes(options: dict[str, Any]) -> None:
-    """In this case ranks send sums instead of compressed gradients."""
+    """Here ranks send sums instead of compressed gradients, and still all have the state of each microbatch."""
 
     def ended(kept: KeptMicrobatches) -> None:
         assert not kept._executable.divided and kept._executable.decode is None
@@ -180,7 +180,8 @@ def test_all_ranks_have_the_state_of_a_microbatch_that_another_rank_computes(opt
 
 
 def test_a_flipped_bit_of_the_state_of_a_microbatch_is_found() -> None:
-    """The rank that reads the state detects the flip; no rank reads its copy of another rank's state."""
+    """The rank that reads the state detects the flip. Copies of the state of other ranks are not read, so a flip there
+    changes nothing."""
     name = "gradient_compression.residual.0.weight"
     for rank, row in ((1, 2), (2, 5), (1, 5)):
 
@@ -198,7 +199,7 @@ def test_a_flipped_bit_of_the_state_of_a_microbatch_is_found() -> None:
 
 
 def test_another_rank_checks_the_state_of_a_microbatch() -> None:
-    """Rank 0 computes right sums but a wrong state of its first microbatch."""
+    """Rank 0 computes right sums, but a wrong state of its first microbatch, which another rank checks."""
 
     def begun(kept: KeptMicrobatches) -> None:
         ranks, write = kept._executable.ranks, kept._calls.write
@@ -231,7 +232,7 @@ def trainer_of(ranks: Ranks | None, name: str = "blocks", **options: Any) -> Any
 @pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.diagonal(sharded=[True])
 def test_a_run_goes_on_from_a_checkpoint_with_another_number_of_ranks(tmp_path: Path, sharded: bool) -> None:
-    """After the change, other ranks have the microbatches, and some ranks have an odd number of them."""
+    """With the new number of ranks, microbatches belong to other ranks, and some ranks have an odd number of them."""
     path, single = tmp_path / "half.safetensors", trainer_of(None)
     for _ in range(2):
         single.step(X, Y)
@@ -272,7 +273,7 @@ def test_a_save_by_one_rank_alone_is_an_error_on_all() -> None:
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Covers a run that one rank has left and that other ranks have continued."""
+    """Covers a run that one rank leaves and that the other ranks continue."""
     capture_alone(monkeypatch)
 
     def receipt(name: str, resume: bool = False) -> ReceiptOptions:
@@ -289,7 +290,7 @@ def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypat
     loop(trainer_of(None, receipt=receipt("one")))
     whole = (tmp_path / "one" / "steps.jsonl").read_bytes()
     trainers = Trainers(2, lambda ranks: trainer_of(ranks, receipt=receipt("two")))
-    # Every rank gets the state only if the receipt keeps it.
+    # A rank gets the whole state only if the receipt keeps the state of that step.
     assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
     assert (tmp_path / "two" / "steps.jsonl").read_bytes() == whole
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(T1), (T2) Programs whose parts ranks compute have the bits of one process."""
+"""(T1), (T2) Programs that are divided among ranks have the bits of one process."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_gpt_block_has_the_bits_of_one_process(is_fused: bool) -> None:
         assert found == [want] * size, size
         for rank, each in enumerate(executables):
             gathers = [step for step in each.plan.steps if isinstance(step, Gather)]
-            # Attention and MLP each gather before their last product, and their sums with the residual.
+            # Attention and MLP each gather before their last product, and gather the sum with the residual.
             assert len(gathers) == (4 if size > 1 else 0)
             rows = BATCH * TOKENS
             heads, columns, hidden = (part(unit, size, rank) for unit in (HEADS, WIDTH, 4 * WIDTH))
@@ -89,7 +89,7 @@ def test_gpt_block_has_the_bits_of_one_process(is_fused: bool) -> None:
 
 
 def part(extent: int, size: int, rank: int) -> int:
-    """Returns how many of `extent` elements a rank has."""
+    """Returns the number of elements, of `extent`, that a rank has."""
     return extent * (rank + 1) // size - extent * rank // size
 
 
@@ -200,7 +200,7 @@ def random_case(number: int) -> tuple[list[Any], list[Any]]:
         return [each if not isinstance(each, StepFailed) else StepFailed for each in found], [StepFailed] * size
 
 
-# The last program has a check that no result depends on.
+# In the last program, a check has no effect on any result.
 @pytest.mark.parametrize("numbers", [range(20), range(20, 40), [1463]])
 def test_random_programs_have_the_bits_of_one_process(numbers: Sequence[int]) -> None:
     for number in numbers:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Any number of ranks, on any targets and with any shares, has the bits of one process."""
+"""Any number of ranks, on any targets and with any shares of the work, has the bits of one process."""
 
 import threading
 from typing import Any
@@ -37,7 +37,7 @@ def normalized(leaves: int, accumulate: int) -> Run:
 
 
 class Decoder(torch.nn.Module):
-    """A block of a language model, with tied embeddings and both low precision and f32."""
+    """A block of a language model with tied embeddings, in which low precision and f32 both occur."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_measured_shares_do_not_change_bits() -> None:
 
 
 def test_shares_are_proportional_to_measured_rates() -> None:
-    """The first step is not measured; a rank without a microbatch counts as the slowest."""
+    """The first step is not measured. A rank that has had no microbatch counts as the slowest rank."""
     ranks = [Ranks(transport, "measured") for transport in make_loopback(4)]
     for seconds in ((9.0, 0.1, 0.1, 0.1), (0.01, 0.05, 0.02, float("nan"))):
         assert {each.shares for each in ranks} == {"measured"}
@@ -215,7 +215,8 @@ def test_a_wrong_new_state_is_found_before_anybody_has_it(monkeypatch: pytest.Mo
 
 
 def test_a_rank_that_was_cut_short_takes_part_in_nothing_more() -> None:
-    """The other ranks wait for another message than the first one of a step."""
+    """A rank that was interrupted in a step takes part in no other: the other ranks wait for a message of the
+    interrupted step."""
     given = normalized(4, 1)
     again: list[Exception] = []
 

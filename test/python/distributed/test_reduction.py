@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that sums move in buckets, and that the next bucket moves while one is added."""
+"""Sums are exchanged in buckets: while one bucket is added, the next one is sent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Events = list[tuple[str, int]]
 
 
 def combined(count: int, shares: Sequence[int]) -> tuple[list[Sums], list[Events], list[int]]:
-    """Returns each rank's sums, its events, and the bytes it has sent."""
+    """Returns each rank's sums, its events, and the number of bytes that it has sent."""
     transports = make_loopback(len(shares))
     found: list[Any] = [None] * len(shares)
     events: list[Events] = [[] for _ in shares]
@@ -91,13 +91,14 @@ def test_bits_and_bytes_do_not_depend_on_buckets(
     for sums in found:
         for array, want in zip(sums.tensors, wanted.tensors, strict=True):
             assert array.tobytes() == want.tobytes()
-    # Integers take 16 bytes and move separately.
+    # The integers take 16 bytes and are sent separately.
     assert max(bytes_moved for rank in events for _, bytes_moved in rank) <= max(size, 16)
 
 
 def test_the_next_bucket_moves_while_one_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reduction, "_BUCKET_BYTES", 16)
     _, events, _ = combined(2, (1, 1))
-    # Slices of 8 f32 and 4 f64 take two buckets each. The last move is of integers, which every rank needs.
+    # Slices of 8 f32 and 4 f64 take two buckets each. The last exchange is that of the integers, which every rank
+    # needs.
     done = "move move add move move add move move add move add move move"
     assert [" ".join(what for what, _ in rank) for rank in events] == [done] * 2

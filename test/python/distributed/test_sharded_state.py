@@ -60,7 +60,7 @@ def small(name: str = "AdamW", clip_norm: float | None = None) -> Run:
 @pytest.mark.diagonal
 def test_one_hash_for_any_number_of_ranks_that_share_the_optimizer(name: str, clip_norm: float | None) -> None:
     given = small(name, clip_norm)
-    # Uses the reference, which compiles nothing, for all optimizers but one.
+    # For all optimizers but one, the target is the reference, which need not compile.
     target = "cpu" if name == "AdamW" else "reference"
     want = alone(given, target)
     for size, shares in ((1, None), (2, None), (3, (5, 0, 1)), (8, None)):
@@ -109,7 +109,7 @@ def test_a_rank_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(sharded_state, "_release", noted)
     found, _ = run(small(), 3, steps=2, shard_optimizer=True, ended=lambda kept: kept.foreign)
-    # AdamW with amsgrad has three tensors for each of six parameters: two ranks have nothing of a given tensor.
+    # AdamW with amsgrad has three tensors for each of six parameters. Of two ranks, one has no part of a given tensor.
     assert all(isinstance(each, str) for each in found) and len(released) == 2 * 3 * 6
 
 
@@ -124,7 +124,7 @@ def test_memory_that_is_released_is_zero() -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.diagonal(seed=range(3))
 def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
-    """Covers tensors that no other rank has."""
+    """Covers state tensors of which only one rank has a copy."""
     given, draw = small(), np.random.default_rng(seed)
     size, names = int(draw.integers(2, 5)), [kind.name for kind in given.program.state if kind.shape]
     victim, name, bit = int(draw.integers(size)), names[draw.integers(len(names))], int(draw.integers(1 << 20))
@@ -145,7 +145,7 @@ def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
 
     found, _ = run(given, size, steps=2, between=flip, begun=begun, shard_optimizer=True)
     if name not in owned:
-        # No rank reads its copy of a tensor that another rank owns.
+        # A rank never reads its copy of a tensor that another rank owns, so a flip there changes nothing.
         assert found == [alone(given)] * size
         return
     messages = [str(each) for each in found]
@@ -297,7 +297,7 @@ def normed() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
 
 @pytest.mark.parametrize("made", [joined, normed])
 def test_optimizers_of_users(made: Any) -> None:
-    """All ranks have the model's tensors, even those that no microbatch reads, and all take part in `sync`."""
+    """All ranks have the model's tensors, even those that no microbatch reads, and all ranks take part in `sync`."""
 
     def loop(_: int, trainer: Any) -> tuple[str, float, str]:
         for _ in range(3):
@@ -424,7 +424,7 @@ def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypat
     whole, divided = tmp_path / "one", tmp_path / "ranks"
     loop(one(receipt=ReceiptOptions(whole, checkpoint_every=every)))
     trainers = shared(2, receipt=ReceiptOptions(divided, checkpoint_every=every))
-    # Every rank gets the state only if the receipt keeps it.
+    # A rank gets the whole state only if the receipt keeps the state of that step.
     assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
     assert (divided / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
     assert repro_mlir.verify(divided, target="reference").steps == 5

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torchrun processes on several targets have one hash, even if one is killed and others continue."""
+"""Processes of torchrun on several targets have one hash, even if one process is killed and the others continue."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def arguments(script: Path, receipt: Path | None, *options: str, steps: int = ST
 
 
 def train(size: int, *given: str) -> subprocess.Popen[str]:
-    """Starts `repro` on ranks."""
+    """Starts the command `repro` on `size` ranks."""
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     return subprocess.Popen(
         [sys.executable, *start, "-m", "repro_mlir", *given],
@@ -87,7 +87,8 @@ def train(size: int, *given: str) -> subprocess.Popen[str]:
 
 
 def state_of(size: int, given: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Returns the output of `repro` on ranks; one rank runs in this process, which has imported everything already."""
+    """Returns the output of `repro` on ranks. One of the ranks runs in this process, which has already imported
+    everything."""
     if size > 1:
         process = train(size, *given)
         output, errors = process.communicate(timeout=300)
@@ -143,7 +144,7 @@ def test_ranks_of_a_receipt_end_together(tmp_path: Path, capsys: pytest.CaptureF
     assert len(state_of(1, arguments(script, receipt, steps=3), capsys)) == 64
     process = train(2, *arguments(script, receipt, steps=3))
     _, errors = process.communicate(timeout=120)
-    # torchrun ends the other ranks after the first one has ended, so at least one has reported the reason.
+    # After one rank has ended, torchrun ends the others, so at least one rank has reported the reason.
     assert process.returncode != 0 and "resume it, or give the receipt another name" in errors
     process = train(2, *arguments(script, receipt, "--resume", "--target-of", "7=cpu"))
     _, errors = process.communicate(timeout=120)

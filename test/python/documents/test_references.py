@@ -58,7 +58,7 @@ def test_first_sentence(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths(page: Path) -> None:
     for path in re.findall(PATH, page.read_text()):
-        # Words in capitals are placeholders.
+        # Words in capitals are placeholders, such as NAME.
         file = ROOT / re.sub(r"/[A-Z]+(\.\w+)?$", "", path)
         # `Name` may abbreviate Name.h and Name.cpp.
         assert file.exists() or list(file.parent.glob(f"{file.name}.*")), path

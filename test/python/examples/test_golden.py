@@ -3,7 +3,7 @@
 
 """Golden hashes: the results of both examples on every target, fixed by numerics v1.
 
-A change that alters a hash changes the bits of every program of that type. For an intended change, golden.json
+A change that alters one of these hashes also changes the bits of other programs. For an intended change, golden.json
 states the reason.
 """
 
@@ -58,7 +58,7 @@ def check(example: Example, target: str, last: int) -> None:
 @pytest.mark.parametrize("level", kit.levels())
 def test_state_hashes(example: Example, level: str) -> None:
     """Starts from a state drawn by (R2); the steps would reveal powers of beta computed by a platform's libm."""
-    # x86-64-v2 has no fma and is slow, so only the first hash is compared.
+    # x86-64-v2 is slow, because it has no fma, so only the first hash is compared.
     check(example, f"cpu:{level}", 3 if level == "x86-64-v2" else 120)
 
 
