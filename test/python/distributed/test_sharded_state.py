@@ -109,7 +109,8 @@ def test_a_rank_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(sharded_state, "_release", noted)
     found, _ = run(small(), 3, steps=2, shard_optimizer=True, ended=lambda kept: kept.foreign)
-    # AdamW with amsgrad has three tensors for each of six parameters. Of two ranks, one has no part of a given tensor.
+    # AdamW with amsgrad has three tensors for each of six parameters; two of the three ranks own no part of a given
+    # tensor.
     assert all(isinstance(each, str) for each in found) and len(released) == 2 * 3 * 6
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Artifacts on disk are found again, and trusted only if no other user can have written them."""
+"""Artifacts on disk are found again; they are trusted only if no other user can have written them."""
 
 import json
 import multiprocessing
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(content: bytes = b"artifact", target: str = "target") -> bytes:
-    """Returns the cache's artifact for a program that would compile to `content`."""
+    """Returns the artifact that the cache has for a program; without one, the program compiles to `content`."""
     return cached([b"program", target.encode()], lambda: content)
 
 
@@ -76,7 +76,7 @@ def _flip(file: Path) -> None:
 
 
 def _unkeyed(file: Path) -> None:
-    """Writes a file as someone could who knows the format but not the key."""
+    """Writes a file like someone who knows the format but not the key."""
     import blake3
 
     file.write_bytes(cache._MAGIC + blake3.blake3(b"other").digest() + b"other")
@@ -113,7 +113,7 @@ def test_a_file_that_others_could_have_written_is_replaced(folder: Path, change:
 
 
 def test_the_artifact_of_another_program_does_not_count(folder: Path) -> None:
-    """The renamed file has a valid MAC, but for its original name."""
+    """A file that was renamed has a valid MAC, but for its original name, so it is not used."""
     put(b"first", "a")
     first = file_of(folder)
     put(b"second", "b")
@@ -132,7 +132,7 @@ def test_files_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch, us
         monkeypatch.setattr(cache.os, "geteuid", lambda: os.getuid() + 1)
     assert put(b"made anew") == b"made anew"
     if user == "folder" or os.geteuid() != 0:
-        # The cache neither reads nor writes the folder.
+        # The cache neither reads nor writes this folder.
         assert put(b"and again") == b"and again"
     else:
         assert put(b"unused") == b"made anew"
@@ -194,7 +194,7 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
     with pytest.raises(SystemExit):
         main([command, "--help"])
     assert "--no-cache" in capsys.readouterr().out
-    # The arguments after the option are wrong, but the option is already in effect.
+    # The arguments after the option are wrong, but the option takes effect before they are read.
     arguments = {"run": ["none"], "train": ["none.py", "--steps", "1"], "verify": ["none"]}
     arguments |= {"dispute": ["none", "none"], "diff": ["none", "none"]}
     assert main([command, "--no-cache", *arguments[command]]) == 2
@@ -219,7 +219,7 @@ def test_the_least_recently_used_artifact_is_removed(folder: Path, monkeypatch: 
         put(contents[name], name)
         (files[name],) = {*folder.glob("*.artifact")} - before
         os.utime(files[name], (1000 + number, 1000 + number))
-    # Reading counts as a use.
+    # Reading an artifact counts as a use of it.
     assert put(b"unused", "a") == contents["a"]
     put(contents["d"], "d")
     assert not files["b"].exists() and files["a"].exists() and files["c"].exists() and kept(folder) == 3

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""States, inputs and checkpoints that are too large, too deep or of a wrong type give one line before they are read."""
+"""States, inputs and checkpoints that are too large, too deep or of a wrong type cause one line of error before they
+are read."""
 
 import dataclasses
 import io

@@ -57,7 +57,7 @@ def test_links_are_followed_where_the_user_gave_the_name(tmp_path: Path) -> None
 def test_size_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abcd")
-    # The allocation has the file's size, not the limit's.
+    # The reader allocates as many bytes as the file has, not as the limit allows.
     assert read_regular(path, 4) == read_regular(path, 1 << 60) == b"abcd"
     with pytest.raises(ReproError, match="file: expected at most 3 bytes, got 4"):
         read_regular(path, 3)

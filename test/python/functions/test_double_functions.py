@@ -63,7 +63,7 @@ def test_special_case_of_reference(name: str, operands: tuple[float, ...], right
 
 
 def test_reference_rounds_once() -> None:
-    # Rounding to 24 bits first would give another value.
+    # Rounding the argument to 24 bits before the function would give another value.
     x = np.array([0.1], np.float64)
     assert reference.evaluate("exp", x)[0] == 1.1051709180756477
     assert reference.evaluate("exp", x)[0] != reference.evaluate("exp", x.astype(np.float32))[0]

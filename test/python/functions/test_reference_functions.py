@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) Tests the reference of the elementary functions: C23 Annex F, MPFR, errors."""
+"""(S5) Tests the reference of the elementary functions against C23 Annex F and MPFR, and its errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6) The logits of a request equal those of a whole forward pass over its tokens, whatever other requests run."""
+"""(K6) The logits of a request equal those of one forward pass over all its tokens, whatever other requests run."""
 
 import functools
 import itertools
@@ -40,7 +40,7 @@ def whole() -> repro_mlir.Executable:
 
 
 def whole_logits(tokens: list[int]) -> np.ndarray:
-    """Returns the logits for each token from one forward pass; causal attention hides the later tokens."""
+    """Returns the logits of each token from one forward pass, in which causal attention hides later tokens."""
     state = {name: value.detach() for name, value in model().named_parameters()}
     padded = np.array([[*tokens, *[0] * (CAPACITY - len(tokens))]])
     (logits,) = whole()(state, padded, np.arange(CAPACITY)[None])[1].values()
@@ -109,7 +109,7 @@ def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> 
 
 
 def test_caches_are_written_in_place_and_one_token_of_a_prompt_has_logits() -> None:
-    """The size of the arena shows that no cache is copied."""
+    """The size of the arena shows that a step does not copy the caches."""
     capacity = 5000
     ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16])
     assert [program.outputs[0].shape for program in (prompt, token)] == [(1, 1, VOCABULARY)] * 2
@@ -165,7 +165,7 @@ def test_values_that_are_not_finite_stay_with_their_request() -> None:
     while not alone.finished:
         one_by_one.step()
     for _ in range(2):
-        # In the second run, other requests have used the slots before.
+        # In the second run, other requests have used the slots before these.
         bad, good = used.submit([1, 7, 5], 4, logits=True), used.submit(plain, 4, logits=True)
         while not (bad.finished and good.finished):
             used.step()
@@ -319,7 +319,7 @@ class TokensAlone(Model):
 
 
 class Window(Model):
-    """A model in which each token attends to the eight preceding tokens."""
+    """A model in which each token attends to at most the eight preceding tokens."""
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         x = self.tokens(tokens) + self.positions(positions)
@@ -404,7 +404,8 @@ def test_models_that_are_none_for_generation(kind: type[Model], message: str) ->
 
 
 class Rotary(nn.Module):
-    """A model with rotary positions, fewer keys than queries, values of another size, a mask, and tied embeddings."""
+    """A model with rotary positions, fewer keys than queries, values that are smaller or larger than keys, a mask, and
+    tied embeddings."""
 
     def __init__(self) -> None:
         super().__init__()

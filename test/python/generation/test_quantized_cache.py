@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K7) A cache in blocks gives the logits of a whole forward pass with quantized keys and values."""
+"""(K7) A block-scaled cache gives the logits of a forward pass whose keys and values are quantized."""
 
 import functools
 import itertools
@@ -66,7 +66,7 @@ def generator(name: str | None, slots: int, chunk: int, target: str = "cpu", thr
 
 
 class Whole(nn.Module):
-    """The forward pass of a model over all tokens at once, with keys and values decoded from codes."""
+    """The forward pass of a model over all tokens at once; keys and values are quantized and decoded."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ def in_reference(name: str) -> BlockFormat:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
-    """Compares the first layer, whose keys and values do not depend on the cache."""
+    """Compares the first layer, whose keys and values depend on the tokens only, not on the cache."""
     plain, found, form = stored(None), stored(name), in_reference(name)
     heads, count = slice(HEADS), slice(len(PROMPTS[0]))
     for part in ("keys0", "values0"):
@@ -169,7 +169,7 @@ def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
 
 
 class Large(nn.Module):
-    """A model whose values come from an embedding and whose keys are small."""
+    """A model with large values, which come from an embedding, and small keys."""
 
     def __init__(self, width: int = WIDTH) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ class Large(nn.Module):
 
 @pytest.mark.parametrize("value", [3.4e38, math.inf, math.nan])
 def test_k7_values_that_are_read_as_not_finite_hide_later_tokens_alone(value: float) -> None:
-    """3.4e38 is finite, but its code represents 2^128."""
+    """3.4e38 is finite, but its code decodes to 2^128, an infinity."""
     torch.manual_seed(5)
     large = Large().eval()
     with torch.no_grad():
@@ -236,7 +236,7 @@ def test_k7_heads_of_an_odd_size() -> None:
 
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
 def test_caches_in_blocks_are_written_in_place(name: str) -> None:
-    """The size of the arena shows that neither codes nor the values of all positions are copied."""
+    """The size of the arena shows that a step copies neither the codes nor the values of all positions."""
     capacity = 4000
     ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16], cache_format(FORMATS[name]))
     for program in (prompt, token):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps whose gradients are their inputs, so that they compute only the compression."""
+"""Steps whose gradients are inputs, so that the steps compute nothing but the compression."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SEED = 7
 
 
 def imported(shapes: dict[str, tuple[int, ...]], element: str = "f32", random: bool = True) -> ImportedProgram[None]:
-    """Returns a step that sets each state tensor to the mean of its gradients, an input of each microbatch."""
+    """Returns a step that sets each state tensor to the mean of its gradients; a gradient is an input of the
+    microbatch."""
     state, gradients = [], []
     for name, shape in shapes.items():
         state.append(TensorType(name, element, shape))

@@ -22,7 +22,7 @@ Compress = Callable[[np.ndarray], np.ndarray]
 
 
 def halved(lanes: np.ndarray) -> np.ndarray:
-    """(F2) Sums lanes, which are the first dimension."""
+    """(F2) Sums the lanes, which are the first dimension, by halving their number."""
     while len(lanes) > 1:
         lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
     return lanes[0]
@@ -126,7 +126,7 @@ def with_feedback(gradient: np.ndarray, residual: np.ndarray, compress: Compress
 
 
 def blocks(x: np.ndarray, format: Format, seed: int, site: int, step: int) -> np.ndarray:
-    """(L6) Uses the rules of blocks that test/python/reference/low_precision compares with recorded values."""
+    """(L6) Uses the block rules, which test/python/reference/low_precision compares with recorded values."""
     row, of, random = x.reshape(1, -1), reference_format(format), None
     if format.is_stochastic:
         of = dataclasses.replace(of, rounding=stochastic(format.rounding.bits))

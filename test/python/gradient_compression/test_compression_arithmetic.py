@@ -45,7 +45,7 @@ def gradients(shape: tuple[int, ...], kind: str = "normal") -> list[np.ndarray]:
 
 
 def states(program: MicrobatchProgram, given: list[np.ndarray], target: str) -> list[dict[str, np.ndarray]]:
-    """Returns the state after each step."""
+    """Returns the state after each of the steps."""
     state, found = program.initial_state(), []
     kept = compile_step(program, target, 1).keep(state)
     for values in given:
@@ -95,7 +95,7 @@ def test_L2_top_k(shape: tuple[int, ...], kind: str, fraction: str) -> None:
 
 
 def test_L2_the_fraction_is_the_decimal_number() -> None:
-    """As an f64, 0.07 is larger than 7 / 100."""
+    """The fraction is 7 / 100 exactly; the f64 0.07 is larger."""
     found = [TopK(fraction).count(size) for fraction, size in ((0.07, 100), (0.07, 101), (1, 5), (1e-9, 3))]
     assert found == [7, 8, 5, 1]
 
@@ -133,7 +133,8 @@ def test_L4_qsgd(shape: tuple[int, ...], levels: int, bucket: int, kind: str) ->
 
 
 def test_L4_the_expectation_is_the_gradient() -> None:
-    """Averages 2^14 draws; as each error is at most one level, their sum deviates by 64 levels (one sigma) at most."""
+    """Averages 2^14 draws. The error of each is at most one level, so the standard deviation of their sum is at most 64
+    levels."""
     gradient = np.random.default_rng(3).standard_normal(64).astype(F32)
     given, program = np.tile(gradient, (1024, 1)), compressed(QSGD(2, 64), {"w": (64,)}, 1024)
     found = states(program, [given] * 16, "cpu")
@@ -174,7 +175,7 @@ def test_L5_power_sgd(shape: tuple[int, ...], rank: int, kind: str) -> None:
 
 
 def test_L5_columns_are_orthonormal_and_the_matrix_is_found() -> None:
-    """Two columns represent a matrix of rank 2 within two steps; the first step finds the subspace."""
+    """Two columns represent a matrix of rank 2 after two steps: the first step finds its subspace."""
     draw = np.random.default_rng(5)
     matrix = (draw.standard_normal((20, 2)) @ draw.standard_normal((2, 30))).astype(F32)
     program = compressed(PowerSGD(2), {"w": (20, 30)}, COUNT)

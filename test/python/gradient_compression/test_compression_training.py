@@ -83,7 +83,7 @@ def test_states_that_do_not_fit() -> None:
         make(None).load_state_dict(state)
     with pytest.raises(ReproError, match=r"residual.0.*: expected shape \[2, 8, .*\], got \[4, 8"):
         make(TopK(0.5), microbatches=2).load_state_dict(state)
-    # Both states have tensors of the same names and shapes.
+    # The states of both methods have tensors of the same names and shapes.
     for other in (TopK(0.25), Blocks.named("mxfp8")):
         with pytest.raises(ReproError, match="the state is of another one than the trainer's"):
             make(other).load_state_dict(state)
@@ -171,7 +171,7 @@ def test_a_failed_step_keeps_the_residuals() -> None:
 
 
 def test_with_a_precision_recipe() -> None:
-    """Compression keeps the roles of contractions, and its random numbers have their own sites."""
+    """Compression does not change the roles of contractions; its random numbers have sites of their own."""
     gradient = {"element": "f8E5M2", "tile": [1, 32], "scale": "rceil", "rounding": "sr8"}
     recipe = {"name": "stochastic", "dgrad": {"gradient": gradient}, "wgrad": {"gradient": gradient}}
     hashes = []
@@ -181,7 +181,7 @@ def test_with_a_precision_recipe() -> None:
         hashes.append(trainer.state_hash())
     assert hashes[0] == hashes[1]
     sites = re.findall(r"site = (\d+)", trainer.program.part.text)
-    # The sites of four gradients of parameters, and of the operands of three contractions.
+    # The sites are those of the gradients of four parameters and of the operands of three contractions.
     assert len(sites) == len({*sites}) >= 6
     roles = [
         [each.role for each in repro_mlir.precision_summary(make(method).prepare(X, Y), recipe).contractions]

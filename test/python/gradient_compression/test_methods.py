@@ -105,7 +105,7 @@ BYTES: list[tuple[GradientCompression, tuple[int, ...], int]] = [
     (QSGD(1, 512), (3,), 1 + 4),
     (PowerSGD(2), (5, 25), 4 * 2 * 30),
     (PowerSGD(2), (2, 3, 25), 4 * 2 * 77 if PowerSGD(2).compresses((2, 3, 25)) else 600),
-    # Not compressed: vectors, and matrices whose factors have no fewer numbers.
+    # Vectors are not compressed, nor are matrices whose factors would have at least as many numbers.
     (PowerSGD(1), (25,), 100),
     (PowerSGD(1), (2, 2), 16),
     (Blocks.named("mxfp8"), (5, 25), 125 + 4),

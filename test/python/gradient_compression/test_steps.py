@@ -92,7 +92,7 @@ def test_positions_that_do_not_fit(own: tuple[int, ...], message: str) -> None:
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.diagonal
 def test_the_step_as_one_program(method: Any, accumulate: int) -> None:
-    """One program for the whole step, which disputes use, has the step's bits; its operators name their gradient."""
+    """Disputes use one program for the whole step: it has the step's bits, and its operators name their gradient."""
     program, given = compressed(method, SHAPES, COUNT, accumulate), gradients()
     state = program.initial_state()
     compile_step(program, "cpu", 1)(state, *given)

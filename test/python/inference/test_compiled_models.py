@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro_mlir.compile` accepts each type of model, with one executable and one set of bits."""
+"""`repro_mlir.compile` accepts models of each type, and returns one type of executable with the same bits."""
 
 import os
 import pickle

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators whose lowering depends on sizes: the program holds for all sizes, or capture reports an error."""
+"""Operators whose lowering depends on sizes: the program is valid for all sizes, or capture reports an error."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

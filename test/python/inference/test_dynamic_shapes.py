@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch models with dynamic shapes: one program, and an executable for each size."""
+"""PyTorch models with dynamic shapes: one program, from which an executable is made for each size."""
 
 import json
 import zipfile
@@ -60,7 +60,7 @@ class Case(NamedTuple):
 
 
 def rows(*shape: int) -> Any:
-    """Returns numbers that do not depend on the sizes: a smaller batch consists of the first rows of a larger one."""
+    """Returns numbers such that a smaller batch consists of the first rows of a larger one."""
     whole = torch.randn([16, *shape[1:]], generator=torch.Generator().manual_seed(5))
     return whole[: shape[0]]
 
@@ -262,7 +262,7 @@ def bounds(least: Any, most: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def test_files_with_odd_sizes(tmp_path: Path) -> None:
-    """Each file causes one error, or an executable with the bounds of the file."""
+    """Each file causes one error, or gives an executable with the bounds that the file states."""
     torch.manual_seed(2)
     exported = torch.export.export(CASES["mlp"].model().eval(), (rows(2, 6),), dynamic_shapes=[{0: BATCH}])
     torch.export.save(exported, tmp_path / "model.pt2")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-# A process has one backend: the tests run again in another process with the other backend.
+# A process has only one backend, so the tests run again in another process with the other backend.
 os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND", "torch")
 pytest.importorskip("keras")
 pytest.importorskip("torch_mlir")

@@ -27,7 +27,8 @@ RATES = (0.1, 0.3, 1e-3, 0.7, 1 / 3)
 
 
 def everywhere(run: Callable[[], list[bytes]], refuses: str = "") -> None:
-    """Checks that `run` returns the same in each environment; `refuses` names the environment in which it must fail."""
+    """Checks that `run` returns the same result in each environment; `refuses` names the environment in which it must
+    fail."""
     want = run()
     for name, environment in ENVIRONMENTS.items():
         with environment():
@@ -102,7 +103,7 @@ def test_program_trainer_and_executables(tmp_path: Path) -> None:
 
 
 def test_numbers_of_texts(tmp_path: Path) -> None:
-    """Numbers in recipes, checkpoints and requests: Python's `float` of a text follows the environment."""
+    """Numbers in recipes, checkpoints and requests: `float` of a text rounds by the mode of the environment."""
     texts = [repr(float(x)) for x in np.random.default_rng(0).normal(size=200)] + [
         "0.1",
         "1e-3",

@@ -78,7 +78,7 @@ def test_S3_rounding(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", *SMALL])
 def test_S3_is_Q3_without_saturation(name: str) -> None:
-    """Casts round like the elements of blocks, which are computed in integers."""
+    """Casts round like the elements of blocks (Q3), whose rounding is computed in integers."""
     of = ELEMENTS[name].format
     x = np.concatenate([values.mixed("f32", (1 << 18,), 3), values.random("f32", (1 << 18,), 4, 12)])
     with np.errstate(all="ignore"):
@@ -99,7 +99,7 @@ def test_S3_integers(name: str) -> None:
 
 def test_S3_f64_is_rounded_once() -> None:
     kind = element_type("f4E2M1FN")
-    # Rounded to f32 first, this would be the tie 1.25, which rounds to 1.
+    # If it were rounded to f32 first, this value would be the tie 1.25, which rounds to 1.
     assert round_to_format(np.array([1.25 + 2.0**-40]), kind).tolist() == [1.5]
 
 

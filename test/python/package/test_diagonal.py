@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The cases that `make test` runs of a test that is marked `diagonal`."""
+"""Tests which cases of a test with the marker `diagonal` are run by `make test`."""
 
 import itertools
 

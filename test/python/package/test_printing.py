@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Foreign text cannot fake one of our lines on a terminal."""
+"""Text from others cannot imitate a line of ours on a terminal."""
 
 import io
 import json
@@ -72,7 +72,7 @@ def test_a_program_file(command: str, program: Program, tmp_path: Path, capsys: 
 
 
 def test_a_verdict() -> None:
-    """A party's text stays one part of one line."""
+    """The text of a party stays within one line."""
     reason = "question 'x': refused: \x1b[2J" + " " * 80 + "wrong    B\nwrong    B"
     lines = Verdict("conduct", ("A",), {"A": reason}, 3, "a\nwrong    B").lines()
     stream = io.StringIO()
@@ -83,7 +83,7 @@ def test_a_verdict() -> None:
 
 
 def test_messages_of_failed_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text of a program's own check is foreign too."""
+    """The message of a check in a program is text of others as well."""
     from repro_mlir.cli import inspect
 
     def fail(_: object) -> int:
@@ -104,7 +104,7 @@ def test_the_page_of_a_difference() -> None:
 
 
 def test_commands_print_by_one_function() -> None:
-    """No command calls `print` directly."""
+    """Commands print through one function, which escapes text; none of them calls `print` directly."""
     import repro_mlir
 
     package = Path(repro_mlir.__file__).parent

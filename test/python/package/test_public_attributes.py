@@ -39,7 +39,7 @@ PACKAGES = (
 )
 
 ASSIGNABLE = {"ProgramTrainer": {"hyper_parameters", "state"}}
-"""The attributes whose assignment takes effect from the next step on."""
+"""Attributes that users may assign; an assignment takes effect from the next step on."""
 
 OTHERS = {
     "Device": "of the driver: nothing that is computed depends on its attributes",
@@ -47,7 +47,7 @@ OTHERS = {
     "Kernels": "of a prediction",
     "PerSize": "without public attributes",
 }
-"""Classes that are neither frozen nor `ConstantAttributes`, and why that is harmless."""
+"""Classes that are neither frozen nor `ConstantAttributes`, each with the reason why that is harmless."""
 
 
 def public_classes() -> set[type]:
@@ -114,7 +114,7 @@ def test_assignments_are_refused(tmp_path: Path) -> None:
     loss_fn = torch.nn.functional.cross_entropy
     with repro_mlir.Trainer(model, loss_fn, optimizer, target="reference", receipt=path) as trainer:
         trainer.step(X, Y)
-        # Includes options of the constructor: a new value would be ignored.
+        # These include options of the constructor, because a new value would have no effect.
         assert {"steps", "state", "program", "target", "clip_norm", "step"} <= refused(trainer)
         with pytest.raises(ValueError, match="read-only"):
             trainer.state["weight"][...] = 0

@@ -50,7 +50,7 @@ for _ in range(3):
 
 
 def test_the_bindings_of_a_later_import_are_kept_too() -> None:
-    """Loads a module that the first import has not loaded."""
+    """Loads a module that was not loaded by the first import."""
     run("""
 assert "repro_mlir.dialects.scf" not in sys.modules
 for _ in range(2):

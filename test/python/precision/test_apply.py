@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs with a recipe applied, compared with a step that calls the low-precision rules by hand."""
+"""Programs to which a recipe was applied, compared with a step that calls the low-precision rules one by one."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def quantized(format: Format, x: np.ndarray, site: int, step: int) -> Quantized:
 
 
 def by_hand(format: Format, site: int, step: int) -> Operand:
-    """Returns the function that applies a format to an operand [M, K]."""
+    """Returns the function that applies a format to an operand [M, K], by calling the rules."""
     if format.element == "bf16":
         return lambda x: rounded(x, BF16)
     if format.element == "f16":
@@ -129,7 +129,7 @@ def by_hand(format: Format, site: int, step: int) -> Operand:
 
 
 def by_class(of: BlockAccumulator, format: Format) -> Fdpa | LateFdpa:
-    """(M3) Returns the accumulator for sums within a block."""
+    """(M3) Returns the accumulator of a class for the sums within a block."""
     assert isinstance(of.within, str)
     element = ELEMENT_FORMATS[format.element]
     assert isinstance(element, BinaryFormat)
@@ -168,7 +168,7 @@ def contract_blocks(
     scales = []
     for made, format in (first, second):
         form = form_of(format)
-        # (Q2) Dequantizes the code of 1 under each scale to get the scale's value.
+        # (Q2) The value of a scale is that of the code of 1, dequantized with it.
         ones = round_elements(np.ones(made.scales.shape, np.float32), form.element)
         values = dequantize(dataclasses.replace(made, codes=ones), dataclasses.replace(form, tile=(1, 1)))
         rows, columns = form.tile
@@ -183,7 +183,7 @@ def contract_blocks(
 def step_by_hand(
     recipe: Recipe, weights: list[np.ndarray], x: np.ndarray, target: np.ndarray, step: int = 0
 ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-    """Returns the new weights and the intermediate results. Sites are numbered in the order of the contractions."""
+    """Returns the new weights and the intermediate results; numbers the sites in the order of the contractions."""
     sites = iter(range(100))
 
     def multiply(role: str, **operands: np.ndarray) -> np.ndarray:
@@ -399,7 +399,7 @@ def test_other_layers_have_the_same_bits_everywhere(
 
 
 def test_a_step_that_is_computed_again_has_the_bits_of_the_first() -> None:
-    """Recomputed layers quantize their operands as the forward pass does."""
+    """Layers that are recomputed quantize their operands as in the forward pass."""
 
     class Kept(Checkpointed):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -440,7 +440,7 @@ def test_equal_formats_of_a_tensor_are_made_once(program: repro_mlir.Program) ->
         (Rule("0.weight", skip=True),),
     )
     text = apply_precision(program, recipe).text
-    # The forward pass reads the transposed weight, which is a different tensor than the weight itself.
+    # The forward pass reads the transposed weight, which is another tensor than the weight.
     assert text.count("repro.quantize") == 2
     rows = Recipe("rows", {"wgrad": RolePrecision({"gradient": Format("bf16")}), "dgrad": RolePrecision(
         {"gradient": Format("bf16")})})  # fmt: skip
@@ -622,7 +622,7 @@ def test_a_recipe_is_applied_once(name: str, program: repro_mlir.Program) -> Non
 
 
 def test_R1_random_numbers_of_a_step_that_stays() -> None:
-    """With a constant step, each run would round with the same random bits."""
+    """If the step number stayed constant, each run would round with the same random bits."""
 
     class Counted(nn.Module):
         def __init__(self) -> None:
@@ -651,13 +651,13 @@ def test_qat_in_blocks_reads_their_values_in_gradients(
     expected = run(changed, batch)
     for name, value in run(changed, batch, target="cpu").items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
-    # The gradient of the last layer's input does not depend on sums of the forward pass.
+    # The gradient of the last layer's input does not depend on the sums of the forward pass.
     x, target = batch
     second = program.initial[1]
     of_row = by_hand(blocks("f8E4M3FN", "mx", "rceil"), -1, 0)
     d_active = contract(target, of_row(second).T.copy())
     hidden = contract(of_row(x), of_row(program.initial[0]))
-    # The values are so far from 0 that no order of summation changes a sign.
+    # The values are so far from 0 that no order of summation changes the sign of one.
     assert np.abs(hidden).min() > 1e-5
     d_hidden = np.where(hidden <= 0, np.float32(0), d_active)
     expected_first = program.initial[0] - RATE * contract(d_hidden.T.copy(), of_row(x).T.copy())
@@ -696,7 +696,7 @@ class Normalized(nn.Module):
 
 
 class Parts(nn.Module):
-    """Three projections of the step's input, by parts of one weight that may be frozen."""
+    """Three projections of the step's input by parts of one weight, which may be frozen."""
 
     def __init__(self, is_trained: bool) -> None:
         super().__init__()

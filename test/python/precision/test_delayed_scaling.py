@@ -74,7 +74,8 @@ def recipe(**parameters: Any) -> Recipe:
 
 
 class Quantizer:
-    """The quantizer of one tensor of a module. Row 0 of its history contains the amax of the current step."""
+    """The quantizer of one tensor of a module; row 0 of its history contains the largest magnitude (amax) in the
+    current step."""
 
     def __init__(self, element: str, history: int, margin: int, algorithm: str) -> None:
         self.element, self.margin, self.algorithm = element, margin, algorithm
@@ -98,12 +99,12 @@ class Quantizer:
 
     @property
     def latest_first(self) -> np.ndarray:
-        """The history in the order of a program's state; TransformerEngine stores the latest entry last."""
+        """The history in the order of a program's state; TransformerEngine stores the latest entry at the end."""
         return np.concatenate([self.history[:0:-1], self.history[:0]])
 
 
 class Engine:
-    """Steps of the perceptron of `captured`, with TransformerEngine's quantizers."""
+    """Steps of the MLP of `captured`, with the quantizers of TransformerEngine."""
 
     def __init__(self, weights: tuple[np.ndarray, ...], **parameters: Any) -> None:
         self.weights = list(weights)
@@ -199,7 +200,7 @@ def test_Q6_the_names_of_the_state(program: repro_mlir.Program) -> None:
     ]
     values = dict(zip((kind.name for kind in added), changed.initial[len(program.state) :], strict=True))
     assert all((value == (1 if name.startswith("scale") else 0)).all() for name, value in values.items())
-    # The activation, the weight and the gradient of a layer each have a single quantization.
+    # The activation, the weight and the gradient of a layer are quantized once each.
     assert changed.text.count("repro.quantize") == 6 + 2  # 2 transposes that the forward pass reads
     assert LAYERS.captured(precision=recipe(history=5)).hash == changed.hash
     assert apply_precision(program, recipe()).hash == apply_precision(program, "fp8_delayed").hash
@@ -309,7 +310,7 @@ def test_Q6_a_layer_that_is_used_twice_has_the_greatest_amax() -> None:
     hidden = torch.from_numpy(program.initial[1]).relu()
     assert [name for name, _ in module.named_parameters()] == ["layer.weight", "layer.bias"]
     found = states(program, inputs, "reference", steps=1)
-    # The first use reads zeros, so that the amax is that of the second use.
+    # The first use of the layer reads zeros, so the amax is that of the second use.
     assert found["amax_history.layer.weight.activation"][0] == hidden.max().item() > 0
 
 
@@ -336,7 +337,7 @@ def test_Q6_a_second_format_of_an_operand_has_a_scale_of_its_own(program: repro_
 
 
 def test_Q6_the_name_of_a_scale_is_that_of_every_form_of_the_step() -> None:
-    """While the first layer is frozen, the second layer has no dgrad, but its wgrad keeps the same scale name."""
+    """While the first layer is frozen, the second layer has no dgrad; its wgrad uses the same name of the scale."""
     formats = {"dgrad": "f8E5M2", "wgrad": "f8E4M3FN"}
     asked = Recipe("two", {role: RolePrecision({"gradient": delayed(name)}) for role, name in formats.items()})
     objects = given()
@@ -400,11 +401,11 @@ def test_checkpoints_have_scales_and_histories(tmp_path: Path) -> None:
     for other in (from_file, from_dict):
         assert [other.step(*batch(i)) for i in range(2, 4)] == losses[2:]
         assert other.state_hash() == trainer.state_hash()
-    # Without the scales and histories the third step differs.
+    # Without the loaded scales and histories, the third step has other bits.
     anew = trainer_of()
     anew.load_state_dict(kept | {"precision": {}})
     assert anew.step(*batch(2)) != losses[2]
-    # A trainer that has run further can also load an earlier state.
+    # A trainer that is ahead of a state can load it, too.
     trainer.load_state_dict(kept)
     assert trainer.evaluate(*batch(2)) == trainer.step(*batch(2)) == losses[2]
     assert trainer.evaluate(*batch(3)) == losses[3]
@@ -521,7 +522,7 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
 
 
 def test_Q6_a_step_with_other_products_is_refused() -> None:
-    """Scales of products are only numbered, so that the scale of one product would be used for another one."""
+    """Scales of products have only numbers as names, so the scale of one product would be used for another one."""
 
     class Products(nn.Module):
         def __init__(self) -> None:

@@ -21,7 +21,7 @@ def linear(accumulator: object) -> Program:
 
 
 def scale(amax: np.float32) -> np.float32:
-    """The scale s of a block whose amax is that of the tensor. The scale is exact in f8E4M3FN here."""
+    """Returns the scale s of a block that contains the tensor's largest magnitude; here it is exact in f8E4M3FN."""
     return F(amax * (F(F(2688) / amax) * F(F(1) / F(6))))
 
 
@@ -35,7 +35,7 @@ def test_Q8_Q9_factors_of_two_levels(accumulator: str, target: str) -> None:
         (name,) = [kind.name for kind in executable.program.state]
         _, outputs = executable({name: np.array([[b]])}, np.array([[a]]))
         (got,) = outputs.values()
-        # Each operand has one element, whose code is that of 6 and whose scale is 448.
+        # Each operand has one element, which becomes the code of 6 with the scale 448.
         assert scale(a) == pytest.approx(448, rel=1e-6) and scale(b) == pytest.approx(448, rel=1e-6)
         if accumulator == "blackwell_nvfp4":
             expected = F(F(36) * F(448) * F(448)) * F(F(a * b) / F(36 * 448 * 448))

@@ -169,7 +169,7 @@ def test_qat_keeps_rules_and_products_of_the_forward_pass() -> None:
     )
     recipe = qat(base)
     assert recipe.roles["product"] == product
-    # The first rule that matches takes effect, which hides the second rule.
+    # The first rule that matches applies, so the second rule has no effect.
     assert recipe.precision_of("fprop", "a", 0, 2) == RolePrecision({"weight": BF16})
     assert recipe.precision_of("dgrad", "a", 0, 2) == RolePrecision({"weight": Format("forward")})
     assert recipe.precision_of("fprop", "b", 1, 2) is None

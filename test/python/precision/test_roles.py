@@ -55,7 +55,7 @@ def test_convolutions_with_groups_strides_and_clipping() -> None:
     found = roles(step(model, (torch.randn(2, 3, 8, 8), torch.randint(4, (2,))), optimizer, clip_norm=1.0))
     assert {role for role, _ in found} == {"fprop", "dgrad", "wgrad"}
     assert {layer for role, layer in found if role == "wgrad"} == {"0.weight", "3.weight", "5.weight"}
-    # Each phase of the stride has one dgrad.
+    # A strided convolution has one dgrad for each phase of the stride.
     assert found["dgrad", "3.weight"] == 4
     assert found["dgrad", "0.weight"] == 0
 
@@ -72,7 +72,7 @@ def test_a_language_model_with_tied_weights_and_dropout() -> None:
     weights = [f"blocks.{i}.{name}.weight" for i in range(4) for name in ("qkv", "mix", "widen", "narrow")]
     for weight in (*weights, "letters.weight"):
         assert [found[role, weight] for role in ("fprop", "dgrad", "wgrad")] == [1, 1, 1], weight
-    # The scores and the values of the attention, and their gradients.
+    # The scores and the result of the attention, and the gradients of both.
     assert found["product", None] == 8
     assert found["other", None] == 16
     assert sum(found.values()) == 3 * 17 + 24
@@ -101,7 +101,7 @@ def test_linears_of_one_input_are_distinguished(is_deep: bool) -> None:
 
 
 class Applied(nn.Module):
-    """Applies one linear layer three times; the input of the first use has no gradient."""
+    """A model that applies one linear layer three times; the input of the first use has no gradient."""
 
     def __init__(self, is_frozen: bool) -> None:
         super().__init__()

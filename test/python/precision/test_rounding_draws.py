@@ -41,7 +41,8 @@ def samples(generator: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [4, 8, 16])
 def test_Q3_the_mean_of_draws(bits: int) -> None:
-    """Allows five standard deviations, which 1 of 1.7 million random tests exceeds; these draws are fixed."""
+    """The mean may deviate by five standard deviations, which 1 of 1.7 million random tests exceeds; these draws are
+    fixed."""
     x = samples(np.random.default_rng(bits))
     executable = repro_mlir.compile(program_of(bits), "cpu", 1)
     (name,) = (each.name for each in executable.program.outputs)

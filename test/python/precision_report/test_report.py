@@ -67,7 +67,7 @@ def write(folder: Path, rate: str = "0.1", options: str = "{}", text: str = SCRI
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> str:
-    # The script's own recipe differs from the recipes of all runs.
+    # The recipe of the script differs from the recipes of all runs of the report.
     return write(tmp_path_factory.mktemp("script"), options='{"precision": "mxfp4", "nonfinite_loss": "stop"}')
 
 
@@ -114,7 +114,7 @@ def test_sampled_steps_are_those_of_the_run(report: Report) -> None:
         assert [sample.step for sample in run.samples] == [1, 2, 4]
         for sample in run.samples:
             assert sample.loss == run.losses[sample.step - 1]
-        # All runs begin with the initial state of the run in f32, on its first batch.
+        # All runs begin with the initial state and the first batch of the run in f32.
         assert run.samples[0].loss_f32 == report.runs[0].losses[0]
         assert [each.name for each in run.weights] == ["0.weight", "2.weight"]
         assert all(each.relative_error is not None and 0 < each.relative_error < 0.1 for each in run.weights)
@@ -137,7 +137,7 @@ def test_contractions_left_in_f32(report: Report) -> None:
 
 
 def test_the_error_of_gradients(script: str, report: Report) -> None:
-    """The reported ratio is that of the gradients that trainers return."""
+    """The reported error is the ratio that follows from the gradients that trainers return."""
     gradients = []
     for recipe in (None, "nvfp4"):
         given = load_training(script)
@@ -252,7 +252,8 @@ def test_a_step_in_microbatches_has_losses_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("later", [False, True], ids=["frozen", "unfrozen"])
 def test_steps_with_other_contractions_have_losses_alone(later: bool, tmp_path: Path) -> None:
-    """A layer is frozen or unfrozen before the third step; weight decay from the second step changes no contraction."""
+    """Before the third step, a layer is frozen or unfrozen. Weight decay, from the second step on, changes no
+    contraction."""
     changed = SCRIPT.replace(
         "            yield",
         f"            model[0].requires_grad_((step >= 2) == {later})\n"
@@ -284,7 +285,7 @@ def test_contractions_in_blocks_have_statistics(script: str) -> None:
         assert len(one.operands) == len(other.operands) == 2
         assert isinstance(other.result_sqnr_db, float) and isinstance(one.result_sqnr_db, float)
         assert abs(other.result_sqnr_db - one.result_sqnr_db) < 1
-    # The first layer reads the same values in both runs.
+    # The first layer has the same operands in both runs.
     assert values.samples[0].contractions[0].operands == codes.samples[0].contractions[0].operands
 
 
@@ -481,7 +482,7 @@ def test_the_example_of_the_documentation(
     (tmp_path / "mlp.py").write_text(Path(script).read_text())
     text = (ROOT / "docs" / "guides" / "precision.md").read_text()
     code = text.split("In Python:\n\n")[1].split("\n- The script")[0]
-    # Two steps on the reference interpreter take less time and need no compilation.
+    # Two steps on the reference interpreter are faster than a compilation.
     code = code.replace("steps=20", 'steps=2, target="reference"')
     exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {})
     said = capsys.readouterr().out.splitlines()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The operands and results that a step returns for a report, for all types of formats."""
+"""Operands and results that a step returns for a report, for all types of formats."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_operands_of_all_kinds(plain: repro_mlir.Program, batch: tuple[np.ndarra
     # The last forward result, which is rounded, is the output of the step.
     assert np.array_equal(found[probe.contractions[1].result], found["output"])
     assert not (found["output"].view(np.uint32) & 0xFFFF).any()
-    # dgrad reads the weight of the forward pass: it has the same values before and after rounding.
+    # dgrad reads the weight of the forward pass, which has been rounded already: rounding does not change it.
     (dgrad,) = (each for each in gradients if each)
     assert set(dgrad) == {"gradient", "weight"} and dgrad["weight"].format == Format("tf32")
     for side in ("before", "after"):

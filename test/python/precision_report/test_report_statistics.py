@@ -44,9 +44,9 @@ def test_scales_of_powers_of_two() -> None:
     x = rows([], [2.0**-149, 2.0**-140], [3e38, 1.0], [math.nan, 1.0], [math.inf, 1.0], [6.0, 0.2, -0.2])
     found = statistics_of(blocks("f4E2M1FN", "mx", "rceil"), x)
     assert blocks_of(found) == (6, 1, 1, 0, 2)
-    # All elements of two blocks are read as NaN.
+    # All elements of two blocks, 64 in total, are read as NaN.
     assert (found.nans, found.infinities, found.nans_after) == (1, 1, 64)
-    # These underflow: 2^-149 and 2^-140 under the scale 2^-127, 1 next to 3e38, and +-0.2 under the scale 1.
+    # Elements that underflow: 2^-149 and 2^-140 with the scale 2^-127, 1 next to 3e38, and +-0.2 with the scale 1.
     assert (found.saturated, found.underflowed, found.sqnr_db) == (0, 5, None)
     assert found.zeros == x.size - 11
     assert found.histogram is not None and found.histogram.first == -149 and sum(found.histogram.counts) == 9
@@ -55,7 +55,7 @@ def test_scales_of_powers_of_two() -> None:
 
 
 def test_more_than_half_a_step_above_the_greatest_value() -> None:
-    """7 is half a step above 6, the greatest value of f4E2M1FN; only elements beyond 7 count as saturated."""
+    """7 lies half a step above 6, the largest value of f4E2M1FN; only larger elements count as saturated."""
     format = blocks("f4E2M1FN", "mx", "floor")
     found = statistics_of(format, rows([7.0, -7.0, 7.000001, -7.5, 6.9]))
     assert found.saturated == 2
@@ -126,6 +126,6 @@ def test_ratios() -> None:
     assert relative_error(x, x) == 0 and relative_error(0 * x, 0 * x) == 0
     assert relative_error(x, np.array([3.0, 4.5])) == 0.1
     assert relative_error(0 * x, x) is None and relative_error(x, np.array([math.inf, 4])) is None
-    # A sum in the order of the elements would lose each 1 next to 2^54.
+    # If the elements were added in order, each 1 would be lost next to 2^54.
     ones = np.array([2.0**27, *np.ones(1023)])
     assert relative_error(np.ones(1024), 1 + ones) == float(f"{math.sqrt((2.0**54 + 1023) / 1024):.6g}")

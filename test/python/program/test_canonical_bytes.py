@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V4) Observable tensors have canonical NaNs, and 0 or 1 as i1; files with other bits are refused."""
+"""(V4) In tensors that users can see, NaNs are canonical and i1 is 0 or 1; files with other bits are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.runner.initial import initial_array
 
-# For each type, bit patterns with one meaning; results have the first pattern.
+# For each element type, bit patterns with the same meaning; results contain the first one.
 SAME = {
     "f64": [0x7FF8000000000000, 0x7FF0000000000001, 0xFFF8000000000000, 0x7FF8000000000001],
     "f32": [0x7FC00000, 0x7F800001, 0xFFC00000, 0x7FC00001, 0xFFFFFFFF],
@@ -171,7 +171,7 @@ def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) 
     else:
         _, found = executable(state, index, x)
     assert bits_of(x) == given
-    # `load` made the kept state canonical; a plain call leaves the state as it was given.
+    # `load` made the kept state canonical; a plain call leaves a state that it only returns as it was.
     assert bits_of(state["kept"]) == (wanted if kept else given)
     assert bits_of(state["spread"]) == [*wanted[:3], canonical]
     assert bits_of(state["new"]) == wanted

@@ -94,7 +94,7 @@ def test_a_signed_receipt() -> None:
 
 
 def test_a_stopped_receipt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A process that ends before the last step leaves the beginning of the files, and no seal."""
+    """A process that ends before the last step leaves the files of the steps so far, without a seal."""
     path, whole = Path(shutil.copytree(SIGNED, tmp_path / "stopped.receipt")), repro_mlir.Receipt(SIGNED)
     (path / "seal.json").unlink()
     (path / "checkpoints" / "6.safetensors").unlink()

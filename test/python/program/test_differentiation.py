@@ -108,7 +108,7 @@ def _read(index: str, extent: int, loops: int = 6) -> str:
 
 
 PROGRAMS |= {
-    # (J4) Several points of the iteration space read an element, or no point does.
+    # (J4) Some elements are read at several points of the iteration space, and some at none.
     "windows": _window("d0 * 2 + d1", 9, "arith.addf", 0.0),
     "overlapping_windows": _window("d0 + d1 * 2", 8, "arith.addf", 0.0),
     "greatest_of_windows": _window("d0 + d1", 6, "arith.maximumf", -9.0),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K4) Exact contractions, chosen for whole programs and for single contractions."""
+"""(K4) Exact contractions, selected for whole programs and for single contractions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V3) Folding scalar operations of constants gives the bits of the reference interpreter, which folds nothing."""
+"""(V3) Constant folding of scalar operations has the bits of the reference interpreter, which does not fold."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_casts() -> None:
 
 
 def test_bitcasts_V4() -> None:
-    """Compares with bits computed in Python: the only bitcast that a canonical program may have is that of a NaN."""
+    """The expected bits are computed in Python: a canonical program may contain no bitcast but that of a NaN."""
     rng = random.Random(2)
     program = Program()
     expected = []

@@ -21,7 +21,7 @@ from support import identity_bytes  # noqa: E402
 
 EXTENTS = (5, 6, 7)
 OFFSET = 1 << 29
-"""Makes all indices positive, whatever intervals the verifier computes."""
+"""An offset that makes all indices positive, whatever intervals the verifier computes."""
 
 OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
@@ -33,11 +33,12 @@ OPERATORS: dict[str, Callable[[int, int], int]] = {
 }
 
 Expression = int | str | tuple[str, "Expression", "Expression"]
-"""A constant, a dimension, or an operator and its operands."""
+"""An expression: a constant, a dimension, or an operator and its operands."""
 
 
 def expression(draw: random.Random, depth: int) -> Expression:
-    """Returns a random expression; its factors and divisors share divisors, so that MLIR simplifies a lot."""
+    """Returns a random expression. Its factors and divisors have common divisors, so that MLIR can simplify much of
+    it."""
     if depth == 0 or draw.random() < 0.15:
         return draw.choice(["d0", "d1", "d2", draw.randrange(-9, 10)])
     left = expression(draw, depth - 1)

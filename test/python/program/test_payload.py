@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A microbatch in two parts (T2): the tensors between the parts have the compressed size, and the sums are the same."""
+"""A microbatch that is computed in two parts (T2): tensors between the parts have the compressed size, and the sums are
+unchanged."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def test_the_sums_are_the_same(method: Any) -> None:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name}")
 def test_the_bytes_are_those_of_the_method(method: Any) -> None:
-    """The payload also has the loss and the running statistics; qsgd stores whole bytes instead of fewer bits."""
+    """The payload also contains the loss and the running statistics. qsgd uses whole bytes here, where its codes have
+    fewer bits."""
     shapes = [tuple(each.shape) for each in model().parameters()]
     want = sum(map(method.bytes_of, shapes))
     if isinstance(method, QSGD):
@@ -77,7 +79,8 @@ def test_the_bytes_are_those_of_the_method(method: Any) -> None:
 
 
 def test_without_compression_the_sums_go_as_they_are() -> None:
-    """A gradient of few rows could be sent as factors, but then every rank would compute it for all microbatches."""
+    """A gradient of few rows could be sent as two factors, but then every rank would compute it for all
+    microbatches."""
     program, _ = step(None)
     payload = payload_of(program)
     assert payload is not None and payload.nbytes == sum(kind.nbytes for kind in program.sums)

@@ -25,7 +25,7 @@ def test_save_and_load(program: Program, tmp_path: Path) -> None:
     for a, b in zip(loaded.initial, program.initial, strict=True):
         assert a.dtype == b.dtype and np.array_equal(a, b)
     assert loaded.hash == program.hash
-    # A loaded program has the text that MLIR prints; saving and loading that text again changes nothing.
+    # A loaded program has the text that MLIR prints, so saving and loading it again changes nothing.
     loaded.save(tmp_path / "q.repro")
     Program.load(tmp_path / "q.repro").save(tmp_path / "r.repro")
     assert (tmp_path / "q.repro").read_bytes() == (tmp_path / "r.repro").read_bytes()

@@ -24,7 +24,7 @@ from support.accumulated import HOPPER, ordering
 
 @pytest.fixture(scope="module")
 def program() -> repro_mlir.Program:
-    """A training step whose matrix products are all of bf16."""
+    """A training step in which all matrix products have bf16 operands."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(40, 24), torch.nn.Tanh(), torch.nn.Linear(24, 5))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -43,7 +43,7 @@ def run(program: repro_mlir.Program, target: str) -> str:
 
 
 NATIVE = ("sm_80", "sm_90")
-"""Architectures whose tensor cores have the classes that these tests use."""
+"""Architectures whose tensor cores are of the classes that these tests use."""
 
 NARROW = Accumulator(32, 10, "rz_e8m13", -132)
 """An accumulator with so few bits that bf16 results differ from those of (K1)."""

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): programs are read from the bytes that the writer produces, and from no other bytes."""
+"""(H2): a program is read only from the bytes that the writer produces for it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def generic_form(text: str) -> str:
 
 
 def check(text: str) -> None:
-    """The body is what is hashed and what the second implementation writes; reading restores the program."""
+    """Checks that the body is what is hashed and what the second implementation writes, and that reading restores the
+    program."""
     with ir.Context() as context:
         module = ir.Module.parse(text)
         data, identity = write_program(module), program_hash(module)
@@ -90,7 +91,7 @@ def test_names_and_locations_are_not_part_of_the_identity() -> None:
 
 
 def test_one_definition_as_every_operand() -> None:
-    """The program has more operands than definitions."""
+    """One definition is an operand many times, so the program has more operands than definitions."""
     check("""
     func.func @main(%x: tensor<2xf32>) -> tensor<10xf32> attributes {repro.num_state = 0 : i64} {
       %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>,
@@ -108,7 +109,7 @@ def test_one_definition_as_every_operand() -> None:
 
 
 def test_equal_elements_take_no_space() -> None:
-    """A splat is stored once, also if MLIR stores each element, or if its NaNs are equal only by (V4)."""
+    """A splat is stored as one element, even if MLIR stores each element, or if its NaNs are equal only by (V4)."""
     program = """
     func.func @main() -> tensor<{shape}xf32> attributes {{repro.num_state = 0 : i64}} {{
       %c = arith.constant dense<{value}> : tensor<{shape}xf32>
@@ -254,7 +255,8 @@ def test_counts_are_compared_before_memory_is_taken() -> None:
 
 @pytest.mark.parametrize(("extent", "constant"), [(4, 2**63 - 1), (0, 2**63)])
 def test_indices_that_overflow(extent: int, constant: int) -> None:
-    """The index must be refused first: MLIR's verifier evaluates the maps of a generic and would abort the process."""
+    """The reader must refuse the index before MLIR's verifier evaluates the maps of a generic, which would abort the
+    process."""
     text = f"""
     func.func @main(%x: tensor<9xf32>) -> tensor<{extent}xf32> attributes {{repro.num_state = 0 : i64}} {{
       %e = tensor.empty() : tensor<{extent}xf32>

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(J5), (V5): a training step that recomputes what `recompute` names has the same bits and a smaller arena."""
+"""(J5), (V5): a training step that recomputes the tensors named in `recompute` has the same bits and a smaller
+arena."""
 
 import pytest
 import repro_mlir
@@ -47,7 +48,7 @@ def test_no_bit_changes_and_less_is_kept(pattern: str) -> None:
                 trainer.step(*batch)
                 hashes.add(trainer.state_hash())
     assert len(hashes) == 1
-    # At least one of the two tensors of each recomputed layer is not kept.
+    # For each recomputed layer, at least one of its two tensors is not kept.
     assert _arena(again) <= _arena(kept) - 2 * ROWS * WIDTH * 4
 
 

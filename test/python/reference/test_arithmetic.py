@@ -21,7 +21,7 @@ STORAGE = ["bf16", "f16", "f8E4M3FN", "f8E5M2"]
 
 
 def floats(width: int) -> st.SearchStrategy[float]:
-    """Floats with often equal exponents, including special values, subnormals and halfway cases."""
+    """Returns floats whose exponents are often equal, with special values, subnormals and halfway cases."""
     fmt = ELEMENTS[f"f{width}"].format
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, fmt.max_finite, -fmt.max_finite]
     special += [2.0**fmt.min_exponent, 2.0 ** (fmt.min_exponent - fmt.precision + 1)]
@@ -61,8 +61,7 @@ def test_fma_S1(width: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_fma_S1_ties(width: int) -> None:
-    """Products on a tie, moved off it by an addend that a wider format cannot represent next to them; and the
-    reverse."""
+    """Products on a tie, and an addend so small that a wider format cannot represent the sum; and the reverse."""
     rng = np.random.default_rng(0)
     dtype = np.dtype(f"f{width // 8}")
     p = ELEMENTS[f"f{width}"].format.precision
@@ -82,7 +81,7 @@ def test_fma_S1_ties(width: int) -> None:
         down = 2.0 ** (-3 * half - p)
         even_or_odd = 1 + 2.0 ** (1 - p) * np.arange(8)
         cases += [(np.full(8, s * x * down), np.full(8, y), even_or_odd) for s in (-1, 1)]
-    # The same for the last bit of a subnormal, which is not the p-th bit.
+    # As above, at the last bit of a subnormal, which is not the p-th bit of the product.
     place = ELEMENTS[f"f{width}"].format.min_exponent - p + 1
     scale = place - 1 - 3 * half
     for x, y in (plus, minus):

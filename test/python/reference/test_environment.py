@@ -58,7 +58,7 @@ def test_V2_interpreter(environment: Callable) -> None:
 
 
 def test_V2_the_environment_matters() -> None:
-    """Shows what the other tests guard against: NumPy itself follows the environment."""
+    """Shows why the other tests are needed: NumPy itself follows the environment."""
     tiny, third = np.array([1e-40], np.float32), np.array([3], np.float32)
     with ENVIRONMENTS["flush"]():
         assert (tiny + tiny)[0] == 0

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the interpreter's reader: it accepts every encoding of docs/verification/identity.md and nothing else."""
+"""The interpreter's reader accepts each encoding that docs/verification/identity.md allows, and nothing else."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ func.func @main(%x: !x, %w: tensor<4x1xi64>, %k: tensor<i64>) attributes {{repro
 
 
 def rewritten(read: ParsedProgram) -> bytes:
-    """Encodes the body again, which shows that the reader lost nothing."""
+    """Encodes the body again, to show that the reader has lost nothing."""
     return program(
         [type_of(each) for each in read.body.argument_types],
         [type_of(each) for each in read.result_types],
@@ -786,7 +786,7 @@ def test_refusals(name: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS_REFUSED)
 def test_refusals_of_the_compiler(name: str) -> None:
-    """The compiler rejects the same programs by the same rule."""
+    """The compiler refuses the same programs because of the same rules."""
     data, reason = BLOCKS_REFUSED[name]
     with pytest.raises(ReproError) as caught:
         from_bytes(data)
@@ -816,14 +816,14 @@ def test_prefixes() -> None:
 
 
 def test_every_byte_changed() -> None:
-    """Every changed byte gives either an error or a possible program."""
+    """After a change of any byte, the reader reports an error or reads a program that could exist."""
     data = to_bytes(LINES)
     for position, value in itertools.product(range(len(data)), (0, 1, 2, 0x7F, 0x80, 0xFF)):
         attempt(data[:position] + bytes([value]) + data[position + 1 :])
 
 
 def test_every_number_changed() -> None:
-    """The reader checks counts before it allocates memory."""
+    """The reader compares counts with the remaining bytes before it allocates memory."""
     data = to_bytes(LINES)
     tracemalloc.start()
     for position, number in itertools.product(range(20, len(data) - 8), (1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63)):

@@ -30,7 +30,7 @@ def files(variable: str, target: str) -> list[object]:
 
 @dataclass
 class Comparison:
-    """The comparison with one file: what is compared, what differs, and what is skipped for which reason.
+    """The comparison with one file: which elements were compared, which differ, and which were skipped and why.
 
     Attributes:
       differing: descriptions of some differing elements; `wrong` counts all.

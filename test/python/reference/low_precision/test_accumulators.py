@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M1), (M2), (M3) Compares accumulators, named and made-up, with the rule in fractions."""
+"""(M1), (M2), (M3) Compares accumulators, both named and invented ones, with the rule in fractions."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_made_up_M1(terms: int, fraction: int) -> None:
 
 @pytest.mark.parametrize("floor", [-160, -133, -126, -20, 0, 3])
 def test_floor_M1(floor: int) -> None:
-    """The least exponent matters only if all products are small."""
+    """The smallest exponent (`floor`) matters only if all products are small."""
     rng = np.random.default_rng(7)
     by = Fdpa(8, 24, "rz_f32", floor)
     a = (rng.standard_normal((200, 8)) * 2.0 ** rng.integers(-80, -60, (200, 8))).astype(np.float32)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Compares contractions in blocks in accumulators with the rule in fractions, program by program."""
+"""(M5) Compares contractions of block-scaled tensors in accumulators with the rule in fractions, program by program."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def step(d: rules.Value, s: rules.Value, total: rules.Value, is_split: bool) -> 
 
 
 def element(chosen: Sum, arrays: Sequence[np.ndarray], i: int, j: int) -> rules.Value:
-    """Returns the sum of one result, without init."""
+    """Returns the sum of one element of the result, without init."""
     x_codes, x_scales, y_codes, y_scales = arrays
     x = [rules.value_of(int(code), chosen.codes[0]) for code in x_codes[i]]
     y = [rules.value_of(int(code), chosen.codes[1]) for code in y_codes[j]]

@@ -95,7 +95,7 @@ def below_power(amax: np.ndarray) -> np.ndarray:
 
 
 def above_maximum(amax: np.ndarray, element: Format) -> np.ndarray:
-    """Marks values slightly above max * 2^n, likewise."""
+    """Marks values slightly above max * 2^n, for which an f32 logarithm may be wrong as well."""
     largest = element.largest_integer * 2.0**element.least_place
     part = np.frexp(amax.astype(np.float64) / largest)[0]
     return np.isfinite(amax) & (part > 0.5) & (part < 0.5 + 2.0**-16)
