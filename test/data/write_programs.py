@@ -84,7 +84,7 @@ func.func @main(%x: tensor<6xf32> {repro.name = "x"}) -> (tensor<6xf32>, tensor<
 
 
 class Attention(torch.nn.Module):
-    """Has no parameters, so that the program has no state."""
+    """A model without parameters, so that its program has no state."""
 
     def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         weights = torch.softmax(query @ key.transpose(-2, -1) / 2, dim=-1)
@@ -177,7 +177,7 @@ def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]
 
 
 def write(folder: Path) -> None:
-    # Locations contain the path of the script as given here.
+    # Source locations contain the path of the script as it is given, so the path must be relative.
     os.chdir(HERE)
     folder.mkdir()
     expected = {}

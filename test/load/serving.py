@@ -43,10 +43,10 @@ FAULTS = {
     "refused field": 0.03,
     "no HTTP": 0.02,
 }
-"""The share of each type of faulty or slow client among the requests; slow clients get their answers."""
+"""The share of the requests for each type of faulty or slow client; slow clients get their answers."""
 
 MOST_GROWTH = 64 << 20
-"""The most bytes by which the memory of the server may grow after its first thousand requests."""
+"""The maximum number of bytes by which the memory of the server may grow after its first thousand requests."""
 
 
 def questions() -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def questions() -> list[dict[str, Any]]:
 
 
 def alone() -> Any:
-    """Returns a generator with one slot, and with a chunk and a level that differ from the server's."""
+    """Returns a generator with one slot, whose chunk and CPU level differ from the server's."""
     return known_generator(1, 5, "cpu:x86-64-v2")
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Three mpirun processes with different targets have the hash and the receipt of one process."""
+"""Three processes of mpirun with different targets have the state hash and the receipt of one process."""
 
 import os
 import subprocess
@@ -53,6 +53,6 @@ def test_ranks_of_mpirun_have_the_receipt_of_one_process(tmp_path: Path) -> None
     done = train([*LAUNCH, "-m", "mpi4py"], ranks, "--shares", "3:2:1", "--target-of", "1=cpu:x86-64-v2,2=reference")
     assert done.returncode == 0, done.stderr[-2000:]
     assert (ranks / "steps.jsonl").read_bytes() == (alone / "steps.jsonl").read_bytes()
-    # An error of one rank ends all ranks.
+    # With mpi4py's runner, an error of one rank ends all ranks.
     done = train([*LAUNCH, "-m", "mpi4py"], ranks)
     assert done.returncode != 0 and "resume it, or give the receipt another name" in done.stderr

@@ -19,7 +19,7 @@ func.func @main(%w: tensor<2x3xf32>, %n: tensor<i64>, %lr: tensor<f32>, %x: tens
 
 
 class CountingBackend:
-    """Adds the input to the first state and 1 to the second; the output is the first input."""
+    """A backend that adds the input to the first state and 1 to the second; its output is the first input."""
 
     def run(self, states, inputs, outputs) -> None:
         assert all(array.flags.c_contiguous for array in (*states, *inputs, *outputs))

@@ -28,7 +28,7 @@ def draw(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def run(imported: ImportedProgram[Any], inputs: tuple[Any, ...], steps: int = 1) -> dict[str, np.ndarray]:
-    """Returns state and outputs after some steps, and checks that every target has the same bits."""
+    """Returns the state and the outputs after some steps; checks that every target returns the same bits."""
     program = program_of(imported)
     found = []
     for target in TARGETS:

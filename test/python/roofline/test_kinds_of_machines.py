@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""CPUs and GPUs in one command: threads apply to CPUs only, the first machine is measured, code is read once."""
+"""CPUs and GPUs in one command: `--threads` applies to CPUs only, the first machine is measured, and code is read
+once."""
 
 from __future__ import annotations
 

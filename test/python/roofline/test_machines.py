@@ -229,7 +229,7 @@ def test_other_numbers() -> None:
         ("x86-64-v4", "znver5", "epyc-zen5", ("znver4", 256, 8)),
         ("x86-64-v4", "emeraldrapids", "xeon-sapphire-rapids", ("sapphirerapids", 512, 6)),
         ("aarch64", "apple-m1", "apple-m2", ("neoverse-v2", 512, 8)),
-        # Processors that resemble no machine of the package.
+        # Processors that are unlike every machine file of the package.
         ("x86-64-v3", "znver3", None, ("znver3", 512, 6)),
         ("x86-64-v3", "haswell", None, ("haswell", 512, 4)),
         ("aarch64", "cortex-a72", None, ("cortex-a72", 512, 3)),

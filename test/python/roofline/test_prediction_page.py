@@ -32,7 +32,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>&'\"\u202e"
 
 
 def launch(kernel: str, work: float, moved: int, flops: int) -> LaunchPrediction:
-    """Returns a launch whose causes and levels no CPU has: the page knows none of them by name."""
+    """Returns a launch whose causes and memory levels occur on no CPU: the page must not know any of them by name."""
     causes = {"work": work, "hbm": moved / 1e9, "idle": 0.0}
     return LaunchPrediction(kernel, 1, causes, {"shared": 0, "hbm": moved}, {"floating_point": flops})
 

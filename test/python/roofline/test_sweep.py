@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests sweeps: all combinations, each program compiled once, losses against time, and rejected arguments."""
+"""Tests sweeps: all combinations of values, one compilation per program, losses against time, and refused arguments."""
 
 from __future__ import annotations
 

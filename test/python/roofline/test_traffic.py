@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares the model of least-recently-used caches with caches of single bytes."""
+"""Compares the model of caches, which evict the least recently used data, with simulations byte by byte."""
 
 from __future__ import annotations
 

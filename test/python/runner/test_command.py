@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Running a bundle as a program without this package: every failure prints one clear line and exits with status 2."""
+"""A bundle runs as a program without this package; every failure prints one clear line and exits with status 2."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from repro_mlir.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.runner.packing import write_runner
 from support import handmade
 
-# Makes only NumPy importable of this environment's packages, not blake3, torch or repro_mlir.
+# Makes NumPy the only package of this environment that can be imported; blake3, torch and repro_mlir cannot.
 _NUMPY_ALONE = """
 import importlib.util, runpy, sys
 class Only:

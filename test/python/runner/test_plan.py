@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Launch plans as bytes: a round trip keeps everything, and all other bytes raise one clear error."""
+"""Launch plans as bytes: a round trip preserves everything, and all other bytes cause one clear error."""
 
 import struct
 from dataclasses import replace

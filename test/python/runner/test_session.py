@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Bundles on the stand-in for the CUDA driver: states, hashes and buffers that the caller provides."""
+"""Bundles on a simulated CUDA driver: states, hashes, and buffers that the caller provides."""
 
 import ctypes
 from dataclasses import replace
@@ -73,7 +73,7 @@ def test_complex_arrays(stub: None, tmp_path: Path) -> None:
         session.step(0.5, values, 1)
         expected = initial[0] + np.float32(0.5) * values.view(np.float32).reshape(shape)
         assert (session.state()["w"] == expected).all()
-        # The program's only output is a real number; the test pretends that it is a complex one.
+        # The program's only output is real; the test declares it as complex.
         outputs = (replace(program.outputs[0], shape=(2,), complex=True),)
         session.bundle.__dict__["outputs"] = outputs
         session._execution.read = lambda space, index: np.array([7, 8], np.float32)  # type: ignore[method-assign]
@@ -114,7 +114,8 @@ def test_states_can_be_set(bundle: Bundle) -> None:
 
 
 class OnDevice:
-    """Memory of the stand-in's device (host memory), as another library exposes it by __cuda_array_interface__."""
+    """Memory of the simulated device (memory of the host), exposed by __cuda_array_interface__ as by another
+    library."""
 
     def __init__(self, device: Device, array: np.ndarray, **changes: object) -> None:
         self._device = device
@@ -183,7 +184,7 @@ def test_buffers_that_do_not_fit(bundle: Bundle, array: np.ndarray, changes: dic
 
 @pytest.mark.parametrize(("space", "name"), [("state", "w"), ("input", "x"), ("output", "loss")])
 def test_misaligned_buffers(bundle: Bundle, space: str, name: str) -> None:
-    """Kernels access 16 bytes at once, and on a GPU a misaligned access destroys the whole context."""
+    """Kernels access 16 bytes at a time. On a GPU, a misaligned access makes the whole context unusable."""
     device = Device()
     shape = () if name == "loss" else (2, 3)
     array = OnDevice(device, np.zeros(16, np.float32))
@@ -193,11 +194,11 @@ def test_misaligned_buffers(bundle: Bundle, space: str, name: str) -> None:
             Session(bundle, device, **{f"{space}s" if space != "state" else space: {name: view}})
     view = OnDevice(device, np.arange(6, dtype=np.float32).reshape(2, 3), data=(array.pointer + 4, False))
     with Session(bundle, device) as session:
-        session.step(0.5, view, 0)  # a step copies its inputs, so that they need no alignment
+        session.step(0.5, view, 0)  # a step copies its inputs, so they need no alignment
 
 
 def test_overlapping_buffers(bundle: Bundle) -> None:
-    """Kernels may cache data that they only read, so that no other buffer may overlap with it."""
+    """Kernels may cache data that they only read, so no other buffer may overlap that data."""
     device = Device()
     room = OnDevice(device, np.zeros(64, np.float32))
 
@@ -221,7 +222,7 @@ def test_replay_runs_steps(bundle: Bundle) -> None:
 
 
 def test_a_closed_session_touches_no_memory(bundle: Bundle) -> None:
-    """Another owner may have the freed memory already; closing a session twice is harmless."""
+    """The freed memory may already belong to another owner. Closing a session twice is harmless."""
     device = Device()
     inputs = bundle.recorded_inputs(0)
     session = Session(bundle, device)
@@ -262,7 +263,7 @@ def test_requests_that_a_session_refuses(bundle: Bundle) -> None:
 def test_memory_is_given_back(bundle: Bundle) -> None:
     device = Device()
     for _ in range(3):
-        # The stand-in's device is too small for two blocks of this size.
+        # The simulated device has too little memory for two blocks of this size.
         block = device.allocate(12 << 30)
         device.free(block)
     session = Session(bundle, device)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs that crash, hang or fill a child process cause one clear error, and the next program is read."""
+"""Programs that crash, hang or exhaust a child process cause one clear error, and the next program can be read."""
 
 import json
 import os
@@ -25,7 +25,8 @@ DATA = to_bytes(program().decode())
 
 
 def test_a_fault_of_the_child_says_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise our own fault could make a receipt count as wrong."""
+    """A fault of the child process is not blamed on the text: otherwise our own fault could make a receipt count as
+    wrong."""
 
     def fail(data: bytes, **options: int) -> bytes:
         raise AttributeError("ours")
@@ -64,7 +65,7 @@ def test_bytes_that_are_not_a_stored_program(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_programs_that_are_too_large(name: str) -> None:
-    """The text can be a valid program, so its author is not at fault."""
+    """The text may be a valid program, so the error does not say that it is wrong."""
     data, message = TOO_LARGE[name]
     with pytest.raises(ReproError, match=message) as error:
         admit(data)
@@ -85,7 +86,7 @@ def test_brackets_in_strings_and_comments_do_not_count() -> None:
 
 
 def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 lines represent 2^64 elements; they must use neither memory nor time of this process."""
+    """64 lines represent 2^64 elements. Reading them must cost this process neither memory nor time."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "read_seconds=3,memory_bytes=1G")
     aliases = "\n".join(["#a0 = [1]", *(f"#a{i} = [#a{i - 1}, #a{i - 1}]" for i in range(1, 64))])
     data = import_module(program(before=aliases, attributes="x = #a63, "), is_text=True)
@@ -108,7 +109,7 @@ def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_compile_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that compiles too long is ended; the error names the limit."""
+    """A child process that compiles for too long is ended; the error names the limit."""
     data = to_bytes(slow_to_compile().decode())
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "compile_seconds=1")
     start = time.monotonic()
@@ -131,7 +132,8 @@ def test_artifacts_are_those_of_this_process() -> None:
 
 
 def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiler of this process never compiles a program read from a file, only the process's own programs."""
+    """A program that was read from a file is compiled in a child process, never in this one, which compiles only its
+    own programs."""
     import numpy as np
     import repro_mlir
     from repro_mlir.base.numerics.tensors import TensorType
@@ -143,7 +145,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     own = Program(DATA, (kind,), (), (), 0, (np.zeros(4, np.float32),))
     own.save(tmp_path / "p.repro")
     loaded = Program.load(tmp_path / "p.repro")
-    # Compiles a program of ours, once per process.
+    # Compiles a program of this process, once.
     check_runs("cpu:x86-64-v2")
     here: list[str] = []
     compiled = cache.compile
@@ -155,7 +157,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
 
 
 def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child gets neither the environment nor the descriptors of this process."""
+    """The child process gets neither the environment nor the file descriptors of this process."""
     monkeypatch.setenv("SECRET_TOKEN", "1234")
     _SERVER.stop()
     secret, _ = os.pipe()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Fixture for a server that the tests of a file share."""
+"""A fixture with a server that all tests of a file share."""
 
 from collections.abc import Iterator
 

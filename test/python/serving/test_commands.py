@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests `repro serve` and `repro verify --model` where no computation is needed."""
+"""Tests `repro serve` and `repro verify --model` in cases that need no computation."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,8 @@ def test_servers_that_cannot_begin(capsys: Any, tmp_path: Path) -> None:
 
 
 def test_faults_of_a_tokenizer_are_reported(capfd: Any) -> None:
-    """A tokenizer's fault gives one line on standard error and an error for the client, and the server continues."""
+    """If a tokenizer fails, one line is printed on standard error, the client gets an error, and the server
+    continues."""
     from support.http_client import ask
 
     with SmallServer(quick=True, decodes=False) as small:

@@ -44,7 +44,7 @@ QUESTIONS = [
 
 @functools.cache
 def receipt(number: int, cache: str | None = None) -> dict[str, Any]:
-    """Returns a receipt as a server with three slots issues it."""
+    """Returns a receipt like those of a server with three slots."""
     question, used = QUESTIONS[number], known_generator(3, 8, cache=cache)
     request = used.submit(question.prompt, question.most, question.sampling, question.stop_tokens, logits=True)
     while not request.finished:
@@ -170,7 +170,7 @@ def test_a_changed_field_is_seen(name: str, number: int) -> None:
     "name", ["weights", "program", "choice", "capacity", "prompt", "temperature", "tokens", "finish", "logits", "text"]
 )
 def test_a_changed_field_with_a_matching_hash_is_found(name: str) -> None:
-    """A liar changes one field of a sampled answer and recomputes the hash; the remaining fields stay true."""
+    """A liar changes one field of a sampled answer and recomputes the hash; all other fields stay true."""
     changed = sealed({**receipt(2), name: CHANGES[name](receipt(2)[name])})
     with pytest.raises(ReceiptWrong) as wrong:
         verify(changed, known_generator(1, 16, "cpu:x86-64-v2"))
@@ -212,7 +212,7 @@ def test_a_cache_in_blocks_is_part_of_the_receipt() -> None:
         ({**given, "cache": eight.cache}, "program"),
         ({**given, "cache": eight.cache, "program": eight.program}, "logits"),
         ({name: value for name, value in given.items() if name != "cache"}, "program"),
-        # Another text for the same format would give the same answer a second receipt.
+        # A second text for one format would allow two receipts for the same answer.
         ({**given, "cache": "mxfp4"}, "cache"),
     ):
         with pytest.raises(ReceiptWrong) as wrong:
@@ -227,7 +227,8 @@ def test_the_environment_is_not_part_of_the_claim() -> None:
 
 
 def test_another_program_of_other_versions_is_not_an_accusation() -> None:
-    """Honest receipts of another version can name another program, so this is not an accusation."""
+    """A receipt of another version can be honest and name another program, so the verdict does not accuse its
+    author."""
     changed = sealed({**receipt(0), "program": flipped(receipt(0)["program"])})
     with pytest.raises(ReceiptWrong, match="program"):
         verify(changed, known_generator(1, 1))
@@ -313,7 +314,7 @@ def test_a_field_that_is_missing(missing: str) -> None:
 
 
 def whole(number: int, choice: dict[str, Any], **others: Any) -> dict[str, Any]:
-    """Returns the compared part of a server's answer."""
+    """Returns the part of a server's answer that is compared."""
     said = receipt(number)
     usage = {"prompt_tokens": len(said["prompt"]), "completion_tokens": len(said["tokens"])}
     return {"choices": [{"finish_reason": said["finish"], **choice}], "usage": usage, "receipt": said, **others}

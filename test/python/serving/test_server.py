@@ -264,7 +264,7 @@ def test_slow_and_endless_bodies(server: SmallServer) -> None:
         return reply
 
     async def endless() -> tuple[Reply, float]:
-        """Sends a chunked body without a length."""
+        """Sends a chunked body that does not end."""
         start = time.monotonic()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(
@@ -431,7 +431,7 @@ def test_a_server_that_is_full() -> None:
 
 
 def test_the_places_of_clients_that_left_come_back() -> None:
-    """The slots become free immediately: the abandoned answers would take nine more seconds."""
+    """The slots of clients that left become free at once: their answers would take nine more seconds."""
     with SmallServer(quick=True, slots=1, delay=0.2, options={"waiting": 2}) as small:
         question = {"prompt": "a", "max_tokens": CAPACITY, "stream": True}
         for _ in range(3):
@@ -555,7 +555,7 @@ def test_two_servers_at_one_port_and_one_after_it_was_killed(server: SmallServer
 
 
 def test_a_client_that_never_reads() -> None:
-    """The send buffer is bounded, the connection is closed, and other clients are served."""
+    """If a client never reads, its send buffer is bounded, its connection is closed, and other clients are served."""
 
     async def never(port: int) -> float:
         connected = socket.socket()

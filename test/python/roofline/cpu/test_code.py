@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests what the compiler reports about its code: how often blocks run, and what kernels read and write."""
+"""Tests what the compiler reports about its code: how often blocks run, and which bytes kernels read and write."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
 def test_a_block_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> None:
-    """The block before a loop must not be assigned to the loop: code generation emits no preheader block."""
+    """Code generation emits no preheader block, so the block before a loop must not be counted as part of the loop."""
     assembly = cpu.analyze(product(160), level).assembly
     assert ".preheader" not in assembly
     for blocks in read_assembly(assembly).values():
@@ -60,7 +60,7 @@ def test_a_block_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> N
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4", "aarch64"])
 def test_lines_that_no_run_led_to(level: str) -> None:
-    """All lines of 4 KiB planes are scattered, and almost none of sequential data. Written lines are counted twice."""
+    """All cache lines of 4 KiB planes are scattered, and almost none of sequential data. Written lines count twice."""
     lines = 32 * 48 * 64
     for text, scattered in ((planes(32, 48), lines), (streamed(16 * lines), 0)):
         (blocks,) = read_assembly(cpu.analyze(text, level).assembly).values()
@@ -76,7 +76,7 @@ def test_the_lines_of_many_accesses_are_those_of_the_first() -> None:
 
 
 def test_a_loop_that_reads_nothing_is_not_run() -> None:
-    """Running 2^40 iterations would take a quarter of an hour."""
+    """The loop's 2^40 iterations would take a quarter of an hour."""
     text = """
 func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.num_state = 0 : i64} {
   %zeros = arith.constant dense<0> : tensor<i32>
@@ -96,7 +96,7 @@ func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.n
 
 
 def test_much_scratch_memory_is_refused() -> None:
-    """The analysis would allocate the scratch memory in this process."""
+    """The analysis would have to allocate the scratch memory in this process."""
     rows = 1 << 30
     text = SCATTER.replace("9x", f"{rows}x")
     message = f"a kernel has {8 * rows + 64} bytes of scratch memory, expected at most {1 << 30}"
@@ -105,7 +105,7 @@ def test_much_scratch_memory_is_refused() -> None:
 
 
 def test_long_loops_are_refused() -> None:
-    """The analysis runs a sort's loops over its lists in order to count them."""
+    """The analysis counts the loops of a sort over its lists by running them."""
     shape = "1000x1048576xf32"
     text = f"""
 func.func @main(%x: tensor<{shape}>) -> tensor<{shape}> attributes {{repro.num_state = 0 : i64}} {{
@@ -120,7 +120,7 @@ func.func @main(%x: tensor<{shape}>) -> tensor<{shape}> attributes {{repro.num_s
 
 @pytest.mark.parametrize("level", cpu.levels())
 def test_instructions_of_other_processors_are_counted(level: str) -> None:
-    """(M4) uses instructions of the level, whose results the kernel writes to scratch memory."""
+    """Kernels for (M4) use instructions of their level and write the results to scratch memory."""
     program = Product(HOPPER, {"m": 5, "n": 40, "k": 70}).program()
     blocks = [block for found in read_assembly(cpu.analyze(program, level).assembly).values() for block in found]
     assert sum(block.runs * len(block.instructions) for block in blocks) > 5 * 40 * 70
@@ -142,7 +142,7 @@ def test_operands_are_those_of_the_launches() -> None:
 
 
 def test_a_child_process_tells_the_same() -> None:
-    """A child process analyzes untrusted programs."""
+    """Untrusted programs are analysed in a child process, which reports the same as this process."""
     program = program_of(product(32))
     expected = cpu.analyze(program.data, "x86-64-v3")
     assert Analysis.from_bytes(analyze_native(program.data, "x86-64-v3")) == expected
@@ -187,7 +187,7 @@ kernel_1:                               // @kernel_1
 def test_assembly_is_read() -> None:
     (blocks,) = read_assembly(X86).values()
     loop = Block(40, 1, ["vaddps\t(%rax,%rcx,4), %ymm0, %ymm1", "jne\t.LBB0_3"])
-    # A block that code generation has inserted runs as often as the block before it.
+    # A block that code generation has added runs as often as the block before it.
     assert [vars(block) for block in blocks] == [
         vars(Block(1, 0, ["pushq\t%rbp", "jmp\t.LBB0_3"])),
         vars(Block(1, 0, ["movl\t$1, %eax"])),

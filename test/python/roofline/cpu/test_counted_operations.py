@@ -22,7 +22,7 @@ MODELS = {"x86-64-v3": "znver4", "x86-64-v4": "znver4", "aarch64-dotprod": "neov
 def test_the_product_of_matrices(level: str, size: int) -> None:
     machine = replace(MACHINE, level=level, scheduling_model=MODELS[level])
     (launch,) = predict(read_code(program_of(product(size)), machine), machine).launches
-    # Each pair of elements has a multiply-add, and each sum adds its initial value.
+    # Each pair of elements takes one multiply-add, and each sum adds its initial value.
     assert launch.operations == {"floating_point": 2 * size**3 + size**2, "integer": 0, "special": 0}
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests counters of processors and of the kernel that are reported with the times of launches."""
+"""Tests the counters of the processor and the operating system that are reported with the times of launches."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_thread_that_has_ended_and_a_machine_without_the_call_are_refused(monk
     thread.start()
     thread.join()
     assert thread.native_id is not None
-    # The system ends a thread slightly later than Python does.
+    # The operating system ends a thread slightly later than Python does.
     end = time.monotonic() + 60
     while thread.native_id in threads_of_process() and time.monotonic() < end:
         time.sleep(0.01)

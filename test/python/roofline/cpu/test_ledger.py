@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that the gap between prediction and measurement adds up and that the command shows it."""
+"""The parts of the gap between prediction and measurement add up, and the command shows them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that predictions add up, follow the machine's numbers, and report where bytes come from."""
+"""Predictions add up, depend on the machine's numbers, and report the memory level that bytes come from."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_energy_is_that_of_all_cores(code: Code) -> None:
 
 @pytest.fixture(scope="module")
 def stream() -> Code:
-    """Code that streams 12 MiB, which fit in the machine's L3 cache; an eighth does not fit in an L2 cache."""
+    """Returns code that streams 12 MiB, which fit in the machine's L3 cache; an eighth of them does not fit in an L2
+    cache."""
     return read_code(program_of(doubled(3 << 20)), MACHINE)
 
 
@@ -103,7 +104,7 @@ def test_a_program_without_launches() -> None:
 
 
 def test_threads_have_caches_of_their_own() -> None:
-    """1.5 MiB do not fit in one L2 cache, but fit in eight."""
+    """1.5 MiB do not fit in one L2 cache, but in the L2 caches of eight threads."""
     code = read_code(program_of(doubled(3 << 17)), MACHINE)
     for threads, level in ((1, "l3"), (2, "l2"), (8, "l2")):
         (launch,) = predict(code, MACHINE, threads).launches
@@ -172,7 +173,7 @@ def test_where_bytes_come_from() -> None:
 
 
 def test_where_the_bytes_of_a_thread_come_from() -> None:
-    """A launch on four threads and a launch on a single thread."""
+    """Tests a launch on four threads and a launch on a single thread."""
     whole = Operand(2048, True, False)
     kernels = (Kernel("shared", 8, 2), Kernel("alone", 1, 1))
     launches = tuple(Launch(number, False, (("state", 0, 0),)) for number in range(2))
@@ -214,7 +215,7 @@ def test_bytes_from_memory_if_others_use_the_last_cache() -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "aarch64"])
 def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
-    """Remainders call routines; a product calls none."""
+    """Remainders call routines, whose time is not known; a product calls none."""
     machine = replace(MACHINE, level=level, scheduling_model="znver4" if level == "x86-64-v3" else "neoverse-v2")
     remainder = doubled(1000).replace("arith.addf", "arith.remf")
     named, none = (predict(read_code(program_of(text), machine), machine) for text in (remainder, product(64)))
@@ -243,7 +244,7 @@ def test_a_launch_on_data_in_memory_begins_late(size: int, caches: dict[str, flo
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_a_launch_on_data_in_the_caches_of_its_threads_does_not(threads: int) -> None:
-    """3 MiB do not fit in one L2 cache, but half of them do."""
+    """3 MiB do not fit in one L2 cache, but half of them does, which is the share of one of two threads."""
     machine = replace(MACHINE, cold_launch_seconds=1e-3, l3_bytes=0)
     (launch,) = predict(read_code(program_of(doubled(3 << 17)), MACHINE), machine, threads).launches
     assert launch.threads == threads

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the cycles of instructions, including what LLVM's processor models lack."""
+"""Tests the cycles that instructions take, including properties that LLVM's processor models lack."""
 
 from __future__ import annotations
 

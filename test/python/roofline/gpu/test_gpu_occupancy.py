@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares blocks per multiprocessor with manual results of the CUDA Occupancy Calculator's rules."""
+"""Compares the number of blocks per multiprocessor with values computed by hand from the rules of the CUDA Occupancy
+Calculator."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ WORK = Work(
 
 
 def code_with(**changes: object) -> GpuCode:
-    """Returns made-up code with one launch."""
+    """Returns invented code with one launch."""
     plan = Plan(
         "gpu", 0, 0, (TensorType("x", "f32", (1024,)),), (), (), (), (Kernel("k", block=(128, 1, 1)),),
         (Launch(0, False, (("state", 0, 0),), (100, 1, 1)),),
@@ -189,7 +189,7 @@ def test_buffers_that_are_read_and_written_pass_twice() -> None:
 
 
 def test_a_chain_of_indices_is_counted_as_empty() -> None:
-    """A loop that never ends on zeros ends on indices of -1."""
+    """If zeros were used as indices, the loop would not end; with indices of -1, it does."""
     text = f"""{HEADER}.visible .entry k(
 .param .u64 a,
 .param .u64 e

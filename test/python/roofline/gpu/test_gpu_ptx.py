@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that PTX is read into blocks and that instructions have the cost of their machine code."""
+"""PTX is divided into blocks, and its instructions have the cost of their machine code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests exchanges between devices: formulas, non-negative times, and the share of a step."""
+"""Tests exchanges of data between devices: formulas, non-negative times, and their share of a step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_collectives_are_their_formulas() -> None:
     group = Group(A100, 16, stride=4)
     assert (group.node_members, group.nodes) == (2, 8)
     assert group.bandwidth == pytest.approx(2 * A100.network_bandwidth * A100.link_efficiency)
-    # Without bytes, the hops of a tree count: fewer than those of a ring.
+    # Without bytes, only the hops count: a tree has fewer than a ring.
     assert Group(A100, 64, stride=8).gather_seconds(0) == pytest.approx(6 * A100.network_seconds)
 
 
@@ -69,7 +69,7 @@ def test_links_that_a_device_has_not(size: int) -> None:
 
 
 def test_hops_of_a_ring_are_one_fewer_than_devices() -> None:
-    """As many hops as possible are between nodes."""
+    """As many hops of the ring as possible are between nodes."""
     for size, stride, within, between in ((8, 1, 7, 0), (2, 8, 0, 1), (3, 8, 0, 2), (3, 4, 0, 2), (4, 4, 1, 2)):
         machine = replace(A100, node_seconds=1.0, network_seconds=1.0)
         ring = size - 1

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests how devices share the kernels of a transformer."""
+"""Tests how the devices share the work of a transformer's kernels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares the products of a transformer with those of the captured program of the same model."""
+"""Compares the matrix products of a transformer with those in the captured program of the same model."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class LatentStep(nn.Module):
 
 
 class Perceptron(nn.Module):
-    """A perceptron with one inner projection, or with two, one of which gates the other."""
+    """An MLP with one inner projection, or with two, one of which gates the other."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

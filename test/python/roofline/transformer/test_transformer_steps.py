@@ -101,7 +101,7 @@ def test_decoding_reads_weights_and_cache() -> None:
     assert prediction.weights == 2 * LLAMA.parameters
     many = predict_decoding(LLAMA, A100, 64, 4096)
     assert many.tokens_per_second > 10 * prediction.tokens_per_second
-    # Eight of 128 experts are read for one token.
+    # For one token, eight of the 128 experts are read.
     few, all_ = (predict_decoding(PRESETS["qwen3-30b-a3b"], A100, batch, 1).seconds for batch in (1, 64))
     assert few < all_ / 3
     assert predict_decoding(LLAMA, A100, 1, 4096, tensor=8).seconds < prediction.seconds / 2
@@ -265,7 +265,7 @@ def test_hostile_numbers_take_bounded_time(capsys: pytest.CaptureFixture[str], t
 
 
 def test_devices_with_the_least_numbers() -> None:
-    """Devices without caches, matrix units and power, as slow as a file allows."""
+    """Uses devices without caches, matrix units and power, as slow as the file format allows."""
     least = {name: 0.0 for name in ACCELERATOR_NUMBERS if isinstance(getattr(A100, name), float)}
     least |= {name: 0.0 for name in ("f8_matrix_flops", "watts", "l2_bytes", "shared_bytes")}
     positive = ("clock_hz", "f32_flops", "memory_bytes", "memory_bandwidth", "node_bandwidth", "network_bandwidth")
