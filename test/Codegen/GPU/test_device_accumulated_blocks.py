@@ -29,7 +29,7 @@ def test_random_sums_M5(number: int) -> None:
 @pytest.mark.parametrize("arch", device_code.architectures())
 @pytest.mark.diagonal(arch=["sm_75", "sm_100"])
 def test_assembler(arch: str) -> None:
-    # Excludes exact sums, whose digits are in local memory by design, so that ptxas reports spills.
+    # Excludes exact sums, whose digits are in local memory by design.
     names = [name for name, chosen in SUMS.items() if chosen.by.fraction is not None]
     cases = [accumulated_blocks.product(name, SUMS[name], (9, 17, 100)) for name in names]
     assembling.check([device_code.compile(case.program, arch).ptx for case in cases], arch, names)
