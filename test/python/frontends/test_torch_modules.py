@@ -31,6 +31,7 @@ TESTED_BY = {
     "frontends/test_upsampling.py": "constant_indices",
     "inference/test_compiled_models.py": "exported_files",
     "precision/test_delayed_scaling.py": "trainer_state",
+    "torch_compile/test_backend.py": "aot",
     "torch_compile/test_compiled_loops.py": "device_tensors",
     "train/test_batches.py": "batch_leaves flat_batch",
     "train/test_changes_between_steps.py": "captured_program hashable_values module_calls watch",
@@ -39,7 +40,7 @@ TESTED_BY = {
     "train/test_evaluate.py": "evaluation",
     "train/test_microbatches.py": "microbatch_reduction",
     "train/test_returns.py": "kept_tensors step_results steps_with_loss",
-    "train/test_writes_of_steps.py": "code_names object_kinds read_values recording written_tensors",
+    "train/test_writes_of_steps.py": "code_names object_kinds read_values written_tensors",
 }
 
 
