@@ -32,8 +32,8 @@ lock:
 build: $(READY)
 	$(BIN)/python tools/build.py --jobs $(JOBS)
 
-# The sanitizers run if C++ files differ from SINCE: the last common commit with main, on main the previous commit.
-test: SINCE ?= $(shell test "$$(git branch --show-current)" = main && echo HEAD^ || echo main)
+# The sanitizers run on main, and elsewhere if C++ files differ from SINCE: the last common commit with main.
+test: SINCE ?= $(shell test "$$(git rev-parse HEAD)" = "$$(git rev-parse --verify --quiet main)" || echo main)
 test: build lint lit-test sanitizer-sample tensorflow-test mpi-test unit-test
 
 sanitizer-sample: build
