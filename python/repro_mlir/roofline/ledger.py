@@ -7,24 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
-
-class PredictedLaunch(Protocol):
-    """The predicted time of a launch on a CPU or a GPU."""
-
-    @property
-    def seconds(self) -> float:
-        """The duration of the launch."""
-
-    @property
-    def causes(self) -> dict[str, float]:
-        """Seconds by cause."""
+from repro_mlir.roofline.predicted import PredictedStep, PredictedTime
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """The prediction and the measurement of one launch.
+    """The prediction and the measurement of one launch, or of a whole step.
 
     Attributes:
       predicted: the prediction, with seconds by cause.
@@ -32,7 +22,7 @@ class LedgerEntry:
       counts: hardware and kernel event counts of the launch, by event name.
     """
 
-    predicted: PredictedLaunch
+    predicted: PredictedTime | PredictedStep[Any, Any]
     seconds: float
     counts: Mapping[str, int] = field(default_factory=dict)
 

@@ -44,7 +44,7 @@ LAUNCHES = (
     launch(HOSTILE, 1e-5, 1000, 0),
 )
 CEILINGS = Ceilings({"f32": 1e11, "f16 matrix": 8e11}, {"shared": 1e11, "hbm": 1e9})
-STEP = StepPrediction(replace(MACHINE, name=HOSTILE), 1, LAUNCHES, {"state": 2048, "arena": 1024}, CEILINGS)
+STEP = StepPrediction(replace(MACHINE, name=HOSTILE), LAUNCHES, {"state": 2048, "arena": 1024}, CEILINGS, 1, ())
 OTHER = replace(STEP, machine=replace(MACHINE, name="other"), launches=LAUNCHES[:3])
 # One launch takes longer than predicted, the other less.
 LEDGER = Ledger(
@@ -172,8 +172,8 @@ GPU_STEP = GpuStepPrediction(
         for each in LAUNCHES
     ),
     {"state": 2048},
-    True,
     CEILINGS,
+    True,
     "",
 )
 

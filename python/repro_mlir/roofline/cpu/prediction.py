@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,6 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.compilation.cache import cached_analysis
 from repro_mlir.compilation.cpu import Analysis
 from repro_mlir.program.program import Program
-from repro_mlir.roofline.causes import added_causes
-from repro_mlir.roofline.ceilings import Ceilings
 from repro_mlir.roofline.cpu.assembly import Block, calls_of, read_assembly
 from repro_mlir.roofline.cpu.operands import Operand, read_operands, touches
 from repro_mlir.roofline.cpu.operations import operations_of
@@ -25,6 +22,7 @@ from repro_mlir.roofline.cpu.sequences import Sequence, sequences_of
 from repro_mlir.roofline.cpu.throughput import Cycles, cycles_of
 from repro_mlir.roofline.machines.cpu import UNITS, CpuMachine
 from repro_mlir.roofline.memory import memory_of
+from repro_mlir.roofline.predicted import PredictedStep, PredictedTime
 from repro_mlir.roofline.traffic import Reuse, reuse
 from repro_mlir.runner.plan import Kernel, Plan, read_plan
 
@@ -41,7 +39,7 @@ _WIDTH = 4
 
 
 @dataclass(frozen=True)
-class LaunchPrediction:
+class LaunchPrediction(PredictedTime):
     """The prediction of a launch.
 
     Attributes:
@@ -57,11 +55,6 @@ class LaunchPrediction:
     causes: dict[str, float]
     traffic: dict[str, int]
     operations: dict[str, int]
-
-    @property
-    def seconds(self) -> float:
-        """The duration of the launch."""
-        return sum(self.causes.values())
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -137,38 +130,16 @@ class Code:
 
 
 @dataclass(frozen=True)
-class StepPrediction:
-    """The prediction of a step.
+class StepPrediction(PredictedStep[CpuMachine, LaunchPrediction]):
+    """The prediction of a step; see `PredictedStep`.
 
     Attributes:
-      machine, threads: the requested machine and number of threads.
-      launches: the predictions of the launches, in execution order.
-      memory: the bytes that the step allocates, by buffer space (`memory.memory_of`).
-      ceilings: the ceilings of the machine with this number of threads.
+      threads: the requested number of threads.
       calls: routines that the kernels call and whose time `launches` does not include.
     """
 
-    machine: CpuMachine
     threads: int
-    launches: tuple[LaunchPrediction, ...]
-    memory: dict[str, int]
-    ceilings: Ceilings
-    calls: tuple[str, ...] = ()
-
-    @cached_property
-    def seconds(self) -> float:
-        """The sum of the times of the launches."""
-        return sum(each.seconds for each in self.launches)
-
-    @cached_property
-    def causes(self) -> dict[str, float]:
-        """The seconds of all launches by cause."""
-        return added_causes(each.causes for each in self.launches)
-
-    @property
-    def joules(self) -> float | None:
-        """The energy of a step, with all cores at load power even if idle; None if the machine has no `watts`."""
-        return self.machine.watts * self.seconds if self.machine.watts else None
+    calls: tuple[str, ...]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -254,7 +225,7 @@ def predict_cpu(code: Code, machine: CpuMachine, threads: int = 1) -> StepPredic
     if machine.l3_half_life:
         found = launches(code.lost(machine, np.array([each.seconds for each in found])))
     ceilings = ceilings_of(machine, threads, code.flops_per_cycle)
-    return StepPrediction(machine, threads, found, memory_of(code.plan, threads), ceilings, code.calls)
+    return StepPrediction(machine, found, memory_of(code.plan, threads), ceilings, threads, code.calls)
 
 
 def check_threads(machine: CpuMachine, threads: int) -> None:

@@ -14,7 +14,6 @@ from repro_mlir.base.field_checks import shown
 from repro_mlir.compilation.device_code import compile_for
 from repro_mlir.execute import emulator
 from repro_mlir.program.program import Program
-from repro_mlir.roofline.causes import added_causes
 from repro_mlir.roofline.ceilings import Ceilings
 from repro_mlir.roofline.gpu.architecture import ARCHITECTURES, WARP, WAVEFRONT, Architecture
 from repro_mlir.roofline.gpu.counts import ALIGNMENT, Work, count
@@ -22,6 +21,7 @@ from repro_mlir.roofline.gpu.occupancy import blocks_per_multiprocessor, registe
 from repro_mlir.roofline.gpu.ptx import most_live_registers, read_kernels
 from repro_mlir.roofline.machines.accelerator import Accelerator
 from repro_mlir.roofline.memory import memory_of
+from repro_mlir.roofline.predicted import PredictedStep, PredictedTime
 from repro_mlir.roofline.traffic import Reuse, reuse
 from repro_mlir.runner.bundle import Bundle
 from repro_mlir.runner.certificates import without_tensor_cores
@@ -41,7 +41,7 @@ _OPERATIONS = {"f32": "floating_point", **{unit: unit.replace(" ", "_") for unit
 
 
 @dataclass(frozen=True)
-class GpuLaunchPrediction:
+class GpuLaunchPrediction(PredictedTime):
     """The prediction of a launch.
 
     Attributes:
@@ -64,11 +64,6 @@ class GpuLaunchPrediction:
     blocks: int
     resident: int
     waves: float
-
-    @property
-    def seconds(self) -> float:
-        """The duration of the launch."""
-        return sum(self.causes.values())
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -104,39 +99,16 @@ class GpuCode:
 
 
 @dataclass(frozen=True)
-class GpuStepPrediction:
-    """The prediction of a step.
+class GpuStepPrediction(PredictedStep[Accelerator, GpuLaunchPrediction]):
+    """The prediction of a step; see `PredictedStep`.
 
     Attributes:
-      machine: the requested machine.
-      launches: the predictions of the launches, in execution order.
-      memory: the bytes that the step allocates, by buffer space (`memory.memory_of`).
       is_assembled: whether the registers are those of ptxas (`GpuCode`).
-      ceilings: the ceilings of the device.
       digest: the digest of the code (`GpuCode`).
     """
 
-    machine: Accelerator
-    launches: tuple[GpuLaunchPrediction, ...]
-    memory: dict[str, int]
     is_assembled: bool
-    ceilings: Ceilings
     digest: str
-
-    @cached_property
-    def seconds(self) -> float:
-        """The sum of the times of the launches."""
-        return sum(each.seconds for each in self.launches)
-
-    @cached_property
-    def causes(self) -> dict[str, float]:
-        """The seconds of all launches by cause."""
-        return added_causes(each.causes for each in self.launches)
-
-    @property
-    def joules(self) -> float | None:
-        """The energy of a step at load power; None if the machine's power is unknown."""
-        return self.machine.watts * self.seconds if self.machine.watts else None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -224,7 +196,7 @@ def predict_gpu(code: GpuCode, machine: Accelerator) -> GpuStepPrediction:
         resident = blocks_per_multiprocessor(name, work.threads, code.registers[name], work.shared_bytes, machine)
         launches.append(_launch(name, work, resident, moved, machine))
     memory = memory_of(plan, 1)
-    return GpuStepPrediction(machine, tuple(launches), memory, code.is_assembled, _ceilings(machine), code.digest)
+    return GpuStepPrediction(machine, tuple(launches), memory, _ceilings(machine), code.is_assembled, code.digest)
 
 
 def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Accelerator) -> GpuLaunchPrediction:

@@ -12,6 +12,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import check_among, check_flag, check_whole
 from repro_mlir.roofline.causes import added_causes
 from repro_mlir.roofline.machines import Accelerator
+from repro_mlir.roofline.predicted import PredictedTime
 from repro_mlir.roofline.transformer.config import TransformerConfig
 from repro_mlir.roofline.transformer.kernel_time import operation_seconds, total_seconds
 from repro_mlir.roofline.transformer.kernels import Kernels
@@ -40,7 +41,7 @@ _UPDATE_BYTES = 3 * (4 + 4)
 
 
 @dataclass(frozen=True)
-class TrainingPrediction:
+class TrainingPrediction(PredictedTime):
     """The prediction of a training step.
 
     Attributes:
@@ -54,11 +55,6 @@ class TrainingPrediction:
     training: Training
     causes: dict[str, float]
     memory: TrainingMemory
-
-    @property
-    def seconds(self) -> float:
-        """The time of a step."""
-        return sum(self.causes.values())
 
     @property
     def devices(self) -> int:
@@ -99,7 +95,7 @@ class TrainingPrediction:
 
 
 @dataclass(frozen=True)
-class DecodingPrediction:
+class DecodingPrediction(PredictedTime):
     """The prediction of a step that generates one token for each sequence.
 
     Attributes:
@@ -120,11 +116,6 @@ class DecodingPrediction:
     causes: dict[str, float]
     weights: float
     cache: float
-
-    @property
-    def seconds(self) -> float:
-        """The time until all sequences have their token."""
-        return sum(self.causes.values())
 
     @property
     def tokens_per_second(self) -> float:

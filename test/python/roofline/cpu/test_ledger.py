@@ -49,7 +49,7 @@ def test_the_ledger_adds_up(program: Program) -> None:
 
 def test_errors_of_opposite_signs_do_not_cancel(program: Program) -> None:
     (launch,) = predict(read_code(program, MACHINE), MACHINE).launches
-    step = StepPrediction(MACHINE, 1, (launch, launch), {}, Ceilings({}, {}))
+    step = StepPrediction(MACHINE, (launch, launch), {}, Ceilings({}, {}), 1, ())
     ledger = Ledger(tuple(LedgerEntry(launch, launch.seconds * part) for part in (0.5, 1.5)), 2)
     assert ledger.causes["unknown"] == pytest.approx(0, abs=1e-12)
     assert ledger.unsigned_unknown == pytest.approx(launch.seconds)
