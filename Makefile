@@ -151,9 +151,9 @@ format: $(READY)
 docs: $(READY)
 	$(BIN)/python tools/docs/generate.py
 
-# From the objects of `make build`; `pip wheel .` makes the same from nothing.
-wheel: build
-	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps -C build-dir=build -w dist .
+# `pip wheel .` makes the same. The build tree is the wheel's own, so tests and users of build/ are not disturbed.
+wheel: $(READY)
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps -C build-dir=build/wheel -w dist .
 
 wheel-test: wheel
 	$(PYTHON) tools/wheel_test.py dist
