@@ -54,8 +54,8 @@ void reproCPURunnableLevels(MlirStringCallback callback, void *userData) {
   callback(toStringRef(names), userData);
 }
 
-/// Calls `make` with the level named `levelName`; emits an error if it is
-/// unknown.
+/// Returns the result of `make` for the CPU level named `levelName`. Fails with
+/// an error if there is no such level.
 template <typename Made>
 static FailureOr<Made>
 makeFor(ModuleOp op, MlirStringRef levelName,
@@ -64,7 +64,8 @@ makeFor(ModuleOp op, MlirStringRef levelName,
   FailureOr<Level> level = getLevel(unwrap(levelName), error);
   if (failed(level))
     return op.emitError(error);
-  // (V2) The compiler evaluates constants, which needs this float environment.
+  // (V2) The compiler evaluates constants with the CPU's float instructions, so
+  // it needs the float environment of programs.
   ::repro_runtime::FloatEnvironment environment;
   return make(*level);
 }

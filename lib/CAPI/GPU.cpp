@@ -35,7 +35,8 @@ MlirLogicalResult reproGPUCompile(MlirModule module, MlirStringRef name,
     op.emitError(error);
     return wrap(failure());
   }
-  // (V2) The compiler evaluates constants, which needs this float environment.
+  // (V2) The compiler evaluates constants with the CPU's float instructions, so
+  // it needs the float environment of programs.
   ::repro_runtime::FloatEnvironment environment;
   FailureOr<DeviceCode> code = compileForGPU(op, *architecture, timing);
   if (failed(code))

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The arguments of a kernel function are its buffers, followed by those that
-// the runtime passes. This file alone defines their order for the IR.
+// A kernel function takes its buffers, followed by fixed arguments such as the
+// error word. Code that builds or reads IR takes the order of the fixed
+// arguments from this file only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,7 @@ namespace mlir::repro::launch {
 /// end) of work items.
 class KernelSignature {
 public:
-  /// The number of arguments after the buffers.
+  /// The number of fixed arguments after the buffers.
   static constexpr unsigned numOthers = 4;
 
   explicit KernelSignature(FunctionOpInterface kernel) : kernel(kernel) {}
@@ -72,19 +73,20 @@ private:
 /// workspace if the kernel uses one, and the error word.
 class DeviceKernelSignature {
 public:
-  /// The number of arguments after the buffers that a launch passes.
+  /// The number of arguments after the buffers and the workspace: the error
+  /// word.
   static constexpr unsigned numOthers = 1;
 
   explicit DeviceKernelSignature(FunctionOpInterface kernel) : kernel(kernel) {}
 
-  /// Returns the types of the arguments after the buffers; the workspace has a
-  /// dynamic size.
+  /// Returns the types of the workspace, whose size is dynamic, and of the
+  /// error word.
   static SmallVector<Type> getOtherTypes(MLIRContext *context) {
     Builder b(context);
     return {MemRefType::get({ShapedType::kDynamic}, b.getI8Type()),
             MemRefType::get({1}, b.getI64Type())};
   }
-  /// Whether a workspace follows `numBuffers` buffers.
+  /// Whether the kernel takes a workspace in addition to `numBuffers` buffers.
   bool hasWorkspace(unsigned numBuffers) {
     return kernel.getNumArguments() == numBuffers + 1 + numOthers;
   }

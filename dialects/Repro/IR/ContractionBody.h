@@ -57,19 +57,21 @@ struct ContractionBody {
 /// Describes the body of a contraction; std::nullopt if the fold is not one.
 std::optional<ContractionBody> getContraction(FoldOp fold);
 
-/// The tensor that an input of a fold reads through operations that only
-/// permute and extend exactly.
+/// The tensor from which an input of a fold is computed by operations that only
+/// permute dimensions and extend elements exactly.
 struct ExtendedInput {
   Value tensor;
   AffineMap map; ///< from the fold's dimensions
 };
 
-/// Returns the narrower tensor that `input` permutes and extends exactly;
-/// std::nullopt if `input` is not such an extension.
+/// Returns the tensor with narrower elements of which `input` is a permuted,
+/// exact extension; std::nullopt if there is none. `map` is the indexing map of
+/// `input` in the fold.
 std::optional<ExtendedInput> getExtendedInput(Value input, AffineMap map);
 
 /// (M4) Returns the element types of the two factors before any exact
-/// extension; std::nullopt if the order of the sum cannot be chosen.
+/// extension; std::nullopt if `fold` is not a contraction for which `isPlain`
+/// is true.
 std::optional<std::pair<Type, Type>> getMultipliedTypes(FoldOp fold);
 
 /// Whether `op` is a contraction that adds its products one after the other in

@@ -11,7 +11,7 @@
 #include "mlir/IR/OpDefinition.h"
 
 namespace mlir::repro {
-/// Marks functions that (S5) also lists for f64.
+/// Marks the elementary functions that (S5) defines for f64 too.
 template <typename ConcreteType>
 class OfDouble : public OpTrait::TraitBase<ConcreteType, OfDouble> {};
 } // namespace mlir::repro

@@ -107,7 +107,7 @@ def Repro_FoldOp : Repro_StructuredOp<"fold", [
           getIteratorTypes().getAsValueRange<::mlir::linalg::IteratorTypeAttr,
                                              ::mlir::utils::IteratorType>());
     }
-    /// The extent of each dimension.
+    /// The extent of each loop.
     ::llvm::SmallVector<int64_t> getExtents();
     /// The step of the body; null if the body is not `op(acc, f(inputs))`.
     ::mlir::Operation *getStep();
@@ -477,7 +477,8 @@ def Repro_BlockContractionOp : Repro_StructuredOp<"block_contraction"> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = structuredDecls # [{
-    /// The types of the codes of `x` and `y`, which may be stored in other types.
+    /// The types of the codes of `x` and `y`: `elements` if the attribute is
+    /// set, else the element types of the operands.
     ::std::array<::mlir::Type, 2> getCodeTypes();
   }];
 }

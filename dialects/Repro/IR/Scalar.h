@@ -14,8 +14,9 @@
 
 namespace mlir::repro {
 
-/// A value in a formula. Each operator creates an operation at the builder's
-/// insertion point. A default-constructed scalar contains no value.
+/// A scalar value of the IR, for writing formulas in C++. Each operator creates
+/// an operation at the builder's insertion point. A default-constructed scalar
+/// contains no value.
 class Scalar {
 public:
   Scalar() = default;
@@ -28,7 +29,8 @@ public:
   ImplicitLocOpBuilder &getBuilder() const { return *builder; }
   /// Returns the constant `number`, rounded to this scalar's type.
   Scalar constant(double number) const;
-  /// Converts to a float type, with rounding if it is narrower.
+  /// Converts this scalar to a float type, with rounding if that type is
+  /// narrower.
   Scalar convert(Type type) const;
 
 private:

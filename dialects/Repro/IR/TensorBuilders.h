@@ -13,9 +13,9 @@
 
 namespace mlir::repro {
 
-/// Creates a tensor of `shape` whose elements `body` computes from elements of
-/// `inputs`, which `maps` select by the position. A null or missing map is the
-/// identity.
+/// Creates a tensor of `shape`. `body` computes each element from one element
+/// of each input: the one at the position that the input's map in `maps` gives
+/// for the position of the result. A null or missing map is the identity.
 Value mapElements(
     ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, Type element,
     ValueRange inputs, ArrayRef<AffineMap> maps,
@@ -32,7 +32,7 @@ SmallVector<Value> mapElementsToMany(
 /// in another shape.
 Value reshape(ImplicitLocOpBuilder &b, Value tensor, ArrayRef<int64_t> shape);
 
-/// Converts each element of `tensor` to a float type.
+/// Converts each element of `tensor` to the float type `element`.
 Value convertElements(ImplicitLocOpBuilder &b, Value tensor, Type element);
 
 /// Permutes dimensions: dimension i of the result is dimension permutation[i]
@@ -44,8 +44,9 @@ Value transpose(ImplicitLocOpBuilder &b, Value tensor,
 Value padWithZeros(ImplicitLocOpBuilder &b, Value tensor,
                    ArrayRef<int64_t> shape);
 
-/// (Q2) Returns a tensor of `shape` with the maximum magnitudes in an f32
-/// tensor. `map` maps the position of an element to that of its maximum.
+/// (Q2) Returns a tensor of `shape` with the maximum magnitudes of groups of
+/// elements of an f32 tensor. `map` maps the position of an element to the
+/// position of its group's maximum.
 Value createAmax(ImplicitLocOpBuilder &b, Value tensor, ArrayRef<int64_t> shape,
                  AffineMap map);
 

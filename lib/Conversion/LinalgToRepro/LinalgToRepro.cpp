@@ -36,7 +36,7 @@ using namespace mlir::repro;
 //===----------------------------------------------------------------------===//
 
 /// Erases the operations of `body` without uses or effects. Afterwards, the
-/// body reads an operand if and only if its argument has uses.
+/// body reads an operand if and only if the operand's block argument has uses.
 static void eraseDeadOps(RewriterBase &rewriter, Block &body) {
   SmallVector<Operation *> ops;
   for (Operation &op : body.without_terminator())
@@ -199,8 +199,8 @@ static linalg::GenericOp normalizeOutputs(IRRewriter &rewriter,
 // (D2) arg-max and arg-min
 //===----------------------------------------------------------------------===//
 
-/// Returns the scalar that each element of `value` equals; null if it is not
-/// known.
+/// Returns the constant that every element of `value` equals; null if no such
+/// constant is known.
 static TypedAttr getFilledConstant(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op)) {
@@ -246,7 +246,8 @@ static bool isExtremeStart(TypedAttr attr, ArgKind kind, bool isUnsigned) {
   return isUnsigned ? value.isMaxValue() : value.isMaxSignedValue();
 }
 
-/// Describes the body `(maximum(x, acc), select(x > acc, index, accIndex))`.
+/// The arg-max or arg-min that a body `(maximum(x, acc), select(x > acc, index,
+/// accIndex))` computes.
 struct ArgBody {
   ArgKind kind;
   bool isUnsigned = false;
@@ -295,7 +296,8 @@ static std::optional<ArgBody> getComparison(Operation *compare, Value x,
   return std::nullopt;
 }
 
-/// Recognizes a body that keeps an extreme value and its index.
+/// Returns the arg-max or arg-min that the body of `op` computes along the loop
+/// `reduction`; std::nullopt if it computes something else.
 static std::optional<ArgBody> matchArgBody(linalg::GenericOp op,
                                            unsigned reduction) {
   Block *body = op.getBody();

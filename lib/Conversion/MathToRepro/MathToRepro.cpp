@@ -46,7 +46,8 @@ static LogicalResult checkElementType(Operation *op,
          << "f32, bf16, f16, f8E4M3FN and f8E5M2 scalars, got " << type;
 }
 
-/// Whether the operation of the math dialect is exact: (S1), (S4), (I1).
+/// Whether (S1), (S4) or (I1) defines all bits of this operation of the math
+/// dialect, so that it needs no replacement.
 static bool isExact(Operation *op) {
   return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp,
              math::CountLeadingZerosOp, math::CountTrailingZerosOp,
@@ -117,9 +118,9 @@ static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
 // Integer divisions with other rounding (I1)
 //===----------------------------------------------------------------------===//
 
-/// Writes a division that rounds up or down as a truncating division, which is
-/// corrected if there is a remainder and the signs of the operands differ
-/// (floor) or agree (ceil).
+/// Replaces a division that rounds up or down by a truncating division. The
+/// quotient is corrected if there is a remainder and the signs of the operands
+/// differ (floor) or agree (ceil).
 static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,
                                     bool isSigned, bool isFloor) {
   Location loc = op->getLoc();
@@ -163,8 +164,9 @@ static Value extend(RewriterBase &rewriter, Location loc, Value x) {
   return x.getType() == f32 ? x : arith::ExtFOp::create(rewriter, loc, f32, x);
 }
 
-/// Writes scaling by a power of two as a product or a quotient in f32. The
-/// result is exact unless it is not a normal number.
+/// Replaces arith.scaling_extf by a product in f32, and arith.scaling_truncf by
+/// a quotient in f32 and a rounding. The scale is a power of two, so a product
+/// or quotient that is a normal number is exact.
 static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
   Location loc = op->getLoc();
   Value x = op->getOperand(0), scale = op->getOperand(1);
@@ -192,8 +194,9 @@ static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
 // Bitcasts and flags
 //===----------------------------------------------------------------------===//
 
-/// (V4): makes NaNs canonical before the bits of a float become observable. A
-/// bitcast between two float types goes through an integer.
+/// (V4): makes NaNs canonical before a bitcast makes the bits of a float
+/// observable. A bitcast to another float type becomes a bitcast to an integer
+/// and one from there.
 static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
   Value x = op.getIn();
   auto from = dyn_cast<FloatType>(x.getType());
@@ -212,8 +215,9 @@ static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
   rewriter.replaceOp(op, result);
 }
 
-/// Drops fast-math flags (V3), and the flags with which an operation is
-/// undefined for some operands.
+/// Removes fast-math flags (V3), and the flags `nsw`, `nuw` and `exact`, with
+/// which some operands have no defined result. Fails for other roundings than
+/// to nearest even (V2).
 static LogicalResult dropFlags(Operation *op) {
   MLIRContext *context = op->getContext();
   if (auto flags = dyn_cast<arith::ArithFastMathInterface>(op))
@@ -241,8 +245,8 @@ static LogicalResult dropFlags(Operation *op) {
 // The pass
 //===----------------------------------------------------------------------===//
 
-/// Inlines the elements of a resource, because a program contains its
-/// constants.
+/// Replaces a constant that refers to a resource by one that contains its
+/// elements: a canonical program contains the elements of all constants.
 static LogicalResult inlineResource(arith::ConstantOp op) {
   auto resource = dyn_cast<DenseResourceElementsAttr>(op.getValue());
   if (!resource)

@@ -40,7 +40,9 @@ static Attribute getAnyAttr(Operation *op, StringRef name) {
   return op->getDiscardableAttr(name);
 }
 
-/// Checks that the operands are `inputs` inputs and `outputs` outputs.
+/// Checks that the operation has `inputs` inputs, `outputs` outputs with one
+/// result each, and one block, and that all operands are tensors of static
+/// shape.
 static LogicalResult getSegments(Operation *op, unsigned inputs,
                                  unsigned outputs) {
   auto segments = dyn_cast_or_null<DenseI32ArrayAttr>(
@@ -69,9 +71,9 @@ static Value getYielded(Operation *op) {
   return yield->getNumOperands() == 1 ? yield->getOperand(0) : Value();
 }
 
-/// Returns how the body combines `element` with `accumulator`. If the body
-/// combines the accumulator with a value from outside, sets `element` to that
-/// value.
+/// Returns how the body combines `element` with `accumulator`; std::nullopt for
+/// other bodies. If the body combines the accumulator with a value from outside
+/// of the body, sets `element` to that value.
 static std::optional<Combine> getCombine(Operation *op, Value &element,
                                          Value accumulator) {
   Value yielded = getYielded(op);
@@ -127,7 +129,8 @@ static Value makeFill(OpBuilder &builder, Location loc, Value scalar,
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// (D1) `ins(updates, indices) outs(original)`.
+/// (D1) Converts tm_tensor.scatter, with `ins(updates, indices)` and
+/// `outs(original)`.
 static LogicalResult convertScatter(IRRewriter &rewriter, Operation *op) {
   if (failed(getSegments(op, 2, 1)))
     return failure();
@@ -154,7 +157,8 @@ static LogicalResult convertScatter(IRRewriter &rewriter, Operation *op) {
                << position << " names dimension " << dim
                << ", expected the leading dimensions in order";
 
-  // The updates may have a dimension of extent 1 for each indexed dimension.
+  // The updates may have an additional dimension of extent 1 for each indexed
+  // dimension: remove these dimensions.
   SmallVector<int64_t> shape{indices.getDimSize(0)};
   llvm::append_range(shape, original.getShape().drop_front(depth));
   SmallVector<int64_t> padded{indices.getDimSize(0)};
@@ -184,7 +188,7 @@ static LogicalResult convertScatter(IRRewriter &rewriter, Operation *op) {
   return success();
 }
 
-/// (D3) `ins(input) outs(output, carry)`.
+/// (D3) Converts tm_tensor.scan, with `ins(input)` and `outs(output, carry)`.
 static LogicalResult convertScan(IRRewriter &rewriter, Operation *op) {
   if (failed(getSegments(op, 1, 2)))
     return failure();
@@ -213,7 +217,8 @@ static LogicalResult convertScan(IRRewriter &rewriter, Operation *op) {
   return success();
 }
 
-/// (D2) Returns the sort direction, given the body's comparison of two keys.
+/// (D2) Returns the direction in which a body that compares two keys sorts;
+/// std::nullopt for other bodies.
 static std::optional<SortDirection> getDirection(Operation *op) {
   Block &body = op->getRegion(0).front();
   Value yielded = getYielded(op);
@@ -262,7 +267,8 @@ static std::optional<SortDirection> getDirection(Operation *op) {
   return less != swapped ? SortDirection::ascending : SortDirection::descending;
 }
 
-/// (D2) `outs(key, carried...)`: sorts all operands in place by the key.
+/// (D2) Converts tm_tensor.sort, with `outs(key, carried...)`, which sorts all
+/// operands by the key.
 static LogicalResult convertSort(IRRewriter &rewriter, Operation *op) {
   if (failed(getSegments(op, 0, op->getNumOperands())))
     return failure();
@@ -282,8 +288,8 @@ static LogicalResult convertSort(IRRewriter &rewriter, Operation *op) {
   return success();
 }
 
-/// (D2) `ins(input) outs(values, indices)`: the first elements of a sort that
-/// carries positions along.
+/// (D2) Converts tm_tensor.topk, with `ins(input)` and `outs(values, indices)`,
+/// to the first elements of a sort of the input and the positions.
 static LogicalResult convertTopK(IRRewriter &rewriter, Operation *op) {
   if (failed(getSegments(op, 1, 2)))
     return failure();

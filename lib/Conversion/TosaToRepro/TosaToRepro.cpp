@@ -35,8 +35,8 @@ using namespace mlir::repro;
 // Scatter
 //===----------------------------------------------------------------------===//
 
-/// Returns the destinations of `indices` [n, w] as a tensor [n * w, 2]: pairs
-/// of the batch and the index within it.
+/// Returns the destinations that `indices` [n, w] select, as a tensor [n * w,
+/// 2]: each row has the number of a batch and the index within that batch.
 static Value createPlaces(OpBuilder &builder, Location loc, Value indices) {
   auto type = cast<RankedTensorType>(indices.getType());
   Type element = type.getElementType();
@@ -101,8 +101,8 @@ static Value permute(OpBuilder &builder, Location loc, Value value,
       ->getResult(0);
 }
 
-/// (K2) Input element i contributes to the results i * stride + out_pad + w for
-/// each window position w.
+/// (K2) Converts a transposed convolution, in which input element i contributes
+/// to the results i * stride + out_pad + w for each window position w.
 static LogicalResult convertConvolution(IRRewriter &rewriter,
                                         tosa::TransposeConv2DOp op) {
   auto weight = dyn_cast<RankedTensorType>(op.getWeight().getType());
@@ -157,8 +157,9 @@ static LogicalResult convertConvolution(IRRewriter &rewriter,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The cosine and sine of the angle between an input and an output element, in
-/// the body of a sum over rows and columns.
+/// The angle by which the Fourier transform rotates an input element for an
+/// output element. Its methods create operations in the body of the sum over
+/// rows and columns.
 struct Angle {
   Angle(OpBuilder &builder, Location loc, int64_t height, int64_t width)
       : builder(builder), loc(loc) {
@@ -170,7 +171,8 @@ struct Angle {
         arith::MulFOp::create(builder, loc, turns, constant(6.283185307179586));
   }
 
-  /// The cosine is exactly 0 at odd quarters of a turn.
+  /// Returns the cosine, which is replaced by an exact 0 at odd quarters of a
+  /// turn.
   Value cosine() {
     return zeroAt(math::CosOp::create(builder, loc, angle), 0.25);
   }
@@ -215,8 +217,8 @@ private:
 };
 } // namespace
 
-/// Returns, for each result element, the sum of `term` over all elements of its
-/// image.
+/// Returns a tensor of `type` in which each element is the sum of `term` over
+/// all input elements of the same image.
 static Value
 createTransform(OpBuilder &builder, Location loc, ValueRange inputs,
                 RankedTensorType type,
@@ -316,7 +318,7 @@ static LogicalResult convertTransform(IRRewriter &rewriter, tosa::RFFT2dOp op) {
 // Conditions
 //===----------------------------------------------------------------------===//
 
-/// Reshapes a condition with one element to rank 0.
+/// Reshapes the operand `use`, a condition of one element, to rank 0.
 static void dropDims(IRRewriter &rewriter, Operation *user, OpOperand &use) {
   auto type = dyn_cast<RankedTensorType>(use.get().getType());
   if (!type || !type.hasStaticShape() || type.getRank() == 0)
