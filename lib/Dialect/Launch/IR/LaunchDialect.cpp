@@ -314,7 +314,8 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   SymbolRefAttr kernel = getKernel();
   Operation *root =
       symbolTable.lookupNearestSymbolFrom(*this, kernel.getRootReference());
-  // A code operation contains kernels as bytes, without functions.
+  // A code operation contains kernels as bytes, so there is no function with
+  // which to compare the buffers.
   if (root && !kernel.getNestedReferences().empty() &&
       !root->hasTrait<OpTrait::SymbolTable>() &&
       !isa<FunctionOpInterface>(root))
@@ -338,7 +339,8 @@ LogicalResult DispatchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
            << "' to take scratch memory, an error word, and the begin "
            << "and end of its share behind its buffers";
   for (auto [index, buffer] : llvm::enumerate(getBuffers())) {
-    // After lowering to a target's dialect, buffers are pointers.
+    // After lowering to a target's dialect, buffers are pointers, whose types
+    // cannot be compared.
     if (isa<MemRefType>(types[index]) && types[index] != buffer.getType())
       return emitOpError("has a buffer of type ")
              << buffer.getType() << ", but '" << kernel << "' takes "

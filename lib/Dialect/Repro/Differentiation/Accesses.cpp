@@ -21,7 +21,8 @@ struct IndexSum {
 };
 } // namespace
 
-/// Adds `factor` * `expr` to `sum`; false if the expression is not such a sum.
+/// Adds `factor` * `expr` to `sum`. Returns false if `expr` is not a sum of a
+/// constant and multiples of dimensions.
 static bool addTerms(AffineExpr expr, int64_t factor, IndexSum &sum) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
     sum.constant += factor * constant.getValue();
@@ -68,9 +69,9 @@ static Value createIndex(ImplicitLocOpBuilder &b, int64_t number) {
 }
 
 namespace {
-/// Solves the index sums of an access for some of the loops' dimensions, given
-/// the other dimensions and the index. A point of the loops contributes to an
-/// element if the solved dimensions are in range there.
+/// How to find the points that access an element: each index sum is solved for
+/// one loop dimension, given the element's index and the other dimensions. A
+/// point counts if the solved dimensions are in range.
 struct Solution {
   SmallVector<int64_t> solved; ///< for each sum its dimension, or -1
   SmallVector<unsigned> order; ///< solving order of the sums
@@ -110,8 +111,9 @@ static Solution solve(ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents) {
   return solution;
 }
 
-/// Returns the element of `values` at the point that corresponds to the indices
-/// of the loops of `accumulateSums`, or zero if that point is out of range.
+/// Returns the element of `values` at a point, or zero if the point is out of
+/// range. `solution` gives the point for the current indices of the loops that
+/// `accumulateSums` creates.
 static Value readPoint(ImplicitLocOpBuilder &b, Value values,
                        ArrayRef<IndexSum> sums, const Solution &solution,
                        ArrayRef<int64_t> extents) {
@@ -206,7 +208,7 @@ static Value accumulateSums(ImplicitLocOpBuilder &b, Value values,
 Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                         Value values, ArrayRef<int64_t> dims, AffineMap map,
                         RankedTensorType type) {
-  // The loops have no iterations.
+  // The loops have no iterations, so there is nothing to sum.
   if (cast<RankedTensorType>(values.getType()).getNumElements() == 0)
     return makeZero(b, type);
   // Express the map in the dimensions of `values`.
@@ -325,7 +327,8 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
   llvm::append_range(dims, row);
   Value updates =
       computeOver(b, loops, dims, type.getElementType(), extra, compute);
-  // Without indices, all points read the same elements.
+  // If no index remains, all points read the same row, and `updates` is already
+  // the sum over the points.
   if (!updates || depth == 0)
     return updates;
   if (cast<RankedTensorType>(updates.getType()).getNumElements() == 0)

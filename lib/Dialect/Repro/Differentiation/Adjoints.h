@@ -27,9 +27,9 @@ public:
   bool isActive(Operation *op) const;
   /// Returns the adjoint of a value; null if no contribution has been added.
   Value get(Value value) const { return adjoints.lookup(value); }
-  /// (J1) Adds a contribution to the adjoint of a value, after earlier
-  /// contributions. A null contribution is zero, and inactive values have no
-  /// adjoint.
+  /// (J1) Adds a contribution to the sum of the earlier contributions to a
+  /// value's adjoint. A null contribution is zero. Does nothing for inactive
+  /// values, which have no adjoint.
   void add(Value value, Value contribution);
   /// Returns a builder that inserts before the terminator of the block.
   ImplicitLocOpBuilder builderAt(Location loc) const;
@@ -44,8 +44,8 @@ private:
 Type getDerivativeType(Type type);
 
 /// (J2) Returns the gradients of the operands of a scalar operation, given the
-/// gradient of its result. `lookUp` returns the values of the operands and the
-/// result.
+/// gradient of its result. `lookUp` maps the operands and the result to the
+/// values that the created operations use.
 SmallVector<Scalar> deriveOperands(DerivativeOpInterface op, Scalar gradient,
                                    llvm::function_ref<Value(Value)> lookUp);
 
@@ -64,7 +64,7 @@ Value slice(ImplicitLocOpBuilder &b, Value tensor, int64_t dim, int64_t offset,
 /// dimension, as i64.
 Value makePositions(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                     int64_t dim);
-/// Returns the inclusive scan of `tensor`.
+/// Returns the inclusive scan of `tensor` along `dim`.
 Value scan(ImplicitLocOpBuilder &b, Value tensor, Combine combine, int64_t dim);
 
 } // namespace mlir::repro

@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 namespace {
-/// The attributes that have one number for each spatial dimension.
+/// The attributes of a convolution that have one value per spatial dimension.
 struct Windows {
   SmallVector<int64_t> strides, low, high, inputDilation, kernelDilation;
   SmallVector<bool> reversal;
@@ -162,7 +162,8 @@ static LogicalResult addAdjointsOf(ConvolutionOp op, Adjoints &adjoints) {
   auto isEmpty = [](Value value) {
     return llvm::is_contained(getShape(value), 0);
   };
-  // Without elements there are no products, so that the gradients are zero.
+  // If a tensor has no elements, there are no products, and the gradients stay
+  // zero.
   if (isEmpty(input) || isEmpty(kernel) || isEmpty(g))
     return success();
   int64_t groups = op.getFeatureGroups(), parts = op.getBatchGroups();

@@ -55,7 +55,8 @@ static FailureOr<SmallVector<Value>> choose(func::FuncOp main,
   return chosen;
 }
 
-/// Prefixes `repro.name` with "gradient.".
+/// Returns the attributes of a gradient: the `repro.name` of the differentiated
+/// value, if it has one, prefixed with "gradient.".
 static DictionaryAttr nameGradient(DictionaryAttr attributes, OpBuilder &b) {
   auto name =
       attributes ? attributes.getAs<StringAttr>("repro.name") : StringAttr();

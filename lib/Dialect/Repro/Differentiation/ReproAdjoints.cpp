@@ -110,7 +110,7 @@ static LogicalResult addAdjointsOf(ScanOp op, ImplicitLocOpBuilder &b,
 // repro.sort and repro.arg_reduce
 //===----------------------------------------------------------------------===//
 
-/// Sorts by the first of `inputs`.
+/// Sorts all `inputs` along `dim` by the first one.
 static ValueRange sort(ImplicitLocOpBuilder &b, ValueRange inputs,
                        SortDirection direction, int64_t dim) {
   SmallVector<Value> empty = llvm::map_to_vector(
@@ -134,7 +134,7 @@ static LogicalResult addAdjointsOf(SortOp op, ImplicitLocOpBuilder &b,
   return success();
 }
 
-/// The element that was selected gets the gradient.
+/// The element that the arg-max or arg-min selected gets the gradient.
 static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   RankedTensorType type = getTensorType(op.getInputs()[0]);

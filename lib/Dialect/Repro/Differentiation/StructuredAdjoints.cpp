@@ -87,8 +87,9 @@ using SeedFunction = llvm::function_ref<SmallVector<std::pair<Value, Value>>(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
 /// Adds the contributions of the loops to the adjoints of all values that they
-/// read. `seed` provides the gradients of values of the body; those gradients
-/// are already past `skipped`, an operation of the body. Fails after an error.
+/// read. `seed` provides the gradients of some values of the body. The
+/// operation `skipped`, which may be null, gets no gradient, because `seed`
+/// provides those of its operands. Fails after an error.
 static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
                                       ArrayRef<Loops::Read> extra,
                                       SeedFunction seed, Operation *skipped) {
@@ -133,7 +134,8 @@ static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
              type.getNumElements())
       sum = reshape(b, sum, type.getShape());
     else
-      // The map has a constant index in a dimension with several elements.
+      // The map indexes a dimension of several elements by a constant, so the
+      // other elements of that dimension get a zero.
       sum = accumulate(b, loops, sum, dims, read.map, type);
     found.emplace_back(read.value, sum);
   };
@@ -277,7 +279,8 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
         Value element = point.lookupOrDefault(fold.getElement());
         return one(isResult(b, element, extra[0]), wide).get();
       });
-  // The gradient of each element, or initial value, that equals the result.
+  // The equal share of the gradient that each element, or initial value, gets
+  // if it equals the result.
   Value share =
       mapElements(b, type.getShape(), wide, {count, init, result, fold.adjoint},
                   {}, [&](ImplicitLocOpBuilder &b, ValueRange values) {

@@ -150,8 +150,8 @@ static LogicalResult addMoved(tensor::FromElementsOp op,
   return success();
 }
 
-/// Handles operations on scalars outside of bodies, and selects of whole
-/// tensors.
+/// Adds the contributions of an operation on scalars outside of loop bodies, or
+/// of a select between whole tensors.
 template <typename Op>
 static LogicalResult addOfScalars(Op op, ImplicitLocOpBuilder &b, Value g,
                                   Adjoints &adjoints) {

@@ -197,7 +197,8 @@ getExtents(Operation *op, ArrayRef<IndexedShape> operands) {
   return extents;
 }
 
-/// (A2) Checks result `index` of the map of operand `number`.
+/// (A2) Checks that `expr`, result `index` of the map of operand `number`, is
+/// in [0, `size`) in every iteration.
 static LogicalResult verifyAccess(Operation *op, unsigned number,
                                   unsigned index, AffineExpr expr, int64_t size,
                                   ArrayRef<int64_t> extents) {
@@ -227,7 +228,8 @@ LogicalResult repro::verifyAccesses(Operation *op,
                << index << " of indexing map #" << number
                << ": expected sums of iterators times constants, and floordiv, "
                   "ceildiv and mod of them by positive constants";
-  // An empty iteration space accesses nothing.
+  // An empty iteration space accesses nothing, and dynamic extents are not
+  // checked.
   if (llvm::any_of(*extents, [](int64_t extent) {
         return extent == 0 || ShapedType::isDynamic(extent);
       }))

@@ -15,7 +15,7 @@ using namespace mlir::repro;
 /// The maximum number of blocks. Each block becomes separate operations.
 static constexpr int64_t kMaxBlocks = int64_t(1) << 16;
 
-/// Reports an operand or result that lacks this shape or element type.
+/// Checks that the operand or result `name` has this shape and element type.
 static LogicalResult verifyTensor(Operation *op, StringRef name, Value value,
                                   ArrayRef<int64_t> shape, Type element) {
   auto expected = RankedTensorType::get(shape, element);
@@ -42,7 +42,8 @@ static LogicalResult verifyDropout(Operation *op, Value seed, Value step,
   return success();
 }
 
-/// Checks what attention and its gradient have in common.
+/// Checks the operands and attributes that attention and its gradient have in
+/// common.
 template <typename OpTy>
 static LogicalResult verifyAttention(OpTy op) {
   RankedTensorType query = op.getQuery().getType(), key = op.getKey().getType(),

@@ -66,7 +66,8 @@ bool FoldOp::bufferizesToMemoryRead(OpOperand &,
   return true;
 }
 
-/// Whether (F4) allows the operation as the step of a fold.
+/// Whether (F4) allows the operation as the step of a fold. Excludes fma, for
+/// which only one operand may be the accumulator.
 static bool isFoldingOp(Operation *op) {
   return isa<arith::AddFOp, arith::MulFOp, arith::MaximumFOp, arith::MinimumFOp,
              arith::AddIOp, arith::MulIOp, arith::MaxSIOp, arith::MinSIOp,
@@ -75,8 +76,8 @@ static bool isFoldingOp(Operation *op) {
 }
 
 /// Returns the operation op of a body that computes `yielded` as
-/// op(accumulator, f(inputs)); null for other bodies. Users of the accumulator
-/// or the result for which `counted` is false are ignored.
+/// op(accumulator, f(inputs)); null for other bodies. Ignores users of the
+/// accumulator or of op for which `counted` is false.
 static Operation *findStep(Block *body, BlockArgument accumulator,
                            Value yielded,
                            function_ref<bool(Operation *)> counted) {
@@ -323,8 +324,8 @@ LogicalResult IndexOp::verify() {
 //===----------------------------------------------------------------------===//
 
 /// Replaces `fold` by a fold with only the inputs in `keepInputs` and the
-/// outputs in `keepOutputs`. The block arguments and results of the removed
-/// ones must be unused.
+/// outputs in `keepOutputs`. The block arguments and results of removed inputs
+/// and outputs must be unused.
 static void replaceFold(FoldOp fold, const BitVector &keepInputs,
                         const BitVector &keepOutputs, Attribute order,
                         PatternRewriter &rewriter) {
@@ -429,8 +430,9 @@ struct DropFoldInputs : public OpRewritePattern<FoldOp> {
 };
 
 /// Drops an unused result of a sequential fold if no other result reads its
-/// accumulator. If a single result remains, its step must not be one of (F4)
-/// that depends on the order, because no order of (F1) starts from init.
+/// accumulator. If a single result with a step of (F4) remains, the step must
+/// not depend on the order: (F6) then requires an order of (F1), which adds
+/// init last, whereas the sequential fold starts from init.
 struct DropFoldResults : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,

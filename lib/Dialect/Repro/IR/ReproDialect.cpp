@@ -49,7 +49,7 @@ Operation *ReproDialect::materializeConstant(OpBuilder &builder,
 
 LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
                                                      NamedAttribute attr) {
-  // The verifier of the fold checks the constants in the attribute.
+  // The verifier of repro.fold checks the constants in `repro.init`.
   if (attr.getName() == InitAttrHelper::getNameStr() && !isa<FoldOp>(op))
     return op->emitOpError("expected '")
            << attr.getName().getValue() << "' on a repro.fold alone";
@@ -105,7 +105,8 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << kMaxLanes << ", got " << lanes;
   if (run < 0)
     return emitError() << "(F1) run must not be negative, got " << run;
-  // Chunks of one element would be refolded forever.
+  // With chunks of one element, refolding would never reduce the number of
+  // totals.
   if (totals == Totals::refold && chunk < 2)
     return emitError() << "(F3) refold needs a chunk of at least 2, got "
                        << chunk;

@@ -19,7 +19,8 @@ using namespace mlir::repro;
 
 void structured::getStructuredEffects(DestinationStyleOpInterface op,
                                       Effects &effects) {
-  // (E1) A check must stay even if its result is unused.
+  // (E1) A scatter checks its indices, so it must stay even if its result is
+  // unused.
   if (isa<ScatterOp>(op) && op.hasPureTensorSemantics())
     effects.emplace_back(MemoryEffects::Write::get());
   for (OpOperand &operand : op->getOpOperands()) {
@@ -315,7 +316,7 @@ static bool haveGroups(FdpaAttr by, Type x, Type y) {
     const llvm::fltSemantics &of = cast<FloatType>(type).getFloatSemantics();
     APFloat largest = APFloat::getLargest(of);
     int exponent = llvm::ilogb(largest);
-    // Elements are counted in units of the smallest positive value.
+    // The largest element is expressed in units of the smallest positive value.
     int unit = APFloat::semanticsMinExponent(of) -
                (int(APFloat::semanticsPrecision(of)) - 1);
     kept += exponent;
@@ -410,7 +411,7 @@ LogicalResult BlockContractionOp::verify() {
   if (block < 1 || block > kMostBlock)
     return emitOpError("(Q4) expected blocks of 1 to ")
            << kMostBlock << ", got " << block;
-  // The format of stored programs has no larger numbers of rows.
+  // A stored program cannot represent larger numbers of rows.
   constexpr int64_t kMostRows = int64_t(1) << 40;
   if (getRows().size() != 2 || llvm::any_of(getRows(), [](int64_t rows) {
         return rows < 1 || rows > kMostRows;

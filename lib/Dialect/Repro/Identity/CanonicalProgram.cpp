@@ -81,7 +81,7 @@ bool repro::computesOnStorage(Operation *op) {
 // Attributes
 //===----------------------------------------------------------------------===//
 
-/// Whether the attribute contains no flags.
+/// Whether the attribute is an empty set of flags.
 static bool isClear(Attribute value) {
   if (auto flags = dyn_cast<arith::FastMathFlagsAttr>(value))
     return flags.getValue() == arith::FastMathFlags::none;
@@ -201,13 +201,15 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
   if (isa<FloatType>(op.getType()))
     return op.emitOpError("(V4) expected a cast to or from an integer, got ")
            << op.getIn().getType() << " to " << op.getType();
-  // Every value in the function's own block can be requested as an output.
+  // A value in the function's own block can be requested as an output, which
+  // would make the bits of a NaN observable.
   if (isa<func::FuncOp>(op->getParentOp()))
     return op.emitOpError("(V4) expected the bits of a float in the body of "
                           "another operation alone");
   for (Operation *user : op->getUsers()) {
     auto select = dyn_cast<arith::SelectOp>(user);
-    // A select that yields these bits for a NaN would be a second use.
+    // This also rejects a select that yields the result of the bitcast for a
+    // NaN.
     if (!select || !isNaNSelected(select, op))
       return op.emitOpError("(V4) expected every use to be select(cmpf uno x, "
                             "x; bits of the canonical NaN; bitcast x), got '")

@@ -25,8 +25,8 @@ static constexpr int64_t kMaxProgramBytes = int64_t(1) << 50;
 static constexpr int64_t kMaxConstantBytes = int64_t(1) << 32;
 static constexpr int64_t kMaxIterations = int64_t(1) << 60;
 
-/// Returns the product of non-negative factors; std::nullopt if it exceeds
-/// `limit`, or if the product of the other factors does when one factor is 0.
+/// Returns the product of non-negative factors; std::nullopt if the product of
+/// the positive factors exceeds `limit`.
 static std::optional<int64_t> multiply(ArrayRef<int64_t> factors,
                                        int64_t limit) {
   int64_t product = 1;
@@ -40,7 +40,8 @@ static std::optional<int64_t> multiply(ArrayRef<int64_t> factors,
   return isZero ? 0 : product;
 }
 
-/// Returns the size of a tensor in bytes; std::nullopt if it exceeds the limit.
+/// Returns the size of a tensor in bytes; std::nullopt if it exceeds the limit
+/// of (A4).
 static std::optional<int64_t> getTensorBytes(RankedTensorType type) {
   SmallVector<int64_t> factors(type.getShape());
   factors.push_back(llvm::divideCeil(type.getElementTypeBitWidth(), 8));
@@ -63,7 +64,7 @@ LogicalResult repro::verifySize(Operation *op, RankedTensorType type) {
 }
 
 LogicalResult repro::verifySizes(func::FuncOp main) {
-  // The sums stay below 2^51 and cannot overflow.
+  // The sums of these sizes stay below 2^51 and cannot overflow.
   int64_t all = 0, constants = 0;
   auto count = [&](Operation *op, TypeRange types) -> LogicalResult {
     for (Type type : types) {

@@ -54,7 +54,8 @@ public:
   /// Reads a number that must be below `limit`.
   LogicalResult readBelow(uint64_t limit, StringRef what, uint64_t &value,
                           unsigned bytes = 8);
-  /// Reads a count of items that take at least `least` bytes each.
+  /// Reads the number of the elements that follow. Fails if the remaining bytes
+  /// cannot contain them, at `least` bytes or more per element.
   LogicalResult readCount(StringRef what, size_t least, size_t &count);
   LogicalResult readString(StringRef &text);
   LogicalResult readText(StringAttr &text);
@@ -115,7 +116,7 @@ LogicalResult Cursor::readString(StringRef &text) {
                  failed(readBytes(size, text)));
 }
 
-/// Reads text for people.
+/// Reads a name, message or location, which must be UTF-8.
 LogicalResult Cursor::readText(StringAttr &text) {
   size_t start = position;
   StringRef bytes;
@@ -795,8 +796,8 @@ LogicalResult BodyReader::readBlock(Block &block, unsigned depth) {
   for (Type type : types)
     values.push_back(block.addArgument(type, unknown));
   size_t count;
-  // An operation starts with its name and the numbers of its results, operands
-  // and regions.
+  // An operation takes at least 32 bytes: the length of its name and the
+  // numbers of its results, operands and regions.
   if (failed(bytes.readCount("operations", 32, count)))
     return failure();
   auto builder = OpBuilder::atBlockEnd(&block);
@@ -869,7 +870,7 @@ static LogicalResult readNames(Cursor bytes, func::FuncOp main) {
 }
 
 namespace {
-/// Compares the written bytes with `expected`.
+/// A stream that compares the bytes that are written to it with `expected`.
 class CompareStream : public llvm::raw_ostream {
 public:
   explicit CompareStream(StringRef expected) : expected(expected) {}
@@ -901,7 +902,8 @@ private:
 };
 } // namespace
 
-/// Finds the section of each number. All sections except the body are optional.
+/// Sets `sections[i]` to the section with number i, if the file has it. All
+/// sections except the body are optional.
 static LogicalResult
 readSections(Cursor bytes, StringRef file, MLIRContext *context,
              std::array<std::optional<Cursor>, kNumSections> &sections) {

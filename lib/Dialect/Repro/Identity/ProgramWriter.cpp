@@ -162,8 +162,8 @@ void BodyWriter::writeElements(Values values, bool isSplat, GetBits getBits) {
   }
 }
 
-/// Writes the elements in row-major order; their type and shape are those of
-/// the result.
+/// Writes the elements of a constant in row-major order. Their type and shape
+/// are not written: the type of the result states them.
 LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
   auto typed = dyn_cast<TypedAttr>(value);
   auto dense = dyn_cast<DenseElementsAttr>(value);
@@ -210,13 +210,13 @@ LogicalResult BodyWriter::writeMaps(Operation *op, ArrayAttr maps) {
     written.push_back(
         AffineMap::get(map.getNumDims(), 0, exprs, op->getContext()));
   }
-  // The verifier has checked these maps already if they are unchanged.
+  // If the maps are unchanged, the verifier has already checked them.
   if (Builder(op->getContext()).getAffineMapArrayAttr(written) == maps)
     return success();
   return verifyMaps(op, written);
 }
 
-/// Writes how the products of a block are added.
+/// Writes the attributes by which an accumulator adds the products of a block.
 void BodyWriter::writeBlockSum(FdpaAttr fdpa) {
   writeNumber(fdpa.getTerms());
   writeNumber(fdpa.getFraction().value_or(0));

@@ -12,7 +12,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-// These tables make the stored numbers independent of the enumerations' order.
+// The stored number of a value is its index in one of these tables, so that it
+// does not depend on the order of the enumeration.
 
 static constexpr RoundingDirection roundingDirections[] = {
     RoundingDirection::rne, RoundingDirection::away, RoundingDirection::rz,
@@ -31,7 +32,7 @@ static constexpr ScaleEncoding encodings[] = {
 static constexpr bool flags[] = {false, true};
 
 namespace {
-/// The types of scales.
+/// The stored numbers of the scale attributes.
 enum class ScaleKind : int64_t { power, twoLevel, quotient, f32, given };
 } // namespace
 
@@ -79,8 +80,9 @@ SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
 }
 
 namespace {
-/// Reads numbers one after the other. Fails if a number is not a value of the
-/// enumeration to which it is converted.
+/// Reads numbers one after the other. After a number that is not a value of the
+/// enumeration to which it is converted, or if there are too few or too many
+/// numbers, `isDone` returns false.
 class Numbers {
 public:
   explicit Numbers(ArrayRef<int64_t> numbers) : left(numbers) {}

@@ -13,9 +13,10 @@
 
 namespace mlir::repro {
 
-/// (H2) Returns the number of an enumeration's value; std::nullopt for another
-/// attribute. docs/verification/identity.md defines these numbers,
-/// independently of MLIR's numbers.
+/// (H2) Returns the number of an enumeration's value; std::nullopt if the
+/// attribute is not of the enumeration that `form` names.
+/// docs/verification/identity.md defines these numbers, independently of MLIR's
+/// numbers.
 std::optional<uint64_t> getStoredNumber(AttributeForm form, Attribute value);
 std::optional<uint64_t> getStoredNumber(Totals totals);
 std::optional<uint64_t> getStoredNumber(SumRounding rounding);

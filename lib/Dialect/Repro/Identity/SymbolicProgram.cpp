@@ -126,8 +126,8 @@ private:
 };
 } // namespace
 
-/// Hashes a type: for a tensor, the element type and the extents, where a
-/// dynamic extent is 2^63.
+/// Hashes a type. For a tensor, hashes the element type and the extents; a
+/// dynamic extent counts as 2^63.
 void SymbolicHash::hashType(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   hashNumber(bool(tensor), 1);
@@ -137,7 +137,7 @@ void SymbolicHash::hashType(Type type) {
   hashNumbers(tensor.getShape());
 }
 
-/// Returns the number of the kind of an index expression.
+/// Returns the number that the encoding has for a type of index expression.
 static unsigned getNumber(AffineExprKind kind) {
   switch (kind) {
   case AffineExprKind::Constant:

@@ -30,8 +30,8 @@ struct Trace {
   bool isNeededWhole = false;
   /// Whether the cut divides a contraction that is worth dividing.
   bool isWorthIt = false;
-  /// The blocks and the unit of a cut with which the operation that stops this
-  /// cut could be divided.
+  /// The numbers of blocks and the unit (`getEvenCut`) with which a cut could
+  /// continue through the operation that this cut does not divide.
   int64_t blocks = 1, unit = 1;
 };
 } // namespace
@@ -87,8 +87,8 @@ static Trace traceCut(Value argument, const Cut &start, int64_t least) {
       trace.isWorthIt |= division && isContraction;
       if (!division) {
         trace.isNeededWhole |= entry.isOfArgument;
-        // After operations that change the extent of a block, offsets count
-        // other elements than those of the argument.
+        // Give a hint only if the extent of a block is that of the argument:
+        // otherwise the offsets of the two cuts count different elements.
         if (entry.cut.getBlock() == start.getBlock())
           findHint(use, entry.cut, start, trace);
         continue;
@@ -103,8 +103,9 @@ static Trace traceCut(Value argument, const Cut &start, int64_t least) {
   return trace;
 }
 
-/// Traces the cut of an argument repeatedly, with the blocks or the unit that
-/// an operation requires, until these no longer change.
+/// Returns an even cut of an argument and its consequences. The cut is traced
+/// again, with the blocks or the unit of the hint (`findHint`), until there is
+/// no new hint.
 static std::pair<Cut, Trace> findCut(Value argument, int64_t dim,
                                      unsigned ranks, int64_t least) {
   int64_t extent = cast<RankedTensorType>(argument.getType()).getDimSize(dim);

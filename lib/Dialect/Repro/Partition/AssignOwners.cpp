@@ -89,8 +89,8 @@ assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
 
 namespace {
 /// The values of the whole program on this rank: available on every rank, on
-/// one owner, or both. The stage at which a value becomes available is equal on
-/// all ranks.
+/// one owner, or both. A value's stage, which is the number of broadcasts that
+/// must come one after the other before it, is equal on all ranks.
 class OwnedValues {
 public:
   OwnedValues(Block &block, unsigned rank)
@@ -100,7 +100,8 @@ public:
   void addOwned(Value value, unsigned owner) {
     owned[value] = {owner, owner == rank ? value : Value(), 0};
   }
-  /// Computes the results of an operation of the whole program.
+  /// Clones an operation of the whole program, unless another rank owns it, and
+  /// records where its results are available.
   void add(Operation *op);
   /// (T2) Returns the value on every rank; broadcasts it if only its owner has
   /// it.
@@ -211,7 +212,7 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
     SetVector<Value> ownable;
     if (!main || failed(findOwnable(main, ownable)))
       return signalPassFailure();
-    // A single rank owns everything.
+    // A single rank needs no owners.
     if (ranks == 1)
       ownable.clear();
     assign(main, assignOwners(main.front(), ownable, ranks));
@@ -262,7 +263,8 @@ struct AssignOwners : public repro::impl::ReproAssignOwnersBase<AssignOwners> {
         results.push_back(values.getWhole(value));
         continue;
       }
-      // On ranks that do not own the argument, no operation reads it.
+      // A rank that does not own the state returns the argument unchanged, and
+      // no operation of that rank reads it.
       Value own = values.getOwned(value, owner->second);
       results.push_back(own ? own : Value(block.getArgument(i)));
     }

@@ -128,7 +128,8 @@ Value repro::slicePart(OpBuilder &builder, Location loc, Value tensor,
                        const Cut &cut, unsigned rank) {
   auto type = cast<RankedTensorType>(tensor.getType());
   SmallVector<int64_t> shape(type.getShape());
-  // To take the slice, view the blocks as a separate dimension.
+  // If there are several blocks, view them as a separate dimension, so that the
+  // part is one slice.
   SmallVector<ReassociationIndices> groups;
   bool hasBlocks = cut.blocks != 1;
   for (int64_t i = 0, end = type.getRank(); i < end; ++i) {

@@ -79,7 +79,8 @@ struct Axis {
 std::optional<Division> divideAlong(ArrayRef<Axis> axes, unsigned operand,
                                     const Cut &cut);
 
-/// Clones an operation with other operands and with results that are cut.
+/// Clones `op` with `operands`. Results that `division` cuts get the type of
+/// the part of `rank`. `whole` maps the values that the regions of `op` read.
 Operation *clonePart(Operation *op, OpBuilder &builder,
                      const Division &division, unsigned rank,
                      ValueRange operands, const IRMapping &whole);

@@ -50,7 +50,8 @@ public:
     parts[value].push_back({cut, part});
   }
   void addWhole(Value value) { whole.map(value, value); }
-  /// Computes the results of an operation of the whole program.
+  /// Creates the operations by which this rank computes `op`, an operation of
+  /// the whole program, or its part of `op`.
   void add(Operation *op);
   /// (T2) Returns the value on every rank, gathered if only parts are
   /// available.
@@ -122,7 +123,8 @@ Value RankValues::getWhole(Value value) {
   return gathered;
 }
 
-/// Rebuilds the part of an empty or filled tensor instead of slicing it.
+/// Creates this rank's part of an empty or filled tensor without slicing the
+/// whole tensor. Returns null for other values.
 Value RankValues::makeFilled(Value value, const Cut &cut) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -265,7 +267,7 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     SmallVector<std::optional<Cut>> cuts(main.getNumArguments());
     if (failed(findNamed(main, cuts)))
       return signalPassFailure();
-    // A single rank has all elements.
+    // A single rank has all elements, so that nothing is cut.
     if (ranks == 1)
       llvm::fill(cuts, std::nullopt);
     else if (chooses)
@@ -319,8 +321,8 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     for (Operation &op : block.without_terminator())
       operations.push_back(&op);
     RankValues values(block, ranks, rank, least);
-    // The arguments for parts come after the whole arguments until nothing
-    // reads those.
+    // Append an argument for each part. At the end, the whole argument, which
+    // has no readers left, takes the type and the uses of the part's argument.
     unsigned count = block.getNumArguments();
     DenseMap<Value, Value> partOf;
     for (unsigned i = 0; i < count; ++i) {

@@ -47,8 +47,9 @@ static bool saysExtent(AffineMap map, unsigned loop) {
   });
 }
 
-/// (T1) Returns, for each loop, the dimension of each operand that it indexes;
-/// -1 for reductions, which are not divided.
+/// (T1) Returns an axis for each loop: the dimension of each operand that the
+/// loop indexes. The axis of a reduction, which is not divided, has -1 for all
+/// operands.
 static SmallVector<Axis> getLoopAxes(Operation *op) {
   auto maps = cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
   unsigned numInputs = op->getNumOperands() - op->getNumResults();

@@ -61,7 +61,8 @@ static int64_t getNumElements(Value value) {
 }
 
 namespace {
-/// A contraction with its operands, and the roots (`findRoot`) of these.
+/// A contraction with its two operands, and the root of each operand
+/// (`findRoot`).
 struct Candidate {
   FoldOp fold;
   std::array<Value, 2> operands, roots;
@@ -120,7 +121,8 @@ private:
   SmallVector<ContractionRole> roles;
   llvm::DenseMap<Value, Value> representatives;
   DenseSet<Operation *> forward, updates;
-  /// The operations that depend on a weight gradient, such as the optimizer's.
+  /// The operations that depend on a weight gradient, such as those of the
+  /// optimizer.
   DenseSet<Operation *> behindUpdates;
 };
 } // namespace

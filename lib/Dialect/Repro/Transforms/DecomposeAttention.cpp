@@ -281,8 +281,8 @@ private:
   /// first dimension. `q` is already multiplied by `scale`; shared keys and
   /// values are repeated.
   Value q, k, v, mask;
-  /// Dropout: an i1 for each weight that is kept, and the factor of these
-  /// weights.
+  /// Dropout: `kept` has an i1 for each weight, true if the weight is kept;
+  /// `factor` is the factor of the kept weights. Null without dropout.
   Value kept, factor;
 };
 } // namespace
@@ -324,7 +324,7 @@ Value Writer::computeScores(Span rows, Span columns) {
                     return arith::SelectOp::create(b, x[1], x[0], none);
                   });
   }
-  // No comparison is needed if no key comes after the first query.
+  // A causal mask has no effect if no key comes after the first query.
   if (!isCausal || columns.end <= rows.begin + 1)
     return scores;
   Value none = createFloat(b, -INFINITY);
@@ -351,7 +351,8 @@ Value Writer::drop(Value weights, Span rows, Span columns) {
                 });
 }
 
-/// Returns the output, maxima and logarithms.
+/// Returns the output and, for each query, the maximum of its scores and the
+/// logarithm of the sum of its weights.
 SmallVector<Value> Writer::writeResults() {
   SmallVector<Value> outputs, maxima, logarithms;
   // Replaces `none`, which marks a query without keys, by `replacement`.

@@ -40,9 +40,9 @@ static constexpr int64_t kMaxPhases = 4096;
 
 namespace {
 
-/// The results with equal residues along a spatial dimension, computed by a
-/// convolution without input dilation: tap t of result q reads element q *
-/// stride + t * dilation - low of the input.
+/// The results whose positions along a spatial dimension have the same residue.
+/// A convolution without input dilation computes them: tap t of result q reads
+/// element q * stride + t * dilation - low of the input.
 struct Phase {
   int64_t taps = 0;   ///< if 0, the results are the initial values
   int64_t first = 0;  ///< position of the first tap in the window
@@ -261,7 +261,8 @@ static Value broadcastAnew(RewriterBase &rewriter, Value tensor,
 
 namespace {
 
-/// For each axis, the number of a phase (its residue), and the phase.
+/// `Residues` has the number of a phase, which is its residue, for each axis;
+/// `Phases` has the phases themselves.
 using Residues = SmallVector<int64_t>;
 using Phases = SmallVector<const Phase *>;
 

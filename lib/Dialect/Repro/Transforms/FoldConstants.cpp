@@ -35,8 +35,8 @@ using namespace mlir::repro;
 // Structured operations
 //===----------------------------------------------------------------------===//
 
-/// Returns the scalar that each element of `value` equals; null if there is
-/// none.
+/// Returns the constant that every element of `value` equals; null if no such
+/// constant is known.
 static TypedAttr getFilledConstant(Value value) {
   Attribute constant;
   if (auto generic = value.getDefiningOp<linalg::GenericOp>()) {
@@ -229,8 +229,8 @@ struct FoldConstants
     linalg::populateEraseUnusedOperandsAndResultsPatterns(patterns);
     GreedyRewriteConfig config;
     config.enableFolding(false);
-    // The users of an operation that becomes a fill can use this only in the
-    // next round.
+    // If an operation becomes a fill, its users can be simplified only in the
+    // next round, so permit a round per operation.
     int64_t rounds = 10;
     getOperation().walk([&](linalg::GenericOp) { ++rounds; });
     config.setMaxIterations(rounds);

@@ -39,8 +39,8 @@ static Value updateElements(ImplicitLocOpBuilder &b, Value tensor, Type element,
 // Floats
 //===----------------------------------------------------------------------===//
 
-/// Rounds f32 to tf32, which has 13 fraction bits less, to nearest even. (V4)
-/// defines which bits a NaN has.
+/// Rounds f32 to tf32, which has 13 fraction bits fewer, to nearest even. A NaN
+/// becomes the canonical one (V4).
 static Value roundToTF32(ImplicitLocOpBuilder &b, Value tensor) {
   auto integer = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI32IntegerAttr(value));
@@ -154,7 +154,8 @@ static MatrixView getMatrixView(RankedTensorType type,
 // Transforms (Q5)
 //===----------------------------------------------------------------------===//
 
-/// (Q5) Transforms groups of neighbours in the last dimension.
+/// (Q5) Applies the Hadamard transform to groups of neighbours in the last
+/// dimension.
 static Value transform(ImplicitLocOpBuilder &b, Value tensor,
                        const OperandPrecision &precision) {
   Type f32 = b.getF32Type();
@@ -284,7 +285,7 @@ static Value dequantize(ImplicitLocOpBuilder &b, Value codes, Value scales,
 //===----------------------------------------------------------------------===//
 
 /// Converts an operand to the matrix that is divided into blocks, and applies
-/// the transform.
+/// the Hadamard transform (Q5) if the precision has one.
 static FailureOr<Value> createMatrix(ImplicitLocOpBuilder &b, FoldOp fold,
                                      Value operand,
                                      const OperandPrecision &precision,
@@ -443,7 +444,7 @@ BlockFactor repro::createBlockFactor(ImplicitLocOpBuilder &b,
                         ? transpose(b, scales, wanted)
                         : scales;
   } else {
-    // All rows share one scale, across the batch too.
+    // The operand has one scale for all rows of all matrices of the batch.
     factor.scaleRows = std::max<int64_t>(numRows, 1);
     SmallVector<int64_t> shape(batch);
     shape.append({numRows ? 1 : 0, numBlocks});

@@ -33,7 +33,7 @@ struct RandomSites {
 
 /// The precision to which an operand is converted, and how.
 struct OperandPrecision {
-  /// bf16, f16, tf32 or a BlockFormatAttr.
+  /// The type bf16, f16 or tf32, or a BlockFormatAttr.
   Attribute format;
   SmallVector<int64_t> signs; ///< (Q5) of the transform; empty if none
   bool toBF16 = false; ///< (Q5) whether the transform's result is rounded
@@ -51,11 +51,12 @@ struct OperandPrecision {
   }
 };
 
-/// Rounds a float tensor to `type`: bf16, f16, or f32 for tf32.
+/// Rounds a float tensor to bf16, f16 or tf32. The result of rounding to tf32
+/// has elements of f32.
 Value roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type);
 
-/// How an operand becomes a matrix: the order of its dimensions (batch, rows,
-/// columns) and the shape after merging them.
+/// How an operand is viewed as a matrix: the order of its dimensions (batch,
+/// rows, columns), and the shape after the dimensions are merged.
 struct MatrixView {
   SmallVector<int64_t> order; ///< of the operand's dimensions
   SmallVector<int64_t> sizes; ///< of those dimensions, in that order

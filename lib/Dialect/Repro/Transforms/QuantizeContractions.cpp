@@ -180,7 +180,7 @@ struct QuantizeContractions
   }
 
 private:
-  /// A contraction before the pass changes it.
+  /// A contraction as it is before the pass changes it.
   struct Contraction {
     FoldOp fold;
     std::array<unsigned, 2> inputs;
@@ -210,7 +210,8 @@ private:
   void replace(const Contraction &contraction, unsigned side, Value values);
 
   std::vector<Contraction> contractions;
-  /// The rounded values and the quantized operands that have been created.
+  /// The rounded values and the quantized operands that have been created,
+  /// which factors with equal keys (`getKey`) share.
   llvm::DenseMap<Key, Value> created;
   llvm::DenseMap<Key, QuantizedOperand> quantized;
   RandomSites sites;
@@ -351,7 +352,7 @@ static void setNext(Value state, Value next) {
   state.getParentBlock()->getTerminator()->setOperand(position, next);
 }
 
-/// Adds a constant seed and a step counter.
+/// Adds a seed that stays constant and a step counter to the state.
 LogicalResult QuantizeContractions::addRandom(func::FuncOp function) {
   Type i64 = IntegerType::get(&getContext(), 64);
   FailureOr<BlockArgument> seed = addState(function, kRandom[0], {}, i64);
@@ -398,7 +399,7 @@ LogicalResult QuantizeContractions::addScales(func::FuncOp function) {
       return failure();
     scale.scale = *found;
   }
-  // The map no longer changes, so pointers into it stay valid.
+  // `scales` no longer changes, so pointers to its entries stay valid.
   for (Contraction &contraction : contractions)
     for (std::optional<Request> &request : contraction.requests)
       if (request && request->delayed)
@@ -743,8 +744,8 @@ LogicalResult QuantizeContractions::run(func::FuncOp function) {
   std::vector<std::array<QuantizedOperand, 2>> blocks(contractions.size());
   for (auto [number, contraction] : llvm::enumerate(contractions)) {
     const auto &requests = contraction.requests;
-    // (Q5) Transforms along K cancel out only if both factors have the same
-    // transform.
+    // (Q5) The Hadamard transforms of the two factors cancel out only if they
+    // are the same transform.
     if ((requests[0] ? requests[0]->precision.signs : SmallVector<int64_t>()) !=
         (requests[1] ? requests[1]->precision.signs : SmallVector<int64_t>()))
       return contraction.fold.emitError(

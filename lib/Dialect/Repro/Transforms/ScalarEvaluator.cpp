@@ -36,8 +36,8 @@ static TypedAttr makeFloat(const APFloat &value, FloatType type) {
   return FloatAttr::get(type, convert(value, type.getFloatSemantics()));
 }
 
-/// (S1), (S2), (S4): computes an operation on floats; std::nullopt if it is not
-/// supported.
+/// Returns the result of an operation on floats by (S1), (S2) or (S4);
+/// std::nullopt if the operation is not supported.
 static std::optional<APFloat> computeFloat(Operation *op,
                                            MutableArrayRef<APFloat> x) {
   APFloat result = x[0];
@@ -148,7 +148,7 @@ static TypedAttr evaluateOfFloats(Operation *op,
                                                 operands[0], operands[1]));
   if (isa<arith::ExtFOp, arith::TruncFOp>(op))
     return makeFloat(operands[0], cast<FloatType>(type));
-  // (S3): saturates; a NaN becomes 0.
+  // (S3): a conversion to an integer saturates; a NaN becomes 0.
   if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
     APSInt integer(type.getIntOrFloatBitWidth(),
                    /*isUnsigned=*/isa<arith::FPToUIOp>(op));
@@ -203,8 +203,8 @@ static bool compareIntegers(arith::CmpIPredicate predicate, const APInt &lhs,
   llvm_unreachable("unknown predicate of arith.cmpi");
 }
 
-/// (I1): computes an operation on integers, each of which is defined for all
-/// operands.
+/// Returns the result of an operation on integers by (I1), which defines it for
+/// all operands; std::nullopt if the operation is not supported.
 static std::optional<APInt> computeInteger(Operation *op, ArrayRef<APInt> x) {
   unsigned width = x[0].getBitWidth();
   auto isOversized = [&] { return x[1].uge(width); };

@@ -25,8 +25,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (M1) depends on the original element types, so move extensions before the
-/// contraction into its body.
+/// (M1) depends on the element types before extension, so move extensions that
+/// precede the contraction into its body.
 static void readExtendedInputs(FoldOp fold) {
   Block *body = fold.getBody();
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();
@@ -50,7 +50,7 @@ static void readExtendedInputs(FoldOp fold) {
   }
   fold.setIndexingMapsAttr(
       Builder(fold.getContext()).getAffineMapArrayAttr(maps));
-  // Erase the operations that have no uses left.
+  // Erase the extensions that have no uses left.
   while (!passed.empty()) {
     Operation *op = passed.pop_back_val();
     if (isa<FoldOp>(op) || !isOpTriviallyDead(op))

@@ -219,7 +219,7 @@ static FailureOr<Value> reshape(IRRewriter &rewriter, tensor::ReshapeOp op,
     expanded.push_back(tos);
   }
   if (shape.empty()) {
-    // One of the tensors has rank 0.
+    // One of the tensors has rank 0, so its dimensions form no groups.
     collapsed.clear();
     expanded.clear();
   }
@@ -346,14 +346,15 @@ static SmallVector<Value> getDestinations(Operation *op) {
     return {select.getTrueValue()};
   if (op->hasTrait<OpTrait::SameOperandsAndResultType>())
     return {op->getOperand(0)};
-  // The dialect is not registered. The operands for its outputs come last.
+  // The dialect is not registered, so these operations have no interface. The
+  // operands for their outputs come last.
   if (op->getName().getStringRef().starts_with("tm_tensor."))
     return llvm::to_vector(op->getOperands().take_back(op->getNumResults()));
   return {};
 }
 
-/// Whether an operation has constant operands that should be attributes. The
-/// types of such an operation may be static already.
+/// Whether an operation has constant operands that should be attributes,
+/// although the types of its results may already be static.
 static bool hasConstantPlaces(Operation *op) {
   return isa<tensor::ExtractSliceOp, tensor::InsertSliceOp, tensor::PadOp>(
              op) &&

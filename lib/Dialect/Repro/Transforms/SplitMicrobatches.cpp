@@ -198,8 +198,9 @@ struct SplitMicrobatches
     return arguments;
   }
 
-  /// Drops reductions of values that do not depend on a microbatch: the mean of
-  /// equal numbers may differ from the number because of rounding.
+  /// Replaces reductions of values that do not depend on a microbatch by these
+  /// values: the mean of equal numbers may differ from the number because of
+  /// rounding.
   void dropShared(func::FuncOp main) {
     SmallVector<Value> sources = getPartArguments(main);
     if (step >= 0)
@@ -213,7 +214,8 @@ struct SplitMicrobatches
       }
   }
 
-  /// Returns the values that depend on a microbatch before any reduction.
+  /// Returns the values that depend on a microbatch without a reduction in
+  /// between.
   DenseSet<Value> findParts(func::FuncOp main) {
     return findDependent(main.front(), getPartArguments(main), isReduction);
   }
@@ -319,7 +321,7 @@ struct SplitMicrobatches
     DenseSet<Value> parts = findParts(main);
     SmallVector<Value> results;
     SmallVector<DictionaryAttr> attributes;
-    // (B5) The states that each microbatch changes on its own.
+    // (B5) The state tensors that have a separate slice for each microbatch.
     DenseSet<Value> ownStates;
     for (int64_t position : own) {
       Value state = main.getArgument(position);

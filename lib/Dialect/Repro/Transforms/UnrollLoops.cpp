@@ -108,9 +108,9 @@ static bool mayFail(Operation *op) {
 }
 
 namespace {
-/// Emits the operations of a function again, those of a loop's body once per
-/// iteration. The function itself does not change meanwhile, so that facts
-/// about its values stay true.
+/// Clones the operations of a function, those of a loop's body once per
+/// iteration. The original function does not change meanwhile, so that the
+/// facts that the evaluator knows about its values stay true.
 class Unroller {
 public:
   Unroller(ModuleOp module, OpBuilder &builder)
@@ -135,7 +135,7 @@ private:
   /// terminator.
   FailureOr<SmallVector<Value>> emitBlock(Block &block, ValueRange arguments);
 
-  /// Returns `yes` or `no`, as the condition selects.
+  /// Returns a value that is `yes` if the condition is true, else `no`.
   FailureOr<Value> select(Operation *op, Value condition, Value yes, Value no);
 
   LogicalResult spend(Operation *op, int64_t count);
@@ -184,8 +184,8 @@ LogicalResult Unroller::spend(Operation *op, int64_t count) {
 FailureOr<SmallVector<Value>> Unroller::emitBlock(Block &block,
                                                   ValueRange arguments) {
   mapping.map(block.getArguments(), arguments);
-  // Excludes the last operation instead of a terminator, which MLIR does not
-  // recognize if it is unregistered.
+  // Exclude the last operation, since MLIR does not recognize a terminator that
+  // is unregistered.
   for (Operation &op : llvm::make_range(block.begin(), --block.end()))
     if (failed(emit(&op)))
       return failure();
@@ -194,8 +194,8 @@ FailureOr<SmallVector<Value>> Unroller::emitBlock(Block &block,
 
 LogicalResult Unroller::emitPlain(Operation *op) {
   int64_t count = 0;
-  // Use a new mapping: one that has already cloned a body would not clone it
-  // again.
+  // Use a new mapping for each clone: in a mapping that is reused, the values
+  // of a cloned body would still refer to the earlier clone.
   IRMapping operands;
   op->walk([&](Operation *inner) {
     ++count;
@@ -286,7 +286,7 @@ LogicalResult Unroller::emitCall(func::CallOp op) {
   auto callee = symbols.lookup<func::FuncOp>(op.getCallee());
   if (!callee || !callee.getBody().hasOneBlock())
     return op.emitOpError("expected a function of one block");
-  // A call with the arguments of an enclosing call would recurse forever.
+  // Reject recursion, which might never end.
   for (Operation *outer : ArrayRef(active).drop_back())
     if (auto call = dyn_cast<func::CallOp>(outer);
         call && call.getCallee() == op.getCallee())
