@@ -79,8 +79,8 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   lowered.addPass(createCSEPass());
   ConvertVectorToLLVMPassOptions vector;
   vector.reassociateFPReductions = false;
-  // These passes run on each function, so that several threads can share the
-  // work.
+  // These passes run on single functions instead of the module, so that several
+  // threads can share the work.
   lowered.addPass(createConvertVectorToLLVMPass(vector));
   lowered.addPass(createConvertMathToLLVMPass());
   lowered.addPass(createArithToLLVMConversionPass());
@@ -96,7 +96,8 @@ void mlir::repro::buildCPULowerPipeline(OpPassManager &manager,
   manager.addPass(createReproVerifyLowered());
 }
 
-/// Appends the passes. `expand` and `lower` may be the same pass manager.
+/// Appends the passes of the pipelines `schedule` and `cpu-expand` to `expand`,
+/// and those of `cpu-lower` to `lower`. Both may be the same pass manager.
 static void buildCPUPipeline(OpPassManager &expand, OpPassManager &lower,
                              const Level &level) {
   buildSchedulePipeline(expand, getCPUSchedule());

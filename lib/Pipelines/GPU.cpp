@@ -58,8 +58,8 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
     device.addPass(createLowerAffinePass());
   }
   ReproExpandArithmeticOptions arithmetic;
-  // Do not use the conversion instructions of devices for f16: they return
-  // another NaN.
+  // Do not use the devices' instructions that convert to and from f16: for a
+  // NaN, they return bits other than those of the canonical NaN (V4).
   arithmetic.hasF16 = false;
   manager.addPass(createReproExpandArithmetic(arithmetic));
   OpPassManager &device = manager.nest<gpu::GPUModuleOp>();
@@ -69,7 +69,8 @@ void mlir::repro::buildGPULowerPipeline(OpPassManager &manager,
   device.addPass(createCSEPass());
   ConvertGpuOpsToNVVMOpsOptions nvvm;
   nvvm.useBarePtrCallConv = true;
-  // `math` is not included because its patterns create calls of libraries.
+  // `math` is not in the list, because its patterns create calls of a device
+  // library.
   for (StringRef dialect : {"arith", "cf", "func", "index", "memref", "vector"})
     nvvm.allowedDialects.push_back(dialect.str());
   device.addPass(createConvertGpuOpsToNVVMOps(nvvm));

@@ -40,13 +40,13 @@ void repro::buildImportLinalgPipeline(OpPassManager &pm) {
 void repro::buildImportTosaPipeline(OpPassManager &pm) {
   pm.addPass(createConvertTosaToRepro());
   OpPassManager &functions = pm.nest<func::FuncOp>();
-  // The TOSA passes below also convert the operations within these loops and
-  // branches.
+  // Convert loops and branches first: the TOSA passes below also convert the
+  // operations within them.
   functions.addPass(createTosaToSCFPass());
   functions.addPass(tosa::createTosaToLinalgNamed());
   functions.addPass(tosa::createTosaToLinalg());
-  // The bodies that TOSA operations become contain `tosa.apply_scale`, which
-  // rescales sums of quantized numbers.
+  // The passes above leave `tosa.apply_scale`, which rescales sums of quantized
+  // numbers, in the bodies of the operations that they create.
   TosaToArithPassOptions arithmetic;
   arithmetic.includeApplyRescale = true;
   functions.addPass(createTosaToArithPass(arithmetic));

@@ -26,9 +26,9 @@ static constexpr uint64_t hugePage = 1 << 21;
 /// interrupted.
 static constexpr uint64_t cuts[] = {0, 5, 7, 8};
 static constexpr uint64_t sharesPerThread = std::size(cuts) - 1;
-/// The minimum number of grains in each share after the first one. With a
-/// single grain, the setup of a contraction would take about as long as its
-/// computation.
+/// The minimum number of grains in each share after the first one. In a share
+/// of a single grain, the setup of a contraction would take about as long as
+/// its computation.
 static constexpr uint64_t leastGrains = 2;
 
 void Executor::Free::operator()(char *memory) const { std::free(memory); }
@@ -149,7 +149,8 @@ Error Executor::run(char *const *buffers) { return execute(buffers, nullptr); }
 
 Error Executor::profile(char *const *buffers, Profile &profile) {
   Error found = execute(buffers, &profile);
-  // After a failed launch, launches have no measurements.
+  // The launches after a failed check have no measurements; their entries
+  // become 0.
   profile.nanoseconds.resize(plan.launches.size());
   profile.counts.resize(plan.launches.size() * profile.counters.size());
   return found;

@@ -62,8 +62,8 @@ bool ThreadPool::runShare(Queue &queue, unsigned thread) {
   unsigned share = getNext(seen);
   if (share >= getEnd(seen))
     return false;
-  // The loop cannot end before this share does, so `task`, `context` and
-  // `total` belong to the loop in the ticket.
+  // The loop in the ticket cannot end before this share does, so `task`,
+  // `context` and `total` still belong to that loop.
   unsigned shares = total;
   task(context, share, thread);
   if (finished.fetch_add(1) + 1 == shares && callerSleeps) {
@@ -118,7 +118,8 @@ void ThreadPool::run(Task newTask, void *newContext, unsigned shares) {
   }
   loop = number;
   if (sleepers) {
-    // Holding the lock waits for a thread that is about to sleep.
+    // Take the lock so that no thread is between its check of `loop` and its
+    // sleep, where it would miss the notification.
     std::lock_guard<std::mutex> lock(mutex);
     wake.notify_all();
   }

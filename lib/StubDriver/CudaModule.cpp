@@ -80,7 +80,7 @@ EXPORT int cuModuleLoadDataEx(void **result, const char *image, unsigned count,
         std::snprintf(log, size, "%s", error.c_str());
       return InvalidPtx;
     }
-    // Code for a newer architecture does not run on this device.
+    // As on a real device, code for a newer architecture does not run.
     MlirStringRef target = reproEmulatorGetTarget(code);
     int version = 0;
     std::sscanf(std::string(target.data, target.length).c_str(), "sm_%d",

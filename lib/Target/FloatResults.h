@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// If a store narrower than its register follows an instruction with a float
-// result, ptxas converts the float to an integer instead of storing the low
-// bits. Plain C++17 without LLVM: the compiler and the emulator include it.
+// The compiler must avoid a store that is narrower than its register if the
+// register is the float result of an instruction: ptxas then converts the float
+// to an integer instead of storing the low bits. This file is plain C++17
+// without LLVM, because the compiler and the emulator include it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -23,9 +23,9 @@ constexpr size_t mostFileBytes = 65536;
 /// Limits the recursion of the JSON parser.
 constexpr unsigned deepestNesting = 8;
 
-/// An integer parameter of a machine and its permitted range. Values that are
-/// too large only make code slow, but scratch memory grows with the sizes of
-/// caches.
+/// An integer parameter of a machine and its permitted range. The range bounds
+/// scratch memory, which grows with the sizes of caches; apart from that,
+/// unsuitable values only make code slow.
 template <typename T>
 struct Size {
   StringLiteral key;
@@ -37,7 +37,7 @@ struct Size {
   bool isFixed;
 };
 
-/// A property of the instructions: text or a Boolean.
+/// A property of the instructions, whose member is either `text` or `truth`.
 template <typename T>
 struct Fact {
   StringLiteral key;

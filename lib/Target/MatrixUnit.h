@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // (M3) The rules by which mma.sync adds to an f32 or f16 accumulator, per
-// class. Plain C++17 without LLVM because the compiler and the emulator include
-// this file.
+// class. This file is plain C++17 without LLVM, because the compiler and the
+// emulator include it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,17 +42,18 @@ struct MatrixRule {
   bool late = false;
 };
 
-/// (M3) A class of matrix units with the same sums of mma.sync.
+/// (M3) A class of matrix units on which mma.sync computes the same sums.
 struct MatrixUnit {
   std::string_view name;
   unsigned terms[3]; ///< for f16, bf16 and tf32; 0 if unsupported
   unsigned fraction; ///< of these types
   /// The rule for f8; `terms` is 0 if the class does not support f8, or if its
-  /// rule is not known. For `hopper` and `blackwell`, this is the rule of
-  /// `hopper_mma`.
+  /// rule is not known. For `hopper` and `blackwell`, this is the rule that
+  /// (M3) calls `hopper_mma`.
   MatrixRule float8;
 
-  /// Classes with bf16 also have instructions that multiply 16 elements of K.
+  /// Whether the class has instructions that multiply 16 elements of K. All
+  /// classes with bf16 do.
   bool hasDepth16() const { return terms[unsigned(MatrixElement::BF16)] != 0; }
 
   /// Returns the rule for an element type with results in f32 or f16, if any.
@@ -79,7 +80,8 @@ inline constexpr MatrixUnit matrixUnits[] = {
     {"ada", {8, 8, 4}, 24, {16, 13, -132, MatrixRounding::ToE8M13}},
     {"hopper", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
     {"blackwell", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
-    // This class has other f8 instructions, of which no recording exists.
+    // The f8 instructions of this class are others, of which there is no
+    // recording, so their rule is not known.
     {"blackwell_rtx", {16, 16, 8}, 25, {}},
 };
 
