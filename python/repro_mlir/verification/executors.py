@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs steps for verification: by the reference interpreter, or by the executor that a room above this one registers.
+"""Runs steps for verification: by the reference interpreter, or by the executor that another package registers
+(base/registry.py).
 
-Therefore a verifier that runs the reference interpreter needs no compiler.
+This module does not import the compiler, so a verifier that runs the reference interpreter does not need one.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ class StepExecutable(Protocol):
 
 
 class KeptMicrobatches(Protocol):
-    """A state on which the microbatches of one step run."""
+    """The state before a step, on which single microbatches of the step can be run."""
 
     def digest_of(self, number: int, *inputs: Any) -> bytes:
-        """(C8) Returns the hash of one microbatch's results, for inputs of a whole batch; the state does not change."""
+        """(C8) Returns the hash of the results of microbatch `number`. `inputs` are those of the whole step. The state
+        does not change."""
 
 
 class MicrobatchExecutable(StepExecutable, Protocol):
@@ -47,7 +49,7 @@ class MicrobatchExecutable(StepExecutable, Protocol):
         """Runs one step; returns its outputs, and the hash of each microbatch's results (C8)."""
 
     def keep(self, state: Mapping[str, Any]) -> KeptMicrobatches:
-        """Returns the state for `KeptMicrobatches.digest_of`."""
+        """Returns an object that runs single microbatches on `state`."""
 
 
 class Executor(Protocol):
@@ -88,7 +90,7 @@ def compile_step(program: StepProgram, target: str, threads: int | None) -> Step
 
 
 class _Interpreted:
-    """Implements `StepExecutable` by the reference interpreter."""
+    """Implements `StepExecutable` with the reference interpreter."""
 
     def __init__(self, program: Program, threads: int | None) -> None:
         self.threads = check_threads(threads)

@@ -57,7 +57,7 @@ def prove(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
 
 
 def path(levels: Sequence[Sequence[bytes]], index: int) -> tuple[bytes, ...]:
-    """(C2) Returns the same proof as `prove`, from the nodes of the tree."""
+    """(C2) Returns the proof for leaf `index` that `prove` returns, given all nodes of the tree (see `levels`)."""
     found = []
     for level in levels[:-1]:
         if index ^ 1 < len(level):

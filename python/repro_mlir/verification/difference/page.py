@@ -33,7 +33,7 @@ def escape(text: str) -> str:
 
 
 def page(difference: Difference) -> str:
-    """Returns the HTML text of the page."""
+    """Returns the HTML page that describes a difference."""
     first, second = (escape(name) for name in difference.names)
     parts = [f"<h1>{first} and {second} part at step {difference.step}</h1>"]
     if difference.note:
@@ -126,7 +126,8 @@ def _far(tensor: TensorDifference) -> str:
 
 
 def _drawing(graph: OperatorGraph, found: tuple[OperatorDifference, ...], equal: frozenset[int]) -> str:
-    """Draws the first operator that differs between the producers of its operands and the users of its results."""
+    """Returns an HTML drawing of the first operator that differs, with the producers of its operands on the left and
+    the users of its results on the right."""
     middle = found[0].operator
     differing = {each.operator.index for each in found}
     before = list(middle.inputs)[:_SHOWN]

@@ -45,7 +45,7 @@ class _Repeated:
         return operator
 
     def recorded(self, program: Program, results: Arrays) -> bool:
-        """Returns whether the receipt's record has the hashes of these results of the step."""
+        """Returns whether the hashes of `results`, the results of the step, are those in the receipt's record."""
         commitment = self.run.commitment(self.record)
         count = len(program.state)
         again = commit(program, commitment.cursor, results[:count], (), results[count:])
@@ -55,7 +55,8 @@ class _Repeated:
 def diff_receipts(
     first: str | Path, second: str | Path, target: str = "cpu", threads: int | None = None
 ) -> Difference | None:
-    """Returns the first difference between two receipts of one program; None if one continues the other.
+    """Returns the first difference between two receipts of one program; None if all records of the shorter receipt
+    equal those of the longer one.
 
     Args:
       target, threads: the target and threads with which steps are run again, see `compile`.
@@ -84,7 +85,7 @@ def diff_receipts(
 
 
 def _compare_states(sides: tuple[_Repeated, _Repeated], record: int, step: int, note: str) -> Difference:
-    """Returns the difference between two states that users have set, after record number `record`."""
+    """Returns the difference between the states of both receipts after record number `record`, which users have set."""
     states = [side.run.state_after(record) for side in sides]
     given = compare_tensors(sides[0].receipt.header.state, states[0], states[1], 0)
     return Difference((sides[0].name, sides[1].name), step, given, note=note)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The report of where two runs diverge."""
+"""Describes where two runs diverge."""
 
 from __future__ import annotations
 

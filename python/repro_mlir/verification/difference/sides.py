@@ -31,11 +31,12 @@ class Side(Protocol):
         """Returns the new state and the outputs of a step, given the state before the step and the step's inputs."""
 
     def values(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...] | None]]:
-        """Yields each operator in order with its results (`Operator.outputs`); None if this side does not know them."""
+        """Yields each operator in order with its results (`Operator.outputs`), or with None if this side does not know
+        them."""
 
     def source(self, operator: Operator) -> Operator:
-        """Returns the operator for which a difference in the result of `operator` is reported: the operator whose
-        result `operator` moves, or `operator` itself."""
+        """Returns the operator to which a difference in the result of `operator` is attributed: `operator` itself or,
+        if it only moves data, the operator that computed the data."""
 
 
 class TargetSide:
@@ -102,7 +103,7 @@ def explain(
     results: Sequence[TensorDifference],
     ulps: int,
 ) -> Difference:
-    """Finds where two sides diverge within a step, if their results or their arguments are known to differ."""
+    """Returns where two sides diverge within step number `step`, given their arguments and the results that differ."""
     program = graph.program
     given = compare_tensors((*program.state, *program.inputs), arguments[0], arguments[1], 0)
     operators, equal, compared = compare_operators(sides, arguments, ulps)
@@ -141,7 +142,7 @@ def compare_operators(
 def compare_tensors(
     kinds: Sequence[TensorType], first: Sequence[np.ndarray], second: Sequence[np.ndarray], ulps: int
 ) -> tuple[TensorDifference, ...]:
-    """Returns the differences of those tensors that differ."""
+    """Returns the difference of each pair of tensors that has one (see `compare`)."""
     pairs = zip(kinds, first, second, strict=True)
     found = [compare(kind.name, kind, a, b, ulps) for kind, a, b in pairs]
     return tuple(each for each in found if each is not None)

@@ -27,8 +27,8 @@ class Folder:
         self._path = path
 
     def check(self, *empty_of: str) -> None:
-        """Raises ReproError if other users can write to the folder, or it has messages of these names from another
-        dispute."""
+        """Raises ReproError if other users can write to the folder, or if it already contains a message of another
+        dispute with a name in `empty_of`, such as "question"."""
         try:
             status = os.stat(self._path)
         except (OSError, ValueError):

@@ -99,7 +99,8 @@ def _check_size(operator: Operator, step: int) -> None:
 
 
 def _recomputed(alone: Extraction, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Returns the outputs of an operator. Raises StepFailed if a check fails (E1), ReproError if it exceeds a limit."""
+    """Returns the outputs of an operator. Raises StepFailed if a check of the operator fails (E1), and ReproError if
+    the computation exceeds a limit."""
     program = alone.program
     data = interpret(program.data, tensor_record.encode(arrays, program.inputs))
     return tensor_record.decode(data, program.outputs, "an output")
@@ -120,7 +121,8 @@ def _right_inputs(
 def _shown(
     party: Party, record: int, operator: Operator, place: int, claim: OperatorClaim, right: np.ndarray
 ) -> ElementDifference | str:
-    """Returns the first wrong element of a party's tensor, or the reason why it is unknown."""
+    """Returns the first element in which a party's output differs from the referee's tensor `right`, or the reason why
+    there is no such element."""
     value = operator.outputs[place]
     try:
         array = party.tensor(record, operator.index, "output", place, value, claim.outputs[place])

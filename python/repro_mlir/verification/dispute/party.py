@@ -106,8 +106,8 @@ class Published:
 class Party:
     """One side of a dispute.
 
-    Each method that asks a question raises Misconduct if the party loses by its answer, and ReproError if the referee
-    cannot decide that.
+    Each method that asks a question raises Misconduct if the answer shows that the party is wrong, and ReproError if
+    the referee cannot judge the answer.
     """
 
     def __init__(

@@ -55,5 +55,6 @@ def operator_bytes() -> int:
 
 
 def patience(total: float) -> float:
-    """Returns the seconds that a prover waits for the next question, while the other party may use all of its time."""
+    """Returns the number of seconds that a prover waits for the next question. Meanwhile, the other party may use all
+    of its `total` seconds."""
     return 2 * total

@@ -83,7 +83,7 @@ def settle(
 
 @dataclass
 class _Referee:
-    """One dispute; `step` is the number of the step in dispute, once it is known."""
+    """The state of one dispute; `step` is the number of the step in dispute, once it is known."""
 
     parties: tuple[Party, Party]
     terms: Terms | None

@@ -90,7 +90,8 @@ class _Peer:
 
 
 class _Server:
-    """Runs one thread per peer. At the maximum number of peers, a new peer displaces one that may be a stranger."""
+    """Runs one thread per peer. At the maximum number of peers, a new peer displaces one that has not shown that it is
+    the referee."""
 
     def __init__(self, run: Run, token: bytes, total: float) -> None:
         self._run = run
@@ -141,7 +142,7 @@ class _Server:
         """Returns the oldest peer that may be disconnected; None if there is none."""
         silent = [peer for peer in self._peers if not peer.admitted]
         if not silent and self._token == NO_TOKEN:
-            # Without a token every peer is admitted, so only a question distinguishes a referee from a stranger.
+            # Without a token every peer is admitted, so only a question shows that a peer is the referee.
             silent = [peer for peer in self._peers if not (peer.answered or peer.asks)]
         return next(iter(silent), None)
 

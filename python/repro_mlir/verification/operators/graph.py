@@ -86,7 +86,7 @@ class Operator:
 
     @property
     def inline(self) -> bool:
-        """Whether the operator computes nothing, as a constant or a `tensor.empty`."""
+        """Whether the operator is a constant or a `tensor.empty`, which compute nothing."""
         return self.name in (CONSTANT, EMPTY)
 
     @property

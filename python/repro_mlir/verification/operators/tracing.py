@@ -52,7 +52,8 @@ class Tracer:
         Args:
           graph: the operators of the step.
           target, threads: see `compile`.
-          override: replaces results of operators, to see the consequences; only for the target "reference".
+          override: returns the results with which the step continues instead of the computed ones, to simulate an
+            error; only for the target "reference".
         Raises:
           ReproError: if there is an override for another target.
         """

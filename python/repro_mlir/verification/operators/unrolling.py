@@ -40,7 +40,7 @@ class Unrolled:
     Attributes:
       program: a program with the same state, inputs and outputs as the step, bit for bit.
       phases: consecutive ranges of operators, each with a description of what they compute.
-      gives: for each microbatch, its sums and the new values of its own state.
+      gives: for each microbatch, the values in `program` that are its contributions to the sums and its own new state.
     """
 
     program: Program
@@ -196,13 +196,14 @@ def _sum(kind: TensorType) -> str:
 
 
 def _advance(count: int) -> str:
-    """(B1) Returns a program that advances the step of the random numbers by the number of a microbatch."""
+    """(B1) Returns a program that adds the number of a microbatch, `count`, to the step of the random numbers."""
     body = [f"%n = arith.constant {count} : i64", "%s = arith.addi %a, %n : i64", "linalg.yield %s : i64"]
     return _elementwise(TensorType("step", "i64", ()), 1, body)
 
 
 def _elementwise(kind: TensorType, operands: int, body: Sequence[str]) -> str:
-    """Returns a program on `operands` tensors, whose elements are %a and %b in the operations of `body`."""
+    """Returns a program that computes a tensor element by element, by the operations `body`, from `operands` tensors (1
+    or 2). In `body`, %a and %b are their elements."""
     dims = ", ".join(f"d{i}" for i in range(len(kind.shape)))
     maps = ", ".join([f"affine_map<({dims}) -> ({dims})>"] * (operands + 1))
     loops = ", ".join(['"parallel"'] * len(kind.shape))
@@ -277,5 +278,6 @@ def _program(arguments: Sequence[TensorType], result: TensorType, body: Sequence
 
 
 def _lines(operations: Sequence[str]) -> str:
-    """Joins operations into lines, with unknown locations: otherwise the parser would use positions in this text."""
+    """Returns operations as lines of text. Each has an unknown location, since otherwise its location would be the
+    position in this text."""
     return "".join(f"{operation} loc(unknown)\n" for operation in operations)

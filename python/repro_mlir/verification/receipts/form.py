@@ -286,7 +286,8 @@ class Header:
 
 
 def committed_microbatches(every: int | None, step: int, program: StepProgram) -> int:
-    """(C8) Returns the number of microbatches to which a step commits, if every `every`-th step commits to its own."""
+    """(C8) Returns the number of microbatches to which step number `step` commits: all of them if the number is a
+    multiple of `every`, else 0. If `every` is None, no step commits to its microbatches."""
     if every is None or step % every or isinstance(program, Program):
         return 0
     return program.microbatches.count

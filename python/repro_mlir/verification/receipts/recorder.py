@@ -253,12 +253,13 @@ class Recorder:
 
     @property
     def kinds(self) -> tuple[TensorType, ...]:
-        """The state tensors of all programs of the run."""
+        """The names and types of the state tensors, which are the same for all programs of the run."""
         return self._kinds
 
     @property
     def last(self) -> tuple[bytes, ...]:
-        """The hashes (H1) of the state after the last record; each record creates a new tuple object."""
+        """The hashes (H1) of the state after the last record. Each record creates a new tuple, so a caller can detect a
+        new record by identity."""
         return self._last
 
     @property

@@ -126,8 +126,8 @@ def verify(
     if microbatches is not None:
         executed = records_before(records, kept)
     else:
-        # The last record may be a state change after the last step; running all steps includes it, and the batches
-        # without a record before it.
+        # The last record may be a state change after the last step. If all steps are run, run this record too, and with
+        # it the batches before it that have no record.
         executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
     in_part: dict[int, list[int]] = {}
     if microbatches is not None:
@@ -226,7 +226,8 @@ def _not_checked(
 
 
 def _skipped(receipt: Receipt) -> dict[int, int]:
-    """Returns, for each record that follows batches without a record, the number of these batches."""
+    """Returns, for each record, the number of batches between the previous record and this one that have no record.
+    Records without such batches are omitted."""
     skipped, cursor = {}, 0
     for number in range(1, receipt.log.records + 1):
         record = receipt.log[number]
@@ -324,7 +325,8 @@ class Replay:
         return self._state
 
     def inputs(self, number: int) -> list[np.ndarray]:
-        """Returns the inputs of the step of a record, after checking the batches without a record before it."""
+        """Returns the inputs of the step of a record, after checking that the batches before it that have no record
+        fail (E1)."""
         record = self._receipt.log[number]
         assert record.program is not None
         if self._source is None:
@@ -338,7 +340,7 @@ class Replay:
         return inputs
 
     def _pass_over(self, number: int, record: Record) -> None:
-        """Runs the batches without a record before a record: each must fail (E1)."""
+        """Runs the batches between the previous record and this one, which have no record: each must fail (E1)."""
         first = self._receipt.log[number - 1].commitment.cursor + 1 if number > 1 else 1
         last = record.commitment.cursor if record.program is None else record.commitment.cursor - 1
         for batch in range(first, last + 1):
