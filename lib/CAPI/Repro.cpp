@@ -191,8 +191,8 @@ int reproOptMain(int argc, char **argv) {
   repro::registerDialects(registry);
   auto [inputFile, outputFile] = registerAndParseCLIOptions(
       argc, argv, "repro-mlir modular optimizer\n", registry);
-  // Check the type first because a pipe can be read only once. MlirOptMain
-  // reports errors of the file.
+  // Read the input only if it is a regular file, because a pipe can be read
+  // only once. If the file cannot be read, MlirOptMain reports the error.
   if (llvm::sys::fs::is_regular_file(inputFile)) {
     auto input = llvm::MemoryBuffer::getFile(inputFile);
     if (input && (*input)->getBuffer().starts_with(repro::kFileMagic))

@@ -34,8 +34,9 @@ namespace mlir::repro::launch {
 /// kernel does not declare it.
 std::optional<Access> getAccess(FunctionOpInterface kernel, unsigned index);
 
-/// Returns the size of an element in memory, in bytes: its bits, rounded up to
-/// whole bytes and then to a power of two of bytes.
+/// Returns the size of an element in memory, in bytes: the number of its bits,
+/// rounded up to whole bytes, and the number of bytes rounded up to a power of
+/// two.
 int64_t getElementBytes(Type element);
 
 /// Whether the row-major strides of a static shape fit into 63 bits if extents

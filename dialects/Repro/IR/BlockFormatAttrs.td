@@ -203,10 +203,10 @@ def Repro_BlockFormatAttr : Repro_Attr<"BlockFormat", "block_format"> {
   let extraClassDeclaration = [{
     /// The element type of the scales.
     ::mlir::Type getScaleType();
-    /// Whether `repro.quantize` has the operand `tensor`: the amax or the scale
-    /// of the whole tensor.
+    /// Whether `repro.quantize` with this format has the operand `tensor`,
+    /// which is the amax or the scale of the whole tensor.
     bool takesTensor();
-    /// Whether `repro.dequantize` has the operand `tensor`.
+    /// Whether `repro.dequantize` with this format has the operand `tensor`.
     bool keepsTensor();
     /// The shape of the scales of a tensor with `shape`, which has at least two
     /// dimensions.

@@ -14,8 +14,8 @@
 
 namespace mlir::repro {
 
-/// (K1) A fold body whose step is acc = fma(x, y, acc). All passes recognize
-/// contractions by this description.
+/// (K1) A fold body whose step is acc = fma(x, y, acc). All passes use
+/// `getContraction` to recognize contractions.
 struct ContractionBody {
   struct Factor {
     Value value;
@@ -42,7 +42,7 @@ struct ContractionBody {
   /// the products are not added one after the other.
   bool isInLanes = false;
 
-  /// Whether both factors are elements, as in imported contractions.
+  /// Whether `isElement` is true for both factors, as in imported contractions.
   bool isOfElements() const { return x.isElement && y.isElement; }
   /// Whether exactly one of the two factors depends on dimension `dim`.
   bool isOfOneFactor(unsigned dim) const { return x.dims[dim] != y.dims[dim]; }
@@ -61,7 +61,7 @@ std::optional<ContractionBody> getContraction(FoldOp fold);
 /// permute dimensions and extend elements exactly.
 struct ExtendedInput {
   Value tensor;
-  AffineMap map; ///< from the fold's dimensions
+  AffineMap map; ///< from the dimensions of the fold to those of `tensor`
 };
 
 /// Returns the tensor with narrower elements of which `input` is a permuted,
