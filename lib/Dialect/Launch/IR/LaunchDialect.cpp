@@ -124,8 +124,8 @@ int64_t launch::getBufferBytes(MemRefType type) {
 }
 
 /// Returns the number of bytes from the first element of a buffer to the end of
-/// the last one; std::nullopt if that number is dynamic or too large, or if
-/// elements precede the first one.
+/// the last one; std::nullopt if that number is dynamic or overflows, or if the
+/// buffer has an offset or a negative stride.
 static std::optional<int64_t> getExtent(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset = 0;
@@ -238,7 +238,8 @@ void PlanOp::print(OpAsmPrinter &printer) {
 
 LogicalResult PlanOp::verify() {
   uint64_t arguments = getBody().getNumArguments();
-  // The sum of the three counts may overflow 64 bits.
+  // Subtract the three counts one by one, because their sum may overflow 64
+  // bits.
   uint64_t left = arguments;
   for (uint64_t count : {getNumStates(), getNumInputs(), getNumOutputs()}) {
     if (count > left)
@@ -298,7 +299,7 @@ LogicalResult DispatchOp::verify() {
   return success();
 }
 
-/// Whether the plan makes this buffer read-only.
+/// Whether this buffer is read-only: a constant or an input of the plan.
 static bool isReadOnly(Value buffer) {
   if (auto view = buffer.getDefiningOp<ViewOp>())
     buffer = view.getSource();

@@ -73,9 +73,9 @@ namespace {
 /// one loop dimension, given the element's index and the other dimensions. A
 /// point counts if the solved dimensions are in range.
 struct Solution {
-  SmallVector<int64_t> solved; ///< for each sum its dimension, or -1
-  SmallVector<unsigned> order; ///< solving order of the sums
-  SmallVector<int64_t> left;   ///< dimensions not solved for
+  SmallVector<int64_t> solved; ///< the dimension of each sum, or -1
+  SmallVector<unsigned> order; ///< the order in which sums are solved
+  SmallVector<int64_t> left;   ///< the other dimensions
 };
 } // namespace
 
@@ -256,8 +256,8 @@ Value repro::accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
 // Elements at computed indices
 //===----------------------------------------------------------------------===//
 
-/// Finds the operations of the body that `values` depend on, and the dimensions
-/// of the loops whose index these operations read.
+/// Adds to `slice` the operations of the body on which `values` depend, and to
+/// `dims` the loop dimensions on which `values` depend.
 static void getSlice(const Loops &loops, ValueRange values,
                      DenseSet<Operation *> &slice, llvm::SmallBitVector &dims) {
   SmallVector<Value> worklist(values);

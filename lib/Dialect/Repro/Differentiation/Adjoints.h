@@ -19,8 +19,8 @@ namespace mlir::repro {
 /// operations are visited in reverse order.
 class Adjoints {
 public:
-  /// Computes adjoints at the end of `block`. A value is active if it depends
-  /// on one of `sources` through floats only.
+  /// Inserts the operations that compute adjoints at the end of `block`. A
+  /// value is active if it depends on one of `sources` through floats only.
   Adjoints(Block &block, ArrayRef<Value> sources);
 
   bool isActive(Value value) const { return active.contains(value); }

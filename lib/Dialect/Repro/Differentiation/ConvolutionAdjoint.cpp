@@ -40,9 +40,9 @@ static Value convolve(ImplicitLocOpBuilder &b, Value input, Value kernel,
                                windows.reversal, featureGroups, batchGroups);
 }
 
-/// Converts an input [batches, N, C, ...], a batch in `groups` parts, to [N,
-/// groups * C, ...] and back. Groups of the batch become feature groups of the
-/// joined input.
+/// Converts an input [groups * N, C, ...], whose batch consists of `groups`
+/// groups, to [N, groups * C, ...]: groups of the batch become feature groups.
+/// `splitBatchGroups` is the inverse.
 static Value joinBatchGroups(ImplicitLocOpBuilder &b, Value input,
                              int64_t groups) {
   SmallVector<int64_t> shape(getShape(input));
@@ -95,15 +95,16 @@ static Value exchangeFirst(ImplicitLocOpBuilder &b, Value tensor) {
   return transpose(b, tensor, order);
 }
 
-/// Returns the extent from the first to the last of `count` elements at
-/// distance `step`.
+/// Returns the extent of a range that contains `count` elements at distance
+/// `step`, from the first to the last one.
 static int64_t spread(int64_t count, int64_t step) {
   return (count - 1) * step + 1;
 }
 
-/// For `in` and `out`, positions in the input and the result, window position w
+/// At positions `in` of the input and `out` of the result, window position w
 /// satisfies out * stride + w * kernel_dilation = low + in * input_dilation.
-/// The input's gradient exchanges in and out and reverses w.
+/// The input's gradient is the convolution with in and out exchanged and w
+/// reversed.
 static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                               Value g, ArrayRef<int64_t> shape, Value kernel,
                               int64_t groups, Type element) {
@@ -125,7 +126,8 @@ static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                   windows, groups, 1);
 }
 
-/// The kernel's gradient exchanges w and out, and also channels and batch.
+/// The kernel's gradient is the convolution with w and out exchanged, and also
+/// channels and batch.
 static Value getKernelGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                                Value g, Value input, ArrayRef<int64_t> shape,
                                int64_t groups, Type element) {

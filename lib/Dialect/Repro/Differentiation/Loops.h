@@ -53,7 +53,9 @@ Value computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
                   ArrayRef<int64_t> dims, Type element,
                   ArrayRef<Loops::Read> extra, PointFunction compute);
 
-/// Clones an operation of the body into the body of a `linalg.generic`.
+/// Clones an operation of the body, unless it is a check or the terminator,
+/// into the body of a `linalg.generic`. `point` maps its operands, and then
+/// also its results.
 void cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op, IRMapping &point);
 
 /// (J4) Sums `values`, a tensor over the loop dimensions `dims` in this order,

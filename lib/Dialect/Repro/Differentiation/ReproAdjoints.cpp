@@ -160,8 +160,8 @@ static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
 // repro.scatter
 //===----------------------------------------------------------------------===//
 
-/// Returns the slices of `from` at the positions in the rows of `indices`, in
-/// the shape of the updates.
+/// Returns a tensor of `type`, which is that of the updates of a scatter: the
+/// slices of `from` at the positions in the rows of `indices`.
 static Value gather(ImplicitLocOpBuilder &b, Value from, Value indices,
                     RankedTensorType type) {
   RankedTensorType source = getTensorType(from);

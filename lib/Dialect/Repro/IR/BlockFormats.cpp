@@ -140,8 +140,8 @@ SmallVector<int64_t> BlockFormatAttr::getScaleShape(ArrayRef<int64_t> shape) {
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// Checks the types of the codes and scales of a tensor; `values` has its
-/// shape.
+/// Checks the types of the codes and scales of a quantized tensor. `values` is
+/// the type of the tensor without quantization.
 static LogicalResult verifyBlocks(Operation *op, BlockFormatAttr format,
                                   RankedTensorType values,
                                   RankedTensorType codes,

@@ -80,7 +80,7 @@ static std::optional<int64_t> getResultExtent(ConvolutionOp op, unsigned dim) {
       extent == 0 ? 0
                   : llvm::checkedMulAdd(extent - 1, op.getInputDilation()[dim],
                                         int64_t(1));
-  // The sum of two paddings cannot overflow, and neither one is negative.
+  // Each padding is below 2^31 in magnitude, so the sum of two cannot overflow.
   if (data)
     data = llvm::checkedAdd(*data,
                             op.getPaddingLow()[dim] + op.getPaddingHigh()[dim]);

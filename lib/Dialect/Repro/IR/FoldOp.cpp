@@ -489,7 +489,7 @@ struct DropFoldResults : public OpRewritePattern<FoldOp> {
         order = AnyOrderAttr::get(fold.getContext());
       }
     }
-    // The remaining operands must determine the iteration space.
+    // Fail if the remaining operands do not determine the iteration space.
     SmallVector<AffineMap> maps;
     for (auto [index, map] : llvm::enumerate(fold.getIndexingMapsArray()))
       if (index < numInputs || needed[index - numInputs])

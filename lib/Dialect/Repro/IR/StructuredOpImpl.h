@@ -15,7 +15,7 @@ namespace mlir::repro::structured {
 using Effects =
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
-/// Adds reads of all memref operands and writes of the inits.
+/// Adds to `effects` a read of each memref operand and a write of each init.
 void getStructuredEffects(DestinationStyleOpInterface op, Effects &effects);
 
 /// Returns the shape of each result, which equals the shape of its init.

@@ -79,8 +79,8 @@ LogicalResult structured::bufferizeStructured(
   return success();
 }
 
-/// (V1) Whether targets compare and add values of the type: signless integers
-/// of 1 to 64 bits, index, f64, f32 and the storage types.
+/// (V1) Whether operands of structured operations may have elements of this
+/// type: signless integers of 1 to 64 bits, index, f64, f32 and storage types.
 static bool isElementType(Type type) {
   if (auto integer = dyn_cast<IntegerType>(type))
     return integer.isSignless() && integer.getWidth() >= 1 &&

@@ -218,8 +218,8 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
   return success();
 }
 
-/// (V1) Checks conversions of f8E8M0FNU: no rule defines rounding to it, but an
-/// extension is exact.
+/// (V1) Checks conversions of f8E8M0FNU: only extensions, which are exact, are
+/// permitted, because no rule defines a rounding to f8E8M0FNU.
 static LogicalResult verifyConversion(Operation *op) {
   if (!isa<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp>(
           op))

@@ -64,7 +64,8 @@ LogicalResult repro::verifySize(Operation *op, RankedTensorType type) {
 }
 
 LogicalResult repro::verifySizes(func::FuncOp main) {
-  // The sums of these sizes stay below 2^51 and cannot overflow.
+  // A tensor has at most 2^40 bytes and a sum over 2^50 is an error, so the
+  // sums stay below 2^51 and cannot overflow.
   int64_t all = 0, constants = 0;
   auto count = [&](Operation *op, TypeRange types) -> LogicalResult {
     for (Type type : types) {
@@ -254,7 +255,7 @@ static LogicalResult verifyPad(tensor::PadOp op) {
 }
 
 static LogicalResult verifyConcat(tensor::ConcatOp op) {
-  // (A4) bounds the extents, so this sum cannot overflow.
+  // (A4) bounds the extents, so the sum of the inputs' extents cannot overflow.
   auto first = cast<RankedTensorType>(op.getInputs().front().getType());
   SmallVector<int64_t> shape(first.getShape());
   uint64_t dim = op.getDim();

@@ -241,7 +241,8 @@ LogicalResult Origins::expectEnd() const {
 // The body
 //===----------------------------------------------------------------------===//
 
-/// Operations with bodies are not nested.
+/// The maximum nesting of bodies: an operation with a body cannot contain
+/// another one.
 static constexpr unsigned kMaxNesting = 1;
 
 namespace {
@@ -753,7 +754,7 @@ LogicalResult BodyReader::readOp(OpBuilder &builder, unsigned depth) {
     if (value)
       attributes.append(attribute.name, value);
   }
-  // MLIR's verifier would abort on these maps.
+  // MLIR's verifier would abort on maps whose indices overflow 64 bits.
   if (auto maps = attributes.get("indexing_maps");
       maps &&
       !hasEnds(llvm::to_vector(

@@ -20,8 +20,8 @@ bool isWorthDividing(Operation *op, int64_t least);
 /// alike if the argument stacks several tensors.
 Cut getCutAlong(Value argument, int64_t dim, unsigned ranks);
 
-/// Returns the first cut of an argument that divides a large contraction;
-/// std::nullopt if there is none.
+/// Returns the first cut of an argument that divides a contraction of at least
+/// `least` products; std::nullopt if there is none.
 std::optional<Cut> chooseCut(Value argument, unsigned ranks, int64_t least);
 
 } // namespace mlir::repro

@@ -45,7 +45,7 @@ static bool isOwnable(Value value) {
 
 /// Returns the owner of each argument in `ownable`. Arguments on which one
 /// operation depends form a set with one owner. The largest sets are assigned
-/// first, each to the rank with the fewest bytes.
+/// first, each to the rank to which the fewest bytes have been assigned.
 static DenseMap<Value, unsigned>
 assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
   llvm::IntEqClasses sets(ownable.size());
@@ -148,9 +148,9 @@ Value OwnedValues::getOwned(Value value, unsigned owner) {
   return owner == rank ? result : Value();
 }
 
-/// Returns the owner of the operation, which is the owner of the tensors that
-/// it reads. Owners of tensors of one element count only if the operation reads
-/// no larger tensor.
+/// Returns the owner of the tensors that the operation reads; std::nullopt if
+/// they have several owners or none. Owners of tensors of one element count
+/// only if the operation reads no larger tensor.
 std::optional<unsigned> OwnedValues::findOwner(Operation *op) const {
   if (!llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
     return std::nullopt;

@@ -75,7 +75,8 @@ struct Axis {
   SmallVector<int64_t> operands, results;
 };
 
-/// Returns the division along the one of `axes` along which `operand` is cut.
+/// Returns the division along the axis along which `operand` is cut;
+/// std::nullopt if it is cut along none of `axes`.
 std::optional<Division> divideAlong(ArrayRef<Axis> axes, unsigned operand,
                                     const Cut &cut);
 

@@ -39,8 +39,8 @@ static bool isRepeated(Operation *op) {
 }
 
 namespace {
-/// Operations that run without exchanges between them, the exchanges after
-/// them, and their operands.
+/// Operations without exchanges between them, the exchanges that follow, and
+/// the values that the operations take and return.
 struct Segment {
   /// The operations in program order.
   SmallVector<Operation *> operations;

@@ -186,9 +186,9 @@ int64_t RankValues::countMoved(Operation *op, const Division *division) const {
   return bytes;
 }
 
-/// Returns the division that gathers the fewest bytes. Except for large
-/// contractions, computing whole results is preferred if nothing must be
-/// gathered.
+/// Returns the division that gathers the fewest bytes; std::nullopt if the
+/// operation should be computed whole. That is preferred if nothing must be
+/// gathered, except for large contractions.
 std::optional<Division> RankValues::choose(Operation *op) const {
   auto divisible = dyn_cast<PartitionOpInterface>(op);
   if (!divisible || ranks == 1 ||

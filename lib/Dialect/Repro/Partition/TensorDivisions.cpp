@@ -25,9 +25,10 @@ static int64_t multiply(ArrayRef<int64_t> extents) {
 // Reshapes
 //===----------------------------------------------------------------------===//
 
-/// Returns the cut of an expanded tensor, given that of the collapsed one. It
-/// is along the first dimension for which blocks cover whole earlier dimensions
-/// and ranks have whole elements of that dimension.
+/// Returns the cut of an expanded tensor that corresponds to `cut` of the
+/// collapsed one; std::nullopt if there is none. It divides the first dimension
+/// of which each rank has whole indices and whose earlier dimensions only
+/// number blocks.
 static std::optional<Cut> expandCut(const Cut &cut, ArrayRef<int64_t> shape,
                                     ArrayRef<ReassociationIndices> groups) {
   ArrayRef<int64_t> dims = groups[cut.dim];

@@ -47,7 +47,7 @@ static Value getRoundedTensor(Value value) {
                                                    : Value();
 }
 
-/// Returns the value that an operand is a copy of, after undoing moves,
+/// Returns the value of which an operand is a copy, apart from moves,
 /// conversions and roundings.
 static Value findRoot(Value value) {
   for (Value next = value; next; next = getRoundedTensor(value))
@@ -201,7 +201,7 @@ void Analysis::findRepresentatives() {
 }
 
 bool Analysis::isSame(Operation *first, Operation *second) {
-  // Maps values within the bodies.
+  // Maps the values in the bodies of `first` to those in `second`.
   llvm::DenseMap<Value, Value> within;
   return OperationEquivalence::isEquivalentTo(
       first, second,
@@ -287,9 +287,9 @@ void Analysis::findComputedWeights() {
 // Gradients
 //===----------------------------------------------------------------------===//
 
-/// Whether the result reaches the new value of the weight through values of at
-/// least its size. If the new state is not among the results, any result
-/// counts.
+/// Whether the result reaches the new value of the weight through values that
+/// are at least as large as the weight. If the new state is not among the
+/// results, any result counts.
 bool Analysis::reachesUpdate(const Candidate &candidate, int64_t weight) {
   FoldOp fold = candidate.fold;
   Value result = fold.getResult(0);

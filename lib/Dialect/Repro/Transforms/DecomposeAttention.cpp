@@ -84,8 +84,8 @@ static Value compute(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
   return mapElements(b, shape, element, tensors, maps, body);
 }
 
-/// Replaces the f32 elements of the first of `inputs` by those that `body`
-/// computes.
+/// Returns the first of `inputs` with its f32 elements replaced by those that
+/// `body` computes.
 static Value update(ImplicitLocOpBuilder &b, ArrayRef<Operand> inputs,
                     Body body) {
   return compute(b, getShape(inputs.front().tensor), b.getF32Type(), inputs,
@@ -113,7 +113,8 @@ static Value fill(ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape,
                  [&](ImplicitLocOpBuilder &, ValueRange) { return scalar; });
 }
 
-/// Folds the f32 elements of `inputs` over one loop, starting from `start`.
+/// Returns a fold of the f32 elements of `inputs` over the loop `reduction`,
+/// starting from `start`.
 static Value fold(ImplicitLocOpBuilder &b, ArrayRef<Operand> inputs,
                   unsigned numLoops, unsigned reduction, double start,
                   Body step) {
@@ -153,7 +154,8 @@ static Value fold(ImplicitLocOpBuilder &b, ArrayRef<Operand> inputs,
   return op.getResult(0);
 }
 
-/// (K1) Contracts over loop t; the loops n, i and j are parallel.
+/// (K1) Returns the contraction of x and y over the last of the loops n, i, j
+/// and t.
 static Value contract(ImplicitLocOpBuilder &b, Operand x, Operand y) {
   return fold(b, {x, y}, /*numLoops=*/4, /*reduction=*/3, 0.0,
               [](ImplicitLocOpBuilder &b, ValueRange x) {
@@ -238,7 +240,8 @@ static Value addShared(ImplicitLocOpBuilder &b, Value gradient, int64_t count) {
 }
 
 namespace {
-/// Creates the operations of one attention before the attention.
+/// Creates the operations that replace one attention or attention gradient,
+/// before that operation.
 class Writer {
 public:
   template <typename OpTy>

@@ -198,8 +198,8 @@ static View getView(Value tensor, unsigned numFixed) {
   return view;
 }
 
-/// Returns the scalar that each element of `tensor` equals; null if it is not
-/// known.
+/// Returns the scalar that every element of `tensor` equals; null if no such
+/// scalar is known.
 static Value getFilledScalar(OpBuilder &builder, Value tensor) {
   SplatElementsAttr elements;
   if (matchPattern(tensor, m_Constant(&elements)))
@@ -231,8 +231,8 @@ static Value createFill(OpBuilder &builder, Location loc, Value scalar,
       .getResult(0);
 }
 
-/// Rebuilds the broadcast `tensor` with other spatial extents; null if its
-/// elements depend on more than the first two dimensions.
+/// Returns the broadcast `tensor` with the spatial extents of `type`; null if
+/// its elements depend on more than the first two dimensions.
 static Value broadcastAnew(RewriterBase &rewriter, Value tensor,
                            RankedTensorType type) {
   auto op = tensor.getDefiningOp<linalg::GenericOp>();
@@ -343,7 +343,8 @@ View Decomposition::splitDim(View view, unsigned dim, int64_t groups) {
   return result;
 }
 
-/// Pads the spatial dimensions with zeros; crops where an amount is negative.
+/// Pads the spatial dimensions with `low` zeros before and `high` zeros after
+/// the elements; crops where an amount is negative.
 View Decomposition::takeRange(View view, ArrayRef<int64_t> low,
                               ArrayRef<int64_t> high) {
   RankedTensorType type = view.getType();

@@ -35,8 +35,8 @@ struct DelayedScale {
   Value history, scale; ///< before the step; a constant scale has no history
   SmallVector<Value> amaxes; ///< of all tensors that it quantizes
 
-  /// Returns the history and the scale after the step, which a constant scale
-  /// does not have.
+  /// Returns the history and the scale after the step. The scale must not be
+  /// constant.
   std::pair<Value, Value> createNext(ImplicitLocOpBuilder &b) const;
 };
 

@@ -113,7 +113,8 @@ struct ReshapeFill : public OpRewritePattern<ReshapeOp> {
   }
 };
 
-/// Replaces a destination whose elements are not read by an empty tensor.
+/// If the operation does not read the elements of a destination, replaces the
+/// destination by an empty tensor.
 struct DropUnreadInit
     : public OpInterfaceRewritePattern<DestinationStyleOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
@@ -136,7 +137,7 @@ struct DropUnreadInit
   }
 };
 
-/// Folds an empty slice that starts after the last element.
+/// Replaces an empty slice that starts after the last element by an empty fill.
 struct DropSliceAtEnd : public OpRewritePattern<tensor::ExtractSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -153,7 +154,7 @@ struct DropSliceAtEnd : public OpRewritePattern<tensor::ExtractSliceOp> {
   }
 };
 
-/// Makes padding by constant amounts static.
+/// Replaces amounts of padding that are constant values by attributes.
 struct StaticPadding : public OpRewritePattern<tensor::PadOp> {
   using OpRewritePattern::OpRewritePattern;
 

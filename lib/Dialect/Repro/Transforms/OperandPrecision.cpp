@@ -121,7 +121,8 @@ static MatrixView getMatrixView(RankedTensorType type,
     return size;
   };
   MatrixView view;
-  // A matrix and its transpose have the same square blocks.
+  // A matrix and its transpose have the same square blocks, so the operand
+  // needs no permutation.
   if (square && layout.batch.empty() && layout.rows.size() == 1 &&
       layout.columns.size() == 1) {
     view.order = {0, 1};

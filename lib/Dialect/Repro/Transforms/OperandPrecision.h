@@ -97,8 +97,8 @@ struct BlockFactor {
   int64_t block;
 };
 
-/// (Q4) Converts a quantized operand to a factor. Its scales multiply the
-/// codes; (M5) if `isScaled`, they keep their stored type.
+/// (Q4) Converts a quantized operand to a factor. The scales become f32 factors
+/// of the codes (Q8); if `isScaled`, they keep their stored type (M5).
 BlockFactor createBlockFactor(ImplicitLocOpBuilder &b,
                               const QuantizedOperand &quantized,
                               const OperandLayout &layout, bool isScaled);

@@ -67,7 +67,8 @@ static LogicalResult verifyNames(FoldOp fold, DictionaryAttr dictionary,
   return success();
 }
 
-/// (Q6) Reads how to derive a factor's scale from previous steps.
+/// (Q6) Reads the dictionary that defines how a factor's scale follows from the
+/// amax of earlier steps.
 static FailureOr<DelayedScaling> readDelayed(FoldOp fold, Attribute given) {
   auto asked = dyn_cast<DictionaryAttr>(given);
   if (!asked)

@@ -106,7 +106,7 @@ static Value divideSum(ImplicitLocOpBuilder &b, RankedTensorType type,
       });
 }
 
-/// (B2) Adds two sums.
+/// (B2) Returns the elementwise sum of two tensors of sums.
 static Value addSums(ImplicitLocOpBuilder &b, Value left, Value right) {
   auto type = cast<RankedTensorType>(left.getType());
   return mapElements(b, type.getShape(), type.getElementType(), {left, right},

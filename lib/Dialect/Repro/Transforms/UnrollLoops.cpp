@@ -317,8 +317,8 @@ LogicalResult Unroller::emitFor(scf::ForOp op) {
     return isUnsigned ? x.zext(width) : x.sext(width);
   };
   Type type = op.getInductionVar().getType();
-  // The sums have one more bit than the counter, so that the last sum does not
-  // wrap.
+  // Count with one more bit than the counter has, so that adding the step after
+  // the last iteration does not wrap.
   for (APInt at = widen(*begin), last = widen(*end);
        isUnsigned ? at.ult(last) : at.slt(last); at += step->zext(width)) {
     if (failed(spend(op, 1)))
@@ -404,7 +404,7 @@ FailureOr<Value> Unroller::select(Operation *op, Value condition, Value yes,
 LogicalResult Unroller::emitBranches(Operation *op, Value selector,
                                      ArrayRef<Block *> branches,
                                      ArrayRef<std::optional<int64_t>> cases) {
-  // A branch without results may lack the else region.
+  // An `if` without results may lack the else region.
   auto emitBranch = [&](Block *branch) -> FailureOr<SmallVector<Value>> {
     return branch ? emitBlock(*branch, {}) : SmallVector<Value>();
   };
