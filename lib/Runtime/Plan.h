@@ -89,7 +89,7 @@ struct Plan {
   uint64_t constantBytes = 0;
   std::vector<Tensor> states, inputs, outputs;
   /// (E1) The error messages of checks. A kernel whose check fails stores the
-  /// number of the message + 1.
+  /// number of the message + 1 in the error word.
   std::vector<std::string> messages;
   std::vector<Kernel> kernels;
   std::vector<Launch> launches;

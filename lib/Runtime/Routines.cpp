@@ -41,7 +41,7 @@ uint64_t bitsOf(double x) {
   return bits;
 }
 
-/// Splits a finite, non-zero number into its parts.
+/// Splits a finite, non-zero number into sign, exponent and mantissa.
 Number split(double x) {
   uint64_t bits = bitsOf(x);
   uint64_t fraction = bits & ((uint64_t(1) << 52) - 1);
@@ -67,7 +67,7 @@ void normalize(Number &n) {
   n.exponent -= shift;
 }
 
-/// Rounds to nearest even.
+/// Returns the number rounded to a double, to nearest even.
 double round(Number n) {
   normalize(n);
   // 2^unit is the weight of the result's last bit.
@@ -120,9 +120,9 @@ double repro_fma(double a, double b, double c) {
   normalize(z);
   if (p.exponent < z.exponent)
     std::swap(p, z);
-  // The sticky bit is far below the bits that decide the rounding. With large
-  // cancellation, the exponents differ by at most one, so that no 1 bits were
-  // shifted out.
+  // The sticky bit is far below the bits that decide the rounding, unless a
+  // subtraction cancels many leading bits. Then the exponents differ by at most
+  // one, and the shift drops no 1 bits.
   z.mantissa = shiftRightSticky(z.mantissa, p.exponent - z.exponent);
   if (p.negative == z.negative) {
     p.mantissa += z.mantissa;

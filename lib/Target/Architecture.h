@@ -24,14 +24,15 @@ namespace mlir::repro {
 struct Architecture {
   std::string name;        ///< such as sm_90
   std::string description; ///< the argument of `getArchitecture`
-  /// Whether the device has a packed instruction that computes two fmas at
-  /// twice the rate of one.
+  /// Whether the device has a packed instruction that computes two f32 fmas,
+  /// which doubles the rate of fmas.
   bool hasPackedFma = false;
-  /// Whether a warp multiplies 16 x 32 by 32 x 8 matrices of bytes.
+  /// Whether the device has an instruction with which a warp multiplies 16 x 32
+  /// by 32 x 8 matrices of bytes.
   bool hasByteMatrices = false;
   int64_t multiprocessors = 0;
   /// (M4) The class of matrix units whose instructions compute contractions;
-  /// null if contractions do not use any.
+  /// null if contractions do not use matrix units.
   const ::repro_target::MatrixUnit *matrixUnit = nullptr;
 };
 

@@ -20,7 +20,8 @@ using namespace mlir::repro;
 
 namespace {
 constexpr size_t mostFileBytes = 65536;
-/// Limits the recursion of the JSON parser.
+/// The maximum nesting of JSON values, which limits the recursion of the
+/// parser.
 constexpr unsigned deepestNesting = 8;
 
 /// An integer parameter of a machine and its permitted range. The range bounds
@@ -159,7 +160,8 @@ static FailureOr<llvm::json::Object> parseObject(StringRef text,
   return std::move(*object);
 }
 
-/// Checks that `object` has only `keys`, and all of `required`.
+/// Checks that every key of `object` is in `keys`, and that `object` has every
+/// key in `required`.
 static LogicalResult checkKeys(const llvm::json::Object &object,
                                const Twine &place, ArrayRef<StringRef> keys,
                                ArrayRef<StringRef> required,

@@ -46,7 +46,7 @@ struct MatrixRule {
 struct MatrixUnit {
   std::string_view name;
   unsigned terms[3]; ///< for f16, bf16 and tf32; 0 if unsupported
-  unsigned fraction; ///< of these types
+  unsigned fraction; ///< fraction bits of these types
   /// The rule for f8; `terms` is 0 if the class does not support f8, or if its
   /// rule is not known. For `hopper` and `blackwell`, this is the rule that
   /// (M3) calls `hopper_mma`.
@@ -56,7 +56,8 @@ struct MatrixUnit {
   /// classes with bf16 do.
   bool hasDepth16() const { return terms[unsigned(MatrixElement::BF16)] != 0; }
 
-  /// Returns the rule for an element type with results in f32 or f16, if any.
+  /// Returns the rule for factors of an element type and results in f32, or in
+  /// f16 if `toF16`; std::nullopt if the class has no such rule.
   std::optional<MatrixRule> getRule(MatrixElement element,
                                     bool toF16 = false) const {
     MatrixRule rule = float8;
