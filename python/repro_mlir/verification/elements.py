@@ -95,7 +95,7 @@ def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np
     value.
 
     Returns:
-      f64 of the arrays' shape (exact below 2^53); -1 where exactly one element is a NaN.
+      the distances as an f64 array of the same shape (exact below 2^53); -1 where exactly one element is a NaN.
     """
     element = element_type(kind.element)
     a, b = _held(first, element), _held(second, element)

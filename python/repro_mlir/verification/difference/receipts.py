@@ -85,7 +85,8 @@ def diff_receipts(
 
 
 def _compare_states(sides: tuple[_Repeated, _Repeated], record: int, step: int, note: str) -> Difference:
-    """Returns the difference between the states of both receipts after record number `record`, which users have set."""
+    """Returns the difference between the states of both receipts after record number `record`, in which users have set
+    the state."""
     states = [side.run.state_after(record) for side in sides]
     given = compare_tensors(sides[0].receipt.header.state, states[0], states[1], 0)
     return Difference((sides[0].name, sides[1].name), step, given, note=note)

@@ -32,7 +32,7 @@ def judge_operator(
     tops: tuple[bytes, bytes],
     arguments: Sequence[bytes],
 ) -> Verdict:
-    """Judges the first operator whose claims differ.
+    """Returns the verdict on an operator, the first one about which the claims of the parties differ.
 
     Args:
       record, step: the number of the record in the chain, and the number of its step.

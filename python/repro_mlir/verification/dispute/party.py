@@ -162,7 +162,7 @@ class Party:
     def program(self, identity: str) -> StepProgram:
         """Requests the program with this identity, (H2) or (B4), without an initial state.
 
-        Also raises ReproError for data that may be the program but is too expensive to read.
+        Raises ReproError for data that may be the program but is too expensive to read.
         """
         before = self.traffic.received
         try:
@@ -222,7 +222,7 @@ class Party:
 
     @_judges
     def check_steps(self, opening: Opening) -> None:
-        """Checks that the last record counts the number of steps of the party's opening."""
+        """Checks that the number of steps in the last record is that of the party's opening."""
         if opening.records:
             counted = self.record(opening.records, opening.link, opening).steps
             if counted != opening.steps:

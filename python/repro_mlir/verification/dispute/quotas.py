@@ -8,16 +8,16 @@ from __future__ import annotations
 from repro_mlir.base.limits import limits
 
 ANSWER_SECONDS = 600.0
-"""The time for one answer."""
+"""The number of seconds that a party has for one answer."""
 
 TOTAL_SECONDS = 3600.0
-"""The time for all answers of a party together; each party has its own budget."""
+"""The number of seconds that a party has for all its answers together."""
 
 LONGEST_SECONDS = 1_000_000.0
 """The largest value to which a user may set ANSWER_SECONDS or TOTAL_SECONDS."""
 
 HANDSHAKE_SECONDS = 10.0
-"""The time in which a referee must prove that it knows the token."""
+"""The number of seconds in which a referee must prove that it knows the token."""
 
 CONNECTIONS = 32
 """The maximum number of simultaneous connections of a prover."""

@@ -104,7 +104,8 @@ class _Referee:
         return answers[0], answers[1]
 
     def run(self) -> Verdict:
-        """Narrows the dispute down and returns the verdict. Raises `Ended` for a verdict before that."""
+        """Narrows the dispute down to one operator and returns the verdict. Raises `Ended` if a verdict is certain
+        earlier."""
         openings = self.both(lambda _, party: party.opening())
         self._compare_headers(openings)
         self._compare_lengths(openings)
@@ -210,7 +211,8 @@ class _Referee:
     def _due(
         self, record: int, claims: tuple[Commitment, Commitment], taken_before: int
     ) -> tuple[Due | None, Due | None]:
-        """Returns the terms for the record of each party; these differ if one party has skipped batches."""
+        """Returns the agreed data for the record of each party; None if unknown. They differ if one party has skipped
+        batches."""
         terms = self.terms
         if terms is None:
             return None, None

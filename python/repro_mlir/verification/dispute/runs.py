@@ -100,7 +100,7 @@ class RecordedRun:
             self.record(step, given, results)
 
     def record(self, step: int, given: Sequence[np.ndarray], results: Arrays) -> None:
-        """Commits to the results of the next step."""
+        """Keeps the new state of the next step and commits to the step, given its inputs and its results."""
         program = self.graph.step
         count = len(program.state)
         self.states.append(results[:count])

@@ -165,7 +165,8 @@ class OperatorGraph:
 
     @cached_property
     def last_uses(self) -> dict[Value, int]:
-        """The index of the last operator that uses each value; the number of operators for results of `main`."""
+        """For each value, the index of the last operator that uses it; for results of `main`, the number of
+        operators."""
         uses = {value: operator.index for operator in self.operators for value in operator.operands}
         uses.update((value, len(self.operators)) for value in self.results)
         return uses
@@ -180,7 +181,7 @@ class OperatorGraph:
 
     @cached_property
     def users(self) -> dict[Value, tuple[int, ...]]:
-        """The indices of the operators that use each value."""
+        """For each value, the indices of the operators that use it."""
         found: dict[Value, list[int]] = {}
         for operator in self.operators:
             for value in operator.operands:

@@ -49,7 +49,8 @@ class Unrolled:
 
 
 def unroll(step: MicrobatchProgram) -> Unrolled:
-    """Unrolls a step in microbatches into one program. Raises ReproError if that has too many operators."""
+    """Unrolls a step in microbatches into one program. Raises ReproError if the program would have too many
+    operators."""
     with ir.Context(), ir.Location.unknown():
         return _Unroller(step).run()
 

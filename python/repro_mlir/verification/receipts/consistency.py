@@ -56,7 +56,7 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
         raise ReceiptWrong(SEAL, f"no signature, expected one by {key.hex()}")
     files = list_files(receipt.path)
     files.require(always_needed(receipt.header))
-    # `program_at` compares each program with the header.
+    # Read every program, because `program_at` compares it with the header.
     for i in range(len(receipt.header.programs)):
         receipt.program_at(i)
     steps = receipt.log.steps

@@ -45,8 +45,8 @@ class StepLog:
         state = len(header.state)
         longest = _RECORD + _DIGEST * (state + max(tensors))
         if header.microbatches_every is not None:
-            # The greatest length of a record is unknown here, because the program determines its number of
-            # microbatches.
+            # The greatest length of a record is unknown here, because it depends on the number of microbatches of the
+            # programs.
             longest = canonical_json.LIMIT
         # The record of a change, which is the shortest, has the digests of the state, the root and the link.
         self._data = _read_lines(path, _DIGEST * (state + 2), longest)

@@ -29,13 +29,13 @@ class Summary:
       version: the version of the format.
       numerics: the version of the numerics page.
       programs: the number of steps of each program, by the program's identity.
-      state_tensors, state_elements, state_bytes: the size of the state.
+      state_tensors, state_elements, state_bytes: the numbers of tensors, elements and bytes of the state.
       initial: the root of the initial state (C3), in hexadecimal.
       steps, changes: the numbers of records that are steps and state changes.
       batches: the number of batches taken from the data up to the last record.
       stored: whether the receipt has the batches.
       script: the name of the script that yields the batches, or None.
-      losses: the losses of the first and the last step, if these have a loss.
+      losses: the loss of the first step and that of the last step; a step without a loss is omitted.
       checkpoints: the records after which the state is kept; 0 is the initial state.
       nonfinite_loss: the run's reaction to a loss that is NaN or infinite.
       environment: the environment in which the run began.
@@ -43,7 +43,7 @@ class Summary:
       finished: whether the run has ended.
       state_hash: the hash of the last state (H3), in hexadecimal; None for an unfinished run.
       signed_by: the public key of the valid signature, in hexadecimal; None if there is no signature.
-      files, bytes: the number and total size of the files.
+      files, bytes: the number of files and their total number of bytes.
     """
 
     version: int

@@ -90,12 +90,12 @@ def verify(
 
     Args:
       receipt: a receipt or its directory.
-      steps: "all", "sample:N", "A-B" or "A", see `choose`.
+      steps: the steps to run: "all", "sample:N", "A-B" or "A", see `choose`.
       target, threads: see `compile`.
       unfinished: whether to accept the receipt of an unfinished run.
       changes: whether to accept state changes by the user during the run.
-      key: the ed25519 public key (32 bytes) that must have signed.
-      chain: the expected last link (32 bytes), known from another source.
+      key: the ed25519 public key (32 bytes) that must have signed the receipt; None to accept any key or no signature.
+      chain: the expected last link (32 bytes), known from a source other than the receipt; None to accept any link.
       inputs: returns the inputs of each batch; required if the receipt does not store the batches. If given, batches
         without a record must fail (E1).
       draw: the random generator that chooses the sample.
@@ -401,7 +401,7 @@ class Replay:
         except StepFailed as error:
             raise ReceiptWrong("step", f"the program refuses these inputs: {error}", record.step) from None
         self._position = number
-        # The state is updated in place, in the order of the program.
+        # The step has updated the arrays of `state`, which are in the order of the program.
         computed = commit(
             program,
             record.commitment.cursor,

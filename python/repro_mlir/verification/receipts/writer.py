@@ -194,7 +194,7 @@ class ReceiptWriter:
             return found
         listed = ListedProgram.of(program)
         self._unseal()
-        # Drops an unused program first, so that only the last listed program can be one without a step.
+        # Drop unused programs first, so that at most one listed program, the last one, has no step.
         self._drop_programs()
         programs = self.header.programs
         self.sync()
@@ -265,7 +265,7 @@ class ReceiptWriter:
         """Keeps the state after a record, unless it is already kept."""
         if checkpoints.path_of(self._path, record).exists():
             return
-        # A kept state is useless without the records before it.
+        # Sync the records first: a kept state is useless without the records before it.
         self.sync()
         checkpoints.write(self._path, record, self.header.state, state)
 
