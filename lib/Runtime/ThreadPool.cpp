@@ -36,7 +36,8 @@ static unsigned getEnd(uint64_t ticket) { return ticket >> 16 & 0xffff; }
 
 ThreadPool::ThreadPool(unsigned threads)
     : queues(new Queue[threads]),
-      // With more threads than processors, a spinning thread delays the others.
+      // With more threads than processors, a spinning thread delays the other
+      // threads.
       spins(threads <= std::thread::hardware_concurrency() ? 2000 : 1) {
   for (unsigned i = 1; i < threads; ++i)
     workers.emplace_back([this, i] { work(i); });

@@ -8,7 +8,7 @@
 // Pass convert-math-to-repro (Passes.td), run by
 // lib/Pipelines/ImportPipelines.cpp: walks the arith and math operations and
 // replaces each by operations whose bits docs/reference/numerics.md defines;
-// others are errors.
+// fails for operations that have no such replacement.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,8 +55,8 @@ static bool isExact(Operation *op) {
              math::RoundEvenOp, math::SqrtOp, math::TruncOp>(op);
 }
 
-/// Replaces an operation of the math dialect by the function with the same
-/// name.
+/// Replaces an operation of the math dialect by the elementary function (S5)
+/// with the same name; fails if there is none.
 static LogicalResult replaceFunction(RewriterBase &rewriter, Operation *op) {
   StringRef name = op->getName().stripDialect();
   if (isa<math::PowFOp>(op))
@@ -196,7 +196,7 @@ static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
 
 /// (V4): makes NaNs canonical before a bitcast makes the bits of a float
 /// observable. A bitcast to another float type becomes a bitcast to an integer
-/// and one from there.
+/// and one from that integer.
 static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
   Value x = op.getIn();
   auto from = dyn_cast<FloatType>(x.getType());

@@ -8,7 +8,7 @@
 // Pass convert-tm-tensor-to-repro (Passes.td), run by
 // lib/Pipelines/ImportPipelines.cpp: walks torch-mlir's tm_tensor operations,
 // which are unregistered, and replaces each by repro operations with the same
-// meaning; others are errors.
+// meaning; fails for operations that have no such replacement.
 //
 //===----------------------------------------------------------------------===//
 

@@ -377,8 +377,8 @@ struct SplitMicrobatches
         return failure();
       ends.setOperand(position, main.getArgument(number++));
     }
-    // Drop checks of a microbatch's own values: the program of the microbatch
-    // has them.
+    // Drop checks of values that belong to one microbatch: the program of the
+    // microbatch has these checks.
     DenseSet<Value> ending =
         findDependent(block, llvm::to_vector(sums), isNone);
     clean(main, [&](Operation *op) { return !readsAny(op, ending); });

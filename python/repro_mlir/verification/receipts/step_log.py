@@ -154,7 +154,7 @@ class StoredInputs:
         self.size = size_of(kinds)
 
     def encode(self, arrays: Sequence[np.ndarray]) -> bytes:
-        """Returns the bytes of these arrays."""
+        """Returns the bytes of `arrays` as inputs.bin contains them."""
         return tensor_record.encode(arrays, self._kinds)
 
     def decode(self, data: bytes, where: str) -> list[np.ndarray]:
