@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Shared code of the command lines of `repro` and of the runner: option errors and exit statuses."""
+"""Code that the command lines of `repro` and of the runner share: option parsing, error messages and exit statuses."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     try:
         status = command(options)
     except SystemExit as error:
-        # The status may come from a user script that the command ran, and must not pass for an answer of the command.
+        # A user script that the command ran may have raised SystemExit. Its status must not be mistaken for the
+        # command's answer.
         raise ReproError(f"the command was ended by SystemExit({error.code!r})") from None
     if status != 0 and not isinstance(status, Status):
         raise TypeError(f"expected the command to return 0 or a Status, got {status!r}")
@@ -152,7 +153,8 @@ def _is_or_holds(given: str, output: str) -> bool:
 
 
 def _open_standard_streams() -> None:
-    """Opens every standard descriptor that the caller closed, so that no other file gets its number."""
+    """Opens the null device for each of the descriptors 0 to 2 that is closed, so that no file opened later gets that
+    number."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -184,7 +186,7 @@ def _check_address_space() -> None:
 
 
 def _place(traceback: TracebackType | None) -> str:
-    """Returns file and line of the innermost frame, without reading source files as the traceback module would."""
+    """Returns the file and line of the innermost frame. Does not read source files, as the traceback module would."""
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     if traceback is None:
@@ -193,7 +195,7 @@ def _place(traceback: TracebackType | None) -> str:
 
 
 def _fail(program: str, message: str, status: int = Status.NO_ANSWER) -> int:
-    """Prints why the command has no answer, if standard error can be written; returns `status`."""
+    """Prints an error message, if standard error is writable, and returns `status`."""
     try:
         tell(f"{program}: {foreign(message, _LONGEST)}", stream=sys.stderr)
         sys.stderr.flush()

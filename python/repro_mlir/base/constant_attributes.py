@@ -17,15 +17,15 @@ def _is_own(cls: type) -> bool:
 class ConstantAttributes:
     """A base class of public classes.
 
-    The public attributes that a class annotates in its body can be assigned once, by the constructor. Other names of
-    constructor parameters, properties and methods cannot be assigned at all. Attributes with any other name, such as
-    those of a user's subclass, are not affected.
+    The public attributes that a class annotates in its body can be assigned once, by the constructor. Any other public
+    name of the class, such as that of a method, of a property without a setter or of a constructor parameter, cannot be
+    assigned at all. Attributes that a user's subclass adds are not affected.
     """
 
     _constants: ClassVar[frozenset[str]] = frozenset()
     _once: ClassVar[frozenset[str]] = frozenset()
     _instead: ClassVar[dict[str, str]] = {}
-    """By attribute name, what the error message recommends instead of an assignment."""
+    """Maps an attribute's name to the end of the error message, which recommends an alternative to the assignment."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -16,23 +16,25 @@ class ReproError(Exception):
 
 
 class StepFailed(ReproError):
-    """(E1) A check in a step failed, such as a bounds check; the step has no result and leaves the state unchanged."""
+    """(E1) Raised when a check in a step fails, such as a bounds check. The step has no result and leaves the state
+    unchanged."""
 
 
 class RankLost(ReproError):
-    """Another rank of the run is no longer reachable; the state is the one before the step."""
+    """Raised when another rank of the run is no longer reachable. The state is still the one before the step."""
 
 
 class ProgramError(ReproError):
-    """The reference interpreter rejected a program that is not canonical, or arguments that do not match it."""
+    """Raised when the reference interpreter rejects a program that is not canonical, or arguments that do not match
+    it."""
 
 
 class CompileError(ReproError):
-    """A program cannot be compiled; the message names the location and what was expected."""
+    """Raised when a program cannot be compiled. The message names the source location and what was expected there."""
 
 
 class BatchesEnded(ReproError):
-    """An iterator ended before it returned enough batches.
+    """Raised when an iterator ends before it has returned enough batches.
 
     Attributes:
       losses: the losses of the steps that ran.
@@ -52,7 +54,7 @@ class NonFiniteLoss(ReproError):
 
 
 class ReceiptWrong(ReproError):
-    """A receipt contradicts itself or the recomputed values.
+    """Raised when a receipt contradicts itself or the recomputed values.
 
     Attributes:
       place: the name of the wrong file or tensor, such as "steps.jsonl" or "state fc.weight".

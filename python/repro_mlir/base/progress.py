@@ -18,7 +18,7 @@ _INTERVAL = 0.1
 
 
 class _Work:
-    """Accumulates the seconds that `working` blocks took in this process; nested blocks count once."""
+    """Adds up the time that this process spends in `working` blocks, in seconds; nested blocks count once."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

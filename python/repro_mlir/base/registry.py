@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A registry of modules by role, through which a room uses modules of rooms above it without importing them by name."""
+"""A registry of modules by role. A room uses it to call modules of rooms above it, which it must not import by name."""
 
 from __future__ import annotations
 

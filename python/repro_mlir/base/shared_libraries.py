@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Isolates libraries that contain their own LLVM from TensorFlow, which exports the symbols of its LLVM globally."""
+"""Prevents libraries with their own copy of LLVM from using that of TensorFlow, whose LLVM symbols are exported
+globally."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _LIBRARIES = {
 
 class _Apart:
     """An import hook that loads a library of `_LIBRARIES` before its package does, with RTLD_DEEPBIND, so that the
-    library resolves symbols in itself first. The hook never finds a module."""
+    library looks up symbols in itself first. `find_spec` returns None, so that other finders import the module."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> None:
         if name in _LIBRARIES and "tensorflow" in sys.modules:

@@ -17,8 +17,8 @@ from repro_mlir.execute.executable import Executable
 
 
 class AgreedState(ABC):
-    """A state on which a step is first attempted and then accepted. Does for several ranks what `Kept` (executable.py)
-    does for one process.
+    """A state on which a step is first attempted (`attempt`) and, after all ranks have agreed on its result, accepted
+    (`accept`). `Kept` (executable.py) is the class for a single process.
 
     The arrays themselves are the state on every target. The end of a step writes to a copy of the arrays. Between
     steps, the copy has the values that the arrays had when they were last hashed: comparing the arrays with the copy is
@@ -58,15 +58,14 @@ class AgreedState(ABC):
         """Runs a step from the state of the last `hash`, and keeps its result in the copy.
 
         Returns:
-          the hash of the state (H3) after the step, and the exception if the step has failed; the other ranks do not
-            know of that failure yet.
-          know yet.
+          The hash of the state (H3) after the step; and the exception if the step has failed, else None. The other
+          ranks do not know of the failure yet.
         Raises:
           Agreed: a rank has failed, and all ranks know that.
         """
 
     def accept(self, hash: bytes) -> None:
-        """Makes the result of the last `attempt` the state; `hash` is its hash."""
+        """Makes the result of the last `attempt` the state; `hash` is the hash of that result."""
         self._done = (self._done[0] + 1, True)
         self.finish()
         self._note(hash)
@@ -79,13 +78,13 @@ class AgreedState(ABC):
             self._done = (count, False)
 
     def _copy_back(self) -> None:
-        """Copies the copies to the arrays; called again if an exception interrupts it."""
+        """Writes the copies back to the arrays; called again if an exception interrupts it."""
         for array, copy in self._pairs:
             np.copyto(array, copy)
 
     @abstractmethod
     def _note(self, hash: bytes) -> None:
-        """Records the hash of the present values of the arrays."""
+        """Records the hash of the current values of the arrays."""
 
     @abstractmethod
     def fetch(self) -> None:
@@ -97,7 +96,7 @@ class AgreedState(ABC):
 
 
 class ReplicatedState(AgreedState):
-    """A state that every rank has completely."""
+    """A state of which every rank has all tensors."""
 
     def __init__(self, executable: Executable, state: Mapping[str, Any]) -> None:
         self._executable = executable
@@ -110,7 +109,7 @@ class ReplicatedState(AgreedState):
 
     def hash(self) -> bytes:
         if self._hash is None or not all(bool((array == copy).all()) for array, copy in self._pairs):
-            # The user has written to the arrays, or there is no valid hash of them.
+            # The user has written to the arrays, or their hash is not known.
             self._executable.arguments.kept_states(self._state)
             for array, copy in self._pairs:
                 np.copyto(copy, array)
@@ -135,7 +134,8 @@ class ReplicatedState(AgreedState):
         pass
 
     def _hash_of_copies(self) -> bytes:
-        # Hash on all processors, but leave the other ones to other ranks if this rank has only one thread.
+        # Hash with all processors, unless this rank has only one thread: the other processors are then left to other
+        # ranks.
         alone = self._executable.threads > 1
         tensors = zip(self._copies, self._executable.program.state, strict=True)
         digests = [tensor_digest(copy, kind.element, alone=alone) for copy, kind in tensors]
@@ -143,6 +143,7 @@ class ReplicatedState(AgreedState):
 
 
 def words(array: np.ndarray) -> np.ndarray:
-    """Returns a view of a contiguous array as the largest unsigned integers that divide its size."""
+    """Returns a one-dimensional view of a contiguous array as unsigned integers of 8, 4, 2 or 1 bytes, the largest size
+    that divides the size of the array."""
     size = next(size for size in (8, 4, 2, 1) if array.nbytes % size == 0)
     return array.reshape(-1).view(f"u{size}")

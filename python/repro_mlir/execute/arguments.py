@@ -22,8 +22,9 @@ class Arguments:
     """The states and inputs of a program.
 
     Attributes:
-      kept: the states that the program returns unchanged.
-      moved: the states and inputs, numbered together, whose elements may be copied unchanged into another result.
+      kept: the positions of the states that the program returns unchanged.
+      moved: the positions of the arguments (states, then inputs) whose elements the program may copy unchanged to
+        another result.
     """
 
     def __init__(self, program: Program) -> None:
@@ -47,7 +48,8 @@ class Arguments:
         return states
 
     def inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """Returns the inputs as arrays that share their memory, except for copies with canonical NaNs (V4)."""
+        """Returns the inputs as arrays in the same memory. An input in `moved` with other NaNs than the canonical one
+        (V4) is copied first."""
         kinds = self._program.inputs
         if len(inputs) != len(kinds):
             wanted = ", ".join(str(kind) for kind in kinds)
@@ -60,8 +62,7 @@ class Arguments:
         return arrays
 
     def make_canonical(self, states: Sequence[np.ndarray], *, whole: bool = False) -> None:
-        """(V4) Makes NaNs canonical in place, in the states whose elements another result may contain; with `whole`
-        also in the states that a step returns unchanged."""
+        """(V4) Makes NaNs canonical in place in the states of `moved` and, if `whole`, in those of `kept`."""
         for i, (array, kind) in enumerate(zip(states, self._program.state, strict=True)):
             if i in self.moved or (whole and i in self.kept):
                 make_canonical(array, kind.element)
@@ -83,7 +84,8 @@ def _listed(names: list[str]) -> str:
 
 
 def updatable(value: Any, kind: TensorType, what: str = "state") -> np.ndarray:
-    """Returns the array that shares the memory of a tensor; ReproError if a step cannot write to it in place."""
+    """Returns a tensor as an array in the same memory. Raises ReproError if a step cannot write to the tensor in
+    place."""
     if isinstance(value, bool | int | float | np.generic):
         raise ReproError(f"{what} {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
     array = as_array(value, kind, what)
@@ -99,12 +101,12 @@ def updatable(value: Any, kind: TensorType, what: str = "state") -> np.ndarray:
 
 
 def readable(array: np.ndarray) -> np.ndarray:
-    """Returns the array, or a copy if code cannot read it in place."""
+    """Returns the array, or a copy if the array is not contiguous and aligned, as compiled code requires."""
     return array if array.flags.c_contiguous and array.flags.aligned else array.copy(order="C")
 
 
 def require_apart(written: Sequence[tuple[str, np.ndarray]], read: Sequence[tuple[str, np.ndarray]] = ()) -> None:
-    """Raises ReproError if a written array shares memory with another array, because a step would overwrite it."""
+    """Raises ReproError if a written array shares memory with another array, which the step would overwrite."""
     tensors = [*written, *read]
     overlap = find_overlap((start_of(each), each.nbytes, i < len(written)) for i, (_, each) in enumerate(tensors))
     if overlap is not None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Descriptions of the targets, and which of them this machine can execute."""
+"""Describes the targets of `compile` and whether this machine can execute their code."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class Target:
     Attributes:
       name: the name, such as "cpu:x86-64-v3".
       description: the hardware or interpreter that runs the code.
-      execution: "native", "emulated" or "compile only"; the last is code that this machine compiles but cannot execute.
-      detail: what executes the code, or why nothing does.
+      execution: "native", "emulated" or "compile only"; "compile only" means that this machine cannot execute the
+        compiled code.
+      detail: the processor or emulator that executes the code, or the reason why this machine cannot.
     """
 
     name: str

@@ -24,7 +24,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class ResidentBackend(Backend, Protocol):
-    """A backend whose steps run on its own memory, where a state can stay from step to step."""
+    """A backend with its own memory, such as that of a GPU, in which a state can stay from step to step."""
 
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """See `Backend.run`; copies the states to the backend and back."""
@@ -44,18 +44,19 @@ class ResidentBackend(Backend, Protocol):
 
 @runtime_checkable
 class InPlaceBackend(Backend, Protocol):
-    """A backend whose steps run on the memory of the caller's arrays. The addresses of the states are read only
-    once."""
+    """A backend that works directly on the caller's arrays. `bind` reads the addresses of the states once for many
+    steps."""
 
     @property
     def completed(self) -> int:
         """The number of completed steps; no exception can come between the end of a step and its count."""
 
     def bind(self, states: Sequence[np.ndarray]) -> Any:
-        """Prepares states for `run_bound`; their memory must not move."""
+        """Returns the states in the form that `run_bound` takes, such as their addresses; their memory must not
+        move."""
 
     def run_bound(self, states: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
         """Like `run`, with states from `bind`; no input may share memory with them."""
 
     def run_at(self, addresses: Sequence[int]) -> None:
-        """Runs one step on states, inputs and outputs at these addresses, which it does not check."""
+        """Runs one step on states, inputs and outputs, in this order, at the given addresses, which are not checked."""

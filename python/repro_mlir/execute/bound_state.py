@@ -41,14 +41,14 @@ class BoundState(Protocol):
         """Finishes the copies of a completed step if an exception interrupted them."""
 
     def fetch(self) -> None:
-        """Copies the state to the arrays if they are out of date."""
+        """Copies the state to the arrays if the arrays are out of date."""
 
     def load(self) -> None:
         """Loads the state from the arrays, after a caller has written to them."""
 
 
 def bind(backend: Backend, states: Sequence[np.ndarray]) -> BoundState:
-    """Binds a state to a backend; the arrays are C-contiguous and writable, and share no memory."""
+    """Binds a state to a backend. The arrays must be C-contiguous and writable, and must not share memory."""
     if isinstance(backend, ResidentBackend):
         return _Elsewhere(backend, states)
     if isinstance(backend, InPlaceBackend):
@@ -74,7 +74,8 @@ class _InArrays:
 
 
 class _InPlace(_InArrays):
-    """A state whose backend runs and counts a step without a return to Python in between."""
+    """A state whose backend runs a step and increments the count in one native call, which no exception can
+    interrupt."""
 
     def __init__(self, backend: InPlaceBackend, states: Sequence[np.ndarray]) -> None:
         self._backend = backend

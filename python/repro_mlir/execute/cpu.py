@@ -101,7 +101,7 @@ class CpuBackend:
         return outputs
 
     def run_at(self, addresses: Sequence[int]) -> None:
-        """Runs one step on states, inputs and outputs at these addresses, which it does not check.
+        """Runs one step on states, inputs and outputs, in this order, at the given addresses, which are not checked.
 
         Raises:
             StepFailed: see `run`.
@@ -140,7 +140,8 @@ class CpuBackend:
         Args:
           counters: file descriptors from which a read returns a value of eight bytes, like those of perf_event_open.
         Returns:
-          for each launch in order: the kernel, the seconds, and the increment of each counter, None if unreadable.
+          For each launch in order: the kernel, the seconds, and the increment of each counter, or None for a counter
+          that could not be read.
         """
         addresses = [start_of(array) for array in (*states, *inputs, *outputs)]
         times, counts = self._executable.profile(addresses, list(counters))

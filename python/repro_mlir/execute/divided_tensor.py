@@ -21,8 +21,8 @@ from repro_mlir.base.numerics.tensors import TensorType
 class DividedTensor:
     """A tensor of which each process has consecutive rows, in the order of the processes.
 
-    For the hash, a process sends a message about its rows: 32 bytes for each largest node of BLAKE3's tree within these
-    rows, and fewer than 1024 bytes at each end.
+    For the hash, a process sends a message about its rows: the 32-byte hashes of the largest subtrees of BLAKE3's tree
+    that lie within these rows, and fewer than 1024 remaining bytes of rows at each end.
 
     Attributes:
       kind: the type of the whole tensor.
@@ -34,7 +34,8 @@ class DividedTensor:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """The end of each process's stretch of the hashed bytes; the first stretch also contains the header."""
+        """The offset at which each process's part of the hashed bytes ends. The part of process 0 begins with the
+        header."""
         row = math.prod(self.kind.shape[1:]) * len(tensor_bytes(np.zeros(1, self.kind.dtype), self.kind.element))
         return [len(self._header) + each.stop * row for each in self.rows]
 
@@ -51,7 +52,8 @@ class DividedTensor:
         return size
 
     def told(self, process: int, rows: np.ndarray) -> bytes:
-        """Returns the message that a process sends about its rows, from which all processes compute `digest`."""
+        """Returns the message that a process sends about its `rows`. From the messages of all processes, `digest`
+        computes the hash."""
         data = np.frombuffer(plain_bytes(rows, self.kind.element), np.uint8) if rows.size else np.empty(0, np.uint8)
         if process == 0:
             data = np.concatenate([np.frombuffer(self._header, np.uint8), data])

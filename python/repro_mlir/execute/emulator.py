@@ -1,16 +1,16 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The PTX emulator: loaded PTX and its launches, without a GPU or a driver.
+"""Loads PTX text into the PTX emulator and launches its kernels, without a GPU or a driver.
 
     module = repro_mlir.execute.emulator.load(ptx)
     memory = repro_mlir.execute.emulator.Memory()
     memory.add(array, "x")                    # a device pointer is a host address
     module.launch("kernel", grid, block, 0, parameters, memory)
 
-The emulator runs the same text that a GPU's driver would load. `load` raises an error for an opcode, with its
-modifiers, that the emulator does not know. Every access must be aligned and within a buffer; with `checked=True` data
-races and reads of uninitialized shared memory are faults too. docs/guides/gpu.md describes how programs run on it.
+The emulator runs the same text that a GPU's driver would load. `load` raises an error if the emulator does not support
+an opcode with its modifiers. Every access must be aligned and within a buffer; with `checked=True` data races and reads
+of uninitialized shared memory are faults too. docs/guides/gpu.md describes how programs run on it.
 
 The C interface lib/CAPI/Emulator.h of the same emulator needs neither Python nor LLVM.
 """
@@ -166,12 +166,12 @@ class Memory:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays by name."""
+        """The accessible arrays, by name."""
         return dict(self._arrays)
 
 
 class Module:
-    """Translated PTX text.
+    """A module of PTX, translated for the emulator.
 
     Attributes:
       target: the .target of the text, such as "sm_75".
@@ -288,7 +288,8 @@ class Module:
         _check(status, message)
         lines: dict[int, LineCount] = {}
         for line, *numbers in instructions:
-            # Several emulator steps make up one instruction, so the counts of their runs are not added.
+            # The emulator executes an instruction as several steps, so the number of its runs is the maximum over its
+            # steps, not their sum.
             before = lines.get(line, LineCount())
             runs, *others = numbers
             sums = (a + b for a, b in zip((before.sectors, before.new_sectors, before.wavefronts), others, strict=True))

@@ -151,7 +151,7 @@ class Executable(ConstantAttributes):
         self.target = target
         self.threads = threads
         self._backend = backend
-        # Computed once, because isinstance with a protocol takes as long as a small step.
+        # Computed once, because isinstance with a Protocol takes as long as a small step.
         self._resident = isinstance(backend, ResidentBackend)
         self._in_place = backend if isinstance(backend, InPlaceBackend) else None
         self.arguments = Arguments(program)
@@ -165,7 +165,7 @@ class Executable(ConstantAttributes):
 
     @property
     def resident(self) -> bool:
-        """Whether a kept state stays on a device, apart from the caller's arrays."""
+        """Whether a state of `keep` is in the memory of a device, separate from the caller's arrays."""
         return self._resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -298,7 +298,7 @@ class Kept:
 
     @property
     def completed(self) -> int:
-        """The number of completed steps. ReproError if the state is lost."""
+        """The number of completed steps. Raises ReproError if an interrupted step has destroyed the state."""
         return self._bound.completed
 
     @property

@@ -18,7 +18,8 @@ __all__ = ["check_target", "compile_step", "describe"]
 
 
 def describe(target: str, threads: int) -> dict[str, str]:
-    """Returns the facts about the environment of a run that a receipt reports; no result depends on them."""
+    """Returns the facts about the environment of a run, such as the machine, that a receipt reports; no result depends
+    on them."""
     return {
         "repro_mlir": _repro.__version__,
         "target": target,

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls of a microbatch's program (B1), one for each microbatch of a step."""
+"""Calls the program of a microbatch (B1) once for each microbatch of a step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MicrobatchCalls:
     The arguments are checked once per step, because checks of a hundred arrays take as long as a small microbatch.
 
     Args:
-      program: the step.
+      program: the training step with microbatches.
       part: the compiled program of a microbatch.
       state: C-contiguous, aligned arrays whose memory does not move.
     """

@@ -50,7 +50,7 @@ def compile_step(
 
 
 class MicrobatchExecutable(ConstantAttributes):
-    """A compiled training step in microbatches. Does for such steps what `Executable` does for a single program.
+    """A compiled training step in microbatches, with the interface of `Executable`.
 
     Attributes:
       program: the step.
@@ -105,7 +105,7 @@ class MicrobatchExecutable(ConstantAttributes):
 
     @property
     def resident(self) -> bool:
-        """Whether a kept state stays on a device, apart from the caller's arrays."""
+        """Whether a state of `keep` is in the memory of a device, separate from the caller's arrays."""
         return self.ranks is None and isinstance(self._finish, Executable) and self._finish.resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -140,7 +140,8 @@ class MicrobatchExecutable(ConstantAttributes):
         return self._finish.divided if isinstance(self._finish, ShardedUpdate) else ()
 
     def add(self, element: str, left: np.ndarray, right: np.ndarray) -> None:
-        """(B2) Adds `right` to `left` in place; both are all sums of an element type, or a bucket of them."""
+        """(B2) Adds `right` to `left` in place. Each array contains all sums with the element type `element`, or one
+        bucket of them."""
         executable = self._sums[element, len(left)]
         if executable.takes_addresses:
             executable.write_at([start_of(left), start_of(right)])
@@ -149,8 +150,7 @@ class MicrobatchExecutable(ConstantAttributes):
 
 
 class KeptMicrobatches:
-    """A state on which steps in microbatches run one after the other. Does for such steps what `Kept` does for a single
-    program.
+    """A state on which many steps in microbatches run, one after the other, with the interface of `Kept`.
 
     Attributes:
       commits: whether the next steps hash the results of each microbatch.
@@ -315,14 +315,15 @@ class KeptMicrobatches:
         return found
 
     def _agree(self, ranks: Ranks, report: Report, failure: BaseException | None) -> list[Report]:
-        """Sends this rank's report, or its failure, because the other ranks wait for it; see `require_agreement`."""
+        """Sends this rank's report, or its failure, for which the other ranks wait. Returns the reports of all ranks
+        (`require_agreement`)."""
         try:
             return require_agreement(ranks, replace(report, failure=describe(failure)))
         except Agreed as error:
             raise Agreed from failure or error.__cause__
 
     def _report(self, ranks: Ranks, inputs: bytes = bytes(32)) -> Report:
-        """Returns this rank's report without the state."""
+        """Returns this rank's report without a hash of the state."""
         program = self._executable.program
         leaves = [leaf for own in ranks.leaves(program.microbatches.leaves) for leaf in (own.start, own.stop)]
         options = np.float64(ranks.check_share).tobytes(), bytes([ranks.shard_optimizer, ranks.shares == "measured"])
@@ -330,7 +331,7 @@ class KeptMicrobatches:
         return Report(bytes.fromhex(program.hash), shares, inputs=inputs)
 
     def _integers_of(self, nodes: Sequence[Sums]) -> bytes:
-        """(B3) Returns a digest of the integer results; StepFailed unless these are equal in all nodes."""
+        """(B3) Returns a digest of the integer results. Raises StepFailed unless they are equal in all nodes."""
         first, *others = nodes
         for each in others:
             self._require_equal_integers(first, each)
@@ -433,7 +434,7 @@ class KeptMicrobatches:
         return _digest([*sums.tensors, *self._own_of(number)], self._executable.program.part.outputs)
 
     def _own_of(self, number: int) -> list[np.ndarray]:
-        """(B5) Returns views of the new state tensors that microbatch `number` has for itself."""
+        """(B5) Returns views of microbatch `number`'s own part of the new state tensors."""
         return [array[number : number + 1].reshape(array.shape[1:]) for array in self._own]
 
     def _leaf(self, number: int, give: Callable[[int], Sums]) -> Sums:

@@ -29,7 +29,7 @@ from repro_mlir.program.partition import LEAST, Call, RankProgram, partition
 
 
 class PartitionedExecutable(ConstantAttributes):
-    """A program of which each rank computes a part. Does for such programs what `Executable` does for whole ones.
+    """A program of which each rank computes a part. This class runs such programs as `Executable` runs whole ones.
 
     Every rank makes the same calls with equal inputs, and gets the whole outputs. With `parts` and `keep`, a rank needs
     memory only for its own parts of the states that are cut.
@@ -122,8 +122,8 @@ class PartitionedExecutable(ConstantAttributes):
 
 
 class KeptParts:
-    """One rank's parts of a state, on which steps run one after the other. Does for partitioned programs what `Kept`
-    (executable.py) does for whole ones."""
+    """One rank's parts of a state, kept while steps run one after the other. `Kept` (executable.py) does the same for a
+    whole state."""
 
     def __init__(self, executable: PartitionedExecutable, state: Sequence[Any], digest: bytes) -> None:
         self._executable = executable

@@ -20,11 +20,11 @@ from repro_mlir.program.payload import Payload, packed_bytes, payload_of
 
 
 def chosen_payload(program: MicrobatchProgram, ranks: Ranks, layout: SumLayout) -> Payload | None:
-    """Returns what a rank sends of each microbatch to all other ranks, if that is fewer bytes than sums; None to send
-    sums.
+    """Returns the form in which a rank sends the gradients of each microbatch to all other ranks, if that takes fewer
+    bytes than sending sums. None means that ranks send sums.
 
-    Sums are sent with `check_share`, because checks compare sums, and with measured shares, because these change which
-    rank computes a microbatch.
+    Ranks also send sums if there is a `check_share`, because the checks compare sums, and if shares are measured,
+    because a microbatch can then move to another rank.
     """
     if ranks.size == 1 or ranks.check_share or ranks.shares == "measured":
         return None

@@ -26,7 +26,7 @@ class Emulation:
     """Device code loaded into the emulator, with its buffers.
 
     Attributes:
-      buffers: the bytes of each buffer, by its space and number in the launch plan.
+      buffers: the bytes of each buffer, by memory space and number of the buffer in the launch plan.
     """
 
     def __init__(self, code: TargetCode) -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs a rank's program: compiled segments, and exchanges with the other ranks between them (T2)."""
+"""Runs a rank's part of a program: compiled segments and, between them, exchanges with the other ranks (T2)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run_steps(
 
 
 def _exchange_of(step: Call | Gather | Broadcast) -> object:
-    """Returns a key that is equal for neighbouring steps of one exchange; None for a call."""
+    """Returns a key, equal for adjacent steps that belong to one exchange; None for a call."""
     if isinstance(step, Call):
         return None
     return step.stage if isinstance(step, Broadcast) else Gather

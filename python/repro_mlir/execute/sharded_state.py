@@ -39,16 +39,16 @@ def microbatches_of(program: MicrobatchProgram, ranks: Ranks) -> list[range]:
 
 
 def divides_own(program: MicrobatchProgram, ranks: Ranks) -> bool:
-    """Returns whether the microbatches' own state (B5) is only on the ranks that compute them. It is not if other ranks
-    check microbatches, or if measured shares move microbatches between ranks."""
+    """Returns whether each microbatch's own state (B5) exists only on the rank that computes the microbatch. It does
+    not if other ranks check microbatches, or if measured shares move microbatches between ranks."""
     return bool(program.own) and ranks.size > 1 and ranks.check_share == 0 and ranks.shares != "measured"
 
 
 class ShardedUpdate:
-    """The end of a step, of which each rank computes the tensors that it owns.
+    """The end of a step, after the gradients are summed, divided so that each rank computes the tensors that it owns.
 
-    With a sharded optimizer, each rank owns some of the sums and of the states that a step changes, that no microbatch
-    reads and that are not `replicated`: the optimizer's state, and averages.
+    With a sharded optimizer, each rank owns some of the sums, and some of the states that only the end of the step
+    reads and that are not `replicated`: the optimizer's state, and averages of parameters.
 
     Attributes:
       plan: the part of this rank.
@@ -90,7 +90,7 @@ class ShardedUpdate:
 
     @property
     def owners_of_sums(self) -> dict[int, int]:
-        """The owners of sums by position; only its owner needs a sum."""
+        """Maps the position of a sum to the rank that owns it; no other rank needs that sum."""
         count = len(self.plan.program.state)
         owners = enumerate(self.plan.owners[count:])
         return {i: owner for i, owner in owners if owner is not None}
@@ -110,7 +110,8 @@ class ShardedState(AgreedState):
         self._arrays = update.arguments.kept_states(state)
         self._own = [i for i in range(len(kinds)) if plan.owners[i] in (None, ranks.rank)]
         self._foreign = [i for i in range(len(kinds)) if i not in self._own or i in update.divided]
-        # np.empty_like does not touch its pages, so the parts that this rank never writes take no memory.
+        # np.empty_like does not touch the pages of the new array, so the parts that this rank never writes take no
+        # memory.
         self._copies = {i: np.empty_like(self._arrays[i]) for i in self._own}
         pairs = [(self._here(i, self._arrays[i]), self._here(i, self._copies[i])) for i in self._own]
         super().__init__(plan.program.outputs, pairs)
@@ -134,7 +135,7 @@ class ShardedState(AgreedState):
 
     @property
     def is_divided(self) -> bool:
-        """Whether some rank does not have the whole state."""
+        """Whether a rank lacks a part of the state."""
         return not self._is_whole and any(map(self._is_alone, range(len(self._arrays))))
 
     @property
@@ -201,7 +202,8 @@ class ShardedState(AgreedState):
 
     def _digest(self, i: int, array: np.ndarray) -> bytes:
         element = self._update.plan.program.state[i].element
-        # Hash on all processors, but leave the other ones to other ranks if this rank has only one thread.
+        # Hash with all processors, unless this rank has only one thread: the other processors are then left to other
+        # ranks.
         return tensor_digest(array, element, alone=self._update.threads > 1)
 
     def attempt(self, inputs: Sequence[np.ndarray]) -> tuple[bytes, BaseException | None]:

@@ -13,10 +13,11 @@ from repro_mlir.program import Program
 
 
 def check_signature(target: str, found: Callable[[str], Sequence[TensorType]], program: Program) -> None:
-    """Raises ReproError unless code for a target has the tensors of its program; `found` maps a role to tensors."""
+    """Raises ReproError unless compiled code has the states, inputs and outputs of its program. `found` returns the
+    tensors of the code for one of these three roles."""
     for role, expected in (("state", program.state), ("input", program.inputs), ("output", program.outputs)):
         own = [*found(role)]
-        # Compiled code may declare narrow floats as i8.
+        # Compiled code may declare floats of 8 bits or less as i8.
         wanted = [
             TensorType(kind.name, "i8", kind.shape) if each.element == "i8" and _is_code(kind) else kind
             for kind, each in zip(expected, own, strict=False)

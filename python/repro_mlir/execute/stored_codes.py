@@ -66,7 +66,7 @@ def store_codes(program: Program, target: str = "cpu", threads: int | None = Non
 
 @dataclass
 class _Codes:
-    """The values that a program quantizes from its state alone.
+    """The quantized values that a program computes from its state alone.
 
     Attributes:
       module: the program.
@@ -147,13 +147,13 @@ def _outside(op: Any) -> set[Any]:
 
 
 def _making(found: _Codes) -> bytes:
-    """Returns the program whose inputs are weights and whose outputs are the values that become state."""
+    """Returns the stored program that computes the values that become state (outputs) from the weights (inputs)."""
     arguments = signed_arguments(found.main)
     with ir.InsertionPoint.at_block_terminator(found.block):
         made = {name: _packed(value) for name, value in found.values.items()}
     set_results(found.main, [named(value, name) for name, value in made.items()])
     for op in list(found.block.operations)[:-1]:
-        # Removes the checks (E1), which belong to the program that has the inputs.
+        # Removes the checks (E1): the program of `_reading`, which has the inputs of the user, keeps them.
         if not list(op.operation.results):
             op.operation.erase()
     _erase_unread(found.block)
@@ -162,8 +162,8 @@ def _making(found: _Codes) -> bytes:
 
 
 def _reading(found: _Codes, num_state: int) -> tuple[list[int], bytes]:
-    """Returns the program that reads the values as state, after the former state that is kept, and the kept indices.
-    A weight is dropped if only these values were computed from it."""
+    """Returns the indices of the state tensors that are kept, and the stored program that reads these and then the
+    quantized values as its state. A weight is dropped if the program reads only values that were quantized from it."""
     arguments, results = signed_arguments(found.main), signed_results(found.main)
     added = []
     for name, value in found.values.items():

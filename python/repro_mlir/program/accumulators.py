@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Selects accumulators of matrix units for all or some contractions of a program; (M5) with block scales."""
+"""Accumulators of matrix units, and their selection for all or some contractions of a program (M4). Contractions with
+block scales (M5) use accumulators too."""
 
 from __future__ import annotations
 
@@ -26,11 +27,13 @@ class Accumulator:
 
     Attributes:
       terms: the number of products in a block, 1 to 128.
-      fraction: the number of fraction bits kept relative to the largest exponent, 10 to 40; None truncates nothing.
+      fraction: the number of fraction bits kept relative to the largest exponent, 10 to 40; None keeps all bits.
       round: the rounding of the sum of a block: `rz_f32`, `rz_e8m13`, `rne_f16` or `rne_f32`.
       floor: the smallest exponent to which products are aligned, -300 to 300; 0 if `fraction` is None.
-      late: whether a block has two halves, to which c is added last (M3); requires an even number of terms.
-      chunk: the number of elements in a chain of blocks, whose totals are added in f32; 0 for a single chain.
+      late: whether products are added in blocks of 2 * `terms`, in two halves from +0, and c after them (M3); requires
+        an even number of terms.
+      chunk: the number of elements in a chain of blocks; the totals of the chains are added in f32. 0 for a single
+        chain.
       start: `zero` adds the initial value at the end, `init` starts the single chain with it.
       group: (M2) the number of adjacent products that are first added exactly, a divisor of `terms`; more than 1 only
         in contractions with block scales as factors (M5).
@@ -155,13 +158,14 @@ SCALED_CLASSES = {"blackwell_mx": "f8E8M0FNU", "blackwell_mxf4": "f8E8M0FNU", "b
 def set_accumulators(
     program: Program, accumulator: str | Accumulator, select: Callable[[Contraction], bool] | None = None
 ) -> Program:
-    """Returns the program with contractions that sum by an accumulator (M4); the sums and thus the hash change.
+    """Returns the program with contractions whose products are added by an accumulator (M4). The results and thus the
+    hash of the program change.
 
     Args:
       program: a canonical program.
-      accumulator: an `Accumulator`, or the name of a class, such as `hopper`. From a class, each contraction uses the
-        accumulator for its element type (tf32 for f32) and for f16 results if its result is f16, else f32 results.
-      select: returns whether to change a contraction; by default all are changed.
+      accumulator: an `Accumulator`, or the name of a class, such as `hopper`. With a class, each contraction uses the
+        class's accumulator for its element type (tf32 if that is f32) and its result type (f16, else f32).
+      select: a function that returns whether to change a contraction; by default all are changed.
     Raises:
       ReproError: the accumulator is invalid, or the class has no accumulator for a selected contraction.
     """

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reads and writes canonical programs as bytes, and extracts their identity, names and types.
+"""Reads and writes canonical programs in their stored form, and extracts their identity, names and types.
 
-docs/verification/identity.md defines the bytes.
+docs/verification/identity.md defines the stored form.
 
 The constructor of `Program` examines each program here, so other code can rely on a canonical program with a correct
 signature.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Examined:
-    """The properties of a canonical program that its callers need.
+    """The properties that this module extracts from a canonical program.
 
     Attributes:
       data: the stored program.
@@ -156,8 +156,8 @@ def _moved_operands(operation: Operation, result: int) -> Sequence[int]:
 
 @functools.cache
 def compiler_identity() -> bytes:
-    """Returns bytes that change with the compiler library. The bytes are cached, so they describe the library that is
-    loaded, even if its files are replaced later."""
+    """Returns bytes that change with the files of the compiler library. They are computed once, so that they describe
+    the loaded library even if its files are replaced later."""
     from repro_mlir._mlir_libs import _repro
 
     libraries = [

@@ -57,7 +57,7 @@ def contractions(program: Program) -> list[Contraction]:
 
 
 def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
-    """Returns the program after passes that change the summation of contractions; its hash changes.
+    """Applies passes that change the summation of contractions; returns the new program, whose hash differs.
 
     Raises:
       ReproError: a contraction does not support the summation; the message is `refused` and the reason.
@@ -71,7 +71,7 @@ def with_sums(program: Program, passes: Sequence[str], refused: str) -> Program:
 
 
 def _folds(module: Any) -> Iterator[tuple[Any, tuple[Any, Any]]]:
-    """Yields the contractions with the element types that they multiply."""
+    """Yields each contraction with the element types of its two factors."""
     from repro_mlir._mlir_libs import _repro
 
     for function in module.body.operations:
@@ -81,7 +81,8 @@ def _folds(module: Any) -> Iterator[tuple[Any, tuple[Any, Any]]]:
 
 
 def _roles(program: Program, module: Any) -> dict[Any, tuple[str, str | None]]:
-    """Returns role and layer by operation; the result is empty if the loss cannot be determined."""
+    """Returns the role and the layer (as in `Contraction`) of each operation; an empty dict if the loss cannot be
+    determined."""
     from repro_mlir._mlir_libs import _repro
 
     try:

@@ -57,7 +57,7 @@ def dump_pipeline(data: bytes, pipeline: str, stage: str) -> None:
 
 
 def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
-    """Writes a module whose compilation failed to a file, in REPRO_DUMP or the temporary folder.
+    """Writes a module that failed to compile to a file in the folder REPRO_DUMP, or else in the temporary folder.
 
     Args:
       text: the module.

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 
 def check_digits(digits: int) -> None:
-    """Raises ReproError unless `digits` is a number of digits of exact contractions (K4)."""
+    """Raises ReproError unless `digits` is 2 or 3, the numbers of digits for which exact contractions (K4) are
+    defined."""
     if type(digits) is not int or digits not in (2, 3):
         raise ReproError(f"expected 2 or 3 digits, got {shown(digits)}")
 
 
 def exact_contractions(program: Program, digits: int, select: Callable[[Contraction], bool] | None = None) -> Program:
-    """Returns the program with exact contractions (K4); the sums and thus the hash change.
+    """Returns the program with exact contractions (K4). The results and thus the hash of the program change.
 
     Args:
       program: a canonical program.
       digits: the number of signed bytes that represent a factor. 3 is about as accurate as f32 arithmetic (22 bits
         relative to the largest factor of a result); 2 keeps 14 bits, which is sufficient for bf16 inputs.
-      select: returns whether to change a contraction; by default all are changed.
+      select: a function that returns whether to change a contraction; by default all are changed.
     Raises:
       ReproError: `digits` is neither 2 nor 3, or a selected contraction has more than 2^18 reduction elements.
     """

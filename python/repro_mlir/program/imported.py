@@ -50,10 +50,11 @@ class Microbatches:
 
     @staticmethod
     def chosen(count: int | None, accumulate: int = 1, inputs: Sequence[str] | None = None) -> Microbatches | None:
-        """Returns the microbatches for the arguments of `Trainer`; None without microbatches.
+        """Returns the microbatches for these arguments of `Trainer`; None if `count` is None, which means no
+        microbatches.
 
         Raises:
-          ReproError: an argument is invalid, or requires microbatches.
+          ReproError: an argument is invalid, or `accumulate` or `inputs` is given without `count`.
         """
         if inputs is not None and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
             raise ReproError(f"expected microbatch_inputs as a list of names, got {inputs!r}")
@@ -96,7 +97,8 @@ class SymbolicImport:
 
 
 class Bindings(Protocol):
-    """Connects a program to the user's objects, from which a step reads its inputs and to which its state is written.
+    """Connects a program to the user's objects (model, optimizer): a step reads its inputs from them and writes its
+    state to them.
 
     Arrays are those that `as_array` accepts, of NumPy or of the framework: f64, f32, f16, i8 to i64 and i1 in the
     corresponding type, unsigned integers if the framework has them, bf16 and f8 in NumPy as bits. Each array has the
@@ -121,7 +123,7 @@ class Bindings(Protocol):
         """Copies one array per state tensor into the user's objects.
 
         Raises:
-          ReproError: the number of arrays, a shape or an element type differs.
+          ReproError: the number of arrays, a shape or an element type differs from that of the state.
         """
 
 

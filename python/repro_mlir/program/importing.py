@@ -58,7 +58,8 @@ _DEPENDS_ON_VALUES = "the number of iterations depends on values"
 
 
 def run_passes_on_text(text: str, passes: str, stage: str, read: Callable[[ir.Module], T]) -> T:
-    """Runs passes on text from a frontend, as `run_prepared_passes`; the error message states how to reproduce it."""
+    """Runs passes on text from a frontend, as `run_prepared_passes` does. An error message also states how to reproduce
+    the error."""
     from repro_mlir.program import debugging
 
     try:

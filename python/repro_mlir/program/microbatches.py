@@ -43,11 +43,11 @@ class MicrobatchProgram:
       microbatches: the number of microbatches and their summation tree.
       cut: the ascending positions in `inputs` of the inputs that are split along their first dimension.
       inputs: the inputs of the whole step.
-      random: the position in the state of the step of the random numbers; None if no random numbers are drawn.
+      random: the position, in the state, of the step number of the random numbers (R1); None if the step draws none.
       num_hyper_parameters: the number of inputs that are hyper-parameters.
-      own: the positions in the state of tensors with a part per microbatch, along the first dimension (B5).
+      own: the positions, in the state, of the tensors with one part per microbatch along the first dimension (B5).
     Raises:
-      ReproError: the programs, numbers and inputs do not match.
+      ReproError: the attributes do not match each other.
     """
 
     part: Program
@@ -149,7 +149,7 @@ class MicrobatchProgram:
 
 
 class StepSignature(NamedTuple):
-    """The tensors of a step, with the attributes of a `Program`."""
+    """The tensors of a step in microbatches; the attributes are those of `Program`."""
 
     state: tuple[TensorType, ...]
     inputs: tuple[TensorType, ...]
@@ -160,7 +160,7 @@ class StepSignature(NamedTuple):
 def microbatch_program_of(
     imported: ImportedProgram[Any], microbatches: Microbatches, cut: Sequence[int], exact_digits: int | None = None
 ) -> MicrobatchProgram:
-    """Splits a step that was captured from one microbatch into the programs of a step in microbatches.
+    """Splits a step that was captured with one microbatch as its batch into the two programs of a step in microbatches.
 
     Args:
       imported: the captured step, in which every changed value depends on its microbatch through a
@@ -199,7 +199,7 @@ def microbatch_program_of(
 
 
 def _whole(rows: Sequence[TensorType], cut: Sequence[int], microbatches: Microbatches) -> tuple[TensorType, ...]:
-    """Returns the inputs of a whole step from the inputs of a microbatch."""
+    """Returns the types of the inputs of a whole step, from those of a microbatch."""
     for i in cut:
         if i >= len(rows) or not rows[i].shape:
             raise ReproError(f"(B1) there is no input {i} that could be cut")
@@ -219,8 +219,8 @@ def _joined(
     initial: tuple[np.ndarray, ...],
     own: tuple[int, ...],
 ) -> MicrobatchProgram:
-    """Combines two programs to a step. Their tensors get names and types from the signature, because a program does not
-    represent which integers are unsigned and which pairs are complex."""
+    """Combines two programs into a step. Their tensors get names and types from the signature, because a program does
+    not represent which integers are unsigned and which pairs are complex."""
     state, inputs, outputs, num_hyper_parameters = signature
 
     def typed(own: Sequence[TensorType], given: Sequence[TensorType]) -> tuple[TensorType, ...]:
@@ -255,7 +255,8 @@ StepProgram = Program | MicrobatchProgram
 
 
 def sum_program(element: str, length: int) -> Program:
-    """Returns a program that adds two vectors of floats (B2); the first vector is the state."""
+    """Returns a program that adds two vectors of `length` floats (B2). The first vector is the state, which receives
+    the sum."""
     kind = f"tensor<{length}x{element}>"
     text = (
         f"func.func @main(%0: {kind}) -> {kind} attributes {{repro.num_state = 1 : i64}} {{\n"
@@ -271,7 +272,7 @@ def _split(text: str, options: str) -> Program:
 
 
 def is_microbatch_data(data: bytes) -> bool:
-    """Returns whether bytes begin with the magic bytes of a step in microbatches."""
+    """Returns whether `data` begins with the magic bytes of a stored step in microbatches."""
     return data.startswith((_MAGIC, _MAGIC_OF_OWN))
 
 

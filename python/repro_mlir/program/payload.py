@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Minimizes the bytes that ranks exchange per microbatch (T2): splits the microbatch's program at the values that
-determine the sums (B1) with the fewest bytes, such as the codes and scales of compressed gradients."""
+"""Minimizes the bytes that ranks exchange per microbatch (T2). The program of a microbatch is split at values that
+determine the sums (B1) and take fewer bytes than the sums, such as the codes and scales of compressed gradients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _DECODING = frozenset(
         "tensor.insert_slice",
     }
 )
-"""The operations that every rank may repeat for all microbatches; excludes folds and sorts, which ranks divide."""
+"""The operations that `Payload.decode` may contain; every rank executes them for all microbatches. Folds and sorts stay
+in `Payload.encode`, which ranks execute only for their own microbatches."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def packed_bytes(element: str, shape: Iterable[int]) -> int:
 
 
 def payload_of(program: MicrobatchProgram, limit: float = math.inf) -> Payload | None:
-    """Splits the program of a microbatch: follows each sum back to the values with the fewest bytes, at worst the sum
-    itself. Returns None if the payload is not smaller than `limit` bytes."""
+    """Splits the program of a microbatch. Replaces each sum by the values with the fewest bytes from which it can be
+    computed, which may be the sum itself. Returns None unless these values take less than `limit` bytes together."""
     count, text = len(program.sums), from_bytes(program.part.data)
 
     def encode(module: Any) -> str:

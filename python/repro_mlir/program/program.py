@@ -78,7 +78,8 @@ class Program:
             raise ReproError("expected an initial array of its type and shape for each state tensor")
 
     def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
-        """Reconstructs copies and unpickled programs by the constructor, which verifies trusted ones."""
+        """Makes copy and pickle create the new program with the constructor, which verifies it unless it is
+        `untrusted`."""
         return Program, tuple(getattr(self, each.name) for each in fields(self))
 
     @cached_property
@@ -156,7 +157,8 @@ class Program:
                 examined.check(*kinds)
                 initial = tuple(bundle.initial_state())
                 return Program(data, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)
-        # Another format may have other members, so names are checked after the format.
+        # A file of another format version may have other members, so the names of the members are checked after the
+        # version.
         members = read_archive(path, lambda name: True, _WHAT)
         try:
             signature = json.loads(members[_SIGNATURE])
@@ -197,13 +199,14 @@ def _within(path: str | Path) -> Iterator[None]:
 
 
 def read_untrusted(data: bytes, path: str | Path, seconds: float | None = None) -> bytes:
-    """Admits the program of a file by `sandbox.admit`; errors name the file."""
+    """Verifies the program of a file in a child process (`sandbox.admit`) and returns its bytes; errors name the
+    file."""
     with _within(path):
         return admit(data, seconds)
 
 
 def read_signature(data: bytes, *, untrusted: bool = False) -> Program:
-    """Returns the program in stored bytes with the signature of its module, without an initial state.
+    """Returns the program of stored bytes, with the signature of its module and without an initial state.
 
     Args:
       untrusted: see `Program`.

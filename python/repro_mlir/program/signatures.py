@@ -13,7 +13,8 @@ Signed = tuple[Any, Any]
 
 
 def signed_arguments(main: Any) -> list[Signed]:
-    """Returns the arguments of a function with their attributes, without block arguments that were added later."""
+    """Returns the arguments of a function with their attributes. Arguments that were added only to the function's block
+    are not included."""
     from repro_mlir import ir
 
     count = len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs)
@@ -27,7 +28,7 @@ def signed_results(main: Any) -> list[Signed]:
 
 
 def named(value: Any, name: str) -> Signed:
-    """Returns a value whose only attribute is its name."""
+    """Returns `value` with its name as its only attribute."""
     from repro_mlir import ir
 
     return value, ir.DictAttr.get({"repro.name": ir.StringAttr.get(name)})

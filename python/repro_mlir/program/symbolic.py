@@ -31,7 +31,7 @@ class SymbolicInput:
       name: the name, as in a TensorType.
       element: the MLIR name of the element type.
       extents: the extent of each dimension, or its MLIR expression in the symbols, of which s0 is the first.
-      symbols: by dimension, the name of the symbol that is its extent.
+      symbols: maps each dimension whose extent is a symbol to the name of that symbol.
     """
 
     name: str
@@ -161,7 +161,8 @@ class PerSize:
     MOST = 32
 
     def __init__(self, program: SymbolicProgram, make: Any) -> None:
-        """Creates the cache; `make` builds the object from the `Program` for given sizes."""
+        """Creates an empty cache; `make(program)` builds the object for a program that has been specialized for some
+        sizes."""
         self._program = program
         self._make = make
         self._made: OrderedDict[tuple[int, ...], Any] = OrderedDict()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes programs as MLIR text, from formulas on the elements of tensors."""
+"""Generates the MLIR text of programs from Python formulas on the elements of tensors."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Writer:
         self._names = (f"%v{i}" for i in itertools.count())
 
     def write(self, operation: str) -> str:
-        """Writes an operation with one result; returns the result's name."""
+        """Writes an operation with one result; returns the SSA name of the result."""
         name = next(self._names)
         self.lines.append(f"{name} = {operation}")
         return name

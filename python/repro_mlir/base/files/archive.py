@@ -54,7 +54,7 @@ def read_archive(path: str | Path, known: Callable[[str], bool], what: str) -> d
 
     Args:
       path: a regular file.
-      known: returns whether a member of that name may occur.
+      known: a function that returns whether the file may contain a member of the given name.
       what: the expected type of file for messages, such as "a bundle of repro-mlir".
     Raises:
       ReproError: the file cannot be read or is not a zip file; a member is unknown, occurs twice or is damaged; or the

@@ -175,7 +175,8 @@ class _Store:
         return blake3.blake3(name.encode() + b"\0" + artifact, key=self._key).digest()
 
     def _own_file(self, name: str, shared: int = 0o022) -> bytes | None:
-        """Returns the content of a regular file of this user; None if missing or if it has any `shared` permission."""
+        """Returns the content of a regular file of this user; None if there is no such file, or if it has a permission
+        of the mask `shared` (by default, write access for group or others)."""
         try:
             descriptor = os.open(name, _READ, dir_fd=self._folder)
         except OSError:
@@ -204,8 +205,8 @@ class _Store:
         return key
 
     def _put(self, name: str, content: bytes, move: Callable[..., None]) -> None:
-        """Writes a temporary file and moves it to `name` by `move`: `os.replace` overwrites an existing file, `os.link`
-        raises FileExistsError."""
+        """Writes a temporary file and gives it the name `name` with `move`: `os.replace` overwrites an existing file,
+        `os.link` raises FileExistsError if there is one."""
         beside = f"{name}.{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(beside, flags, 0o600, dir_fd=self._folder)
@@ -218,7 +219,7 @@ class _Store:
 
 
 def cached(sources: Sequence[bytes], make: Callable[[], bytes]) -> bytes:
-    """Returns the artifact of `make`, cached in `directory()`.
+    """Returns the artifact that `make` computes, or a copy of it from the cache in `directory()`.
 
     `make` must depend only on `sources`: a name for the type of artifact, the version of the code that makes it, and
     its inputs. A file that is damaged or was not written by this user is rebuilt and replaced. If the directory belongs
@@ -269,7 +270,8 @@ def usage() -> Usage:
 
 
 def clear() -> int:
-    """Removes every artifact, but no other file in the folder; returns the number removed. Errors as for `usage`."""
+    """Removes every artifact, but no other file in the folder; returns the number removed. Raises ReproError if the
+    folder cannot be used."""
     path = directory()
     if path is None or not os.path.lexists(path):
         return 0

@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 
 from repro_mlir.base.errors import ReproError
 
-# Checks a value at a location such as "receipt.json: run.program"; raises ReproError if the value does not match.
+# A function that checks a value and raises ReproError if it does not match. Its second argument names the location of
+# the value in messages, such as "receipt.json: run.program".
 Shape: TypeAlias = Callable[[Any, str], None]
 
 
 def record(required: dict[str, Shape], optional: dict[str, Shape] | None = None) -> Shape:
-    """Matches an object with all required keys and any of the optional keys, but no other key."""
+    """Returns a shape that matches an object with all required keys and any of the optional keys, but no other key."""
     optional = optional or {}
 
     def check(value: Any, where: str) -> None:
@@ -35,7 +36,7 @@ def record(required: dict[str, Shape], optional: dict[str, Shape] | None = None)
 
 
 def array(item: Shape) -> Shape:
-    """Matches a list whose items all match one shape."""
+    """Returns a shape that matches a list whose items all match `item`."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list):
@@ -47,7 +48,7 @@ def array(item: Shape) -> Shape:
 
 
 def number(least: int, most: int | None = None) -> Shape:
-    """Matches an integer of at least `least` and, if `most` is given, at most `most`."""
+    """Returns a shape that matches an integer of at least `least` and, if `most` is given, at most `most`."""
     expected = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def check(value: Any, where: str) -> None:
@@ -65,7 +66,7 @@ def true(value: Any, where: str) -> None:
 
 
 def choice(*texts: str) -> Shape:
-    """Matches one of the given strings."""
+    """Returns a shape that matches one of the given strings."""
 
     def check(value: Any, where: str) -> None:
         if value not in texts or not isinstance(value, str):
@@ -81,7 +82,8 @@ def text(value: Any, where: str) -> None:
 
 
 def hexadecimal(digits: int | None = None) -> Shape:
-    """Matches lower-case hexadecimal text of exactly `digits` digits, or of any number of whole bytes if None."""
+    """Returns a shape that matches lower-case hexadecimal text of `digits` digits or, if None, of any even number of
+    digits."""
     pattern = re.compile(f"[0-9a-f]{{{digits}}}" if digits else "(?:[0-9a-f]{2})+")
 
     def check(value: Any, where: str) -> None:
@@ -96,7 +98,7 @@ digest = hexadecimal(64)
 
 
 def mapping(item: Shape) -> Shape:
-    """Matches an object with arbitrary keys whose values all match one shape."""
+    """Returns a shape that matches an object with arbitrary keys whose values all match `item`."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
@@ -108,7 +110,7 @@ def mapping(item: Shape) -> Shape:
 
 
 def nullable(item: Shape) -> Shape:
-    """Matches null or a value that matches `item`."""
+    """Returns a shape that matches null or a value that matches `item`."""
 
     def check(value: Any, where: str) -> None:
         if value is not None:

@@ -46,7 +46,7 @@ _METADATA = shapes.mapping(shapes.text)
 
 
 def tensor_header(kinds: Sequence[TensorType], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Returns the part of the file before the data, which depends only on names, types, shapes and metadata.
+    """Returns the length field and the JSON header of a file, which depend only on names, types, shapes and metadata.
 
     Raises:
       ReproError: the format cannot represent an f6 or f4 tensor (`packed_size`).
@@ -82,7 +82,7 @@ def write_tensors(
 
 
 def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[np.ndarray, ...]:
-    """Returns new arrays with the tensors `kinds` of a file; `where` names the file in messages.
+    """Returns new arrays with the tensors of a file that `kinds` describes; `where` names the file in messages.
 
     Raises:
       ReproError: the data has another format, a tensor is missing or has another shape or element type, or elements are
@@ -131,7 +131,7 @@ def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[n
     try:
         return kinds, read_tensors(kinds, data, where), metadata
     except (ValueError, OverflowError):
-        # NumPy does not support these extents or this rank.
+        # NumPy supports neither these extents nor this rank.
         raise ReproError(f"{where}: expected shapes of arrays") from None
 
 

@@ -97,10 +97,10 @@ class Element:
     Attributes:
       name: the MLIR name.
       width: the number of bits of a value; a value of less than 8 bits occupies the low bits of a byte in memory.
-      numpy: the NumPy name of the type with which NumPy stores a tensor of a program.
+      numpy: the name of the NumPy type in which tensors of a program are stored.
       library: the name of the type in PyTorch and ml_dtypes.
       safetensors: the name in a safetensors file.
-      dlpack: code and bits in dlpack.h, which has floats of 8 bits or less since version 1.1.
+      dlpack: the type code and the number of bits in dlpack.h, which has floats of 8 bits or less since version 1.1.
       format: the binary format of a float; None for an integer.
     """
 
@@ -114,7 +114,7 @@ class Element:
 
     @cached_property
     def dtype(self) -> np.dtype:
-        """The NumPy type with which NumPy stores a tensor of a program."""
+        """The NumPy type in which tensors of a program are stored."""
         return np.dtype(self.numpy)
 
     @cached_property

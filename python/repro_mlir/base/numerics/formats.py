@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The representation of element types in the reference interpreter, and their conversion to and from bits.
+"""The NumPy representation of each element type in the reference interpreter, and conversions to and from bits.
 
 An array of the reference interpreter represents
 

@@ -81,7 +81,8 @@ def plain_bytes(array: np.ndarray, element: str) -> bytes | memoryview:
 
 
 def tensor_digests(tensors: Sequence[tuple[np.ndarray, str]], pool: ThreadPoolExecutor | None = None) -> list[bytes]:
-    """(H1) Returns the digests of arrays with their element types, in order, computed by the threads of `pool`."""
+    """(H1) Returns the digest of each tensor, given as an array and its element type, in order. The threads of `pool`
+    compute the digests, or this thread if there is no pool."""
     if pool is None:
         return [tensor_digest(array, element) for array, element in tensors]
     digests: list[bytes] = [b""] * len(tensors)

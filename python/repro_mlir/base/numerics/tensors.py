@@ -111,7 +111,7 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        """The total size of the elements in bytes."""
+        """The size of all elements in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def empty(self) -> np.ndarray:
@@ -123,7 +123,8 @@ class TensorType:
 
 
 def require_same(what: str, found: Sequence[TensorType], expected: Sequence[TensorType]) -> None:
-    """Raises ReproError unless tensors have the expected element types and shapes, since they share buffers.
+    """Raises ReproError unless the `found` tensors have the element types and shapes of the `expected` ones, whose
+    buffers they will use.
 
     Args:
       what: names the tensors in the message, such as "the code for sm_90: output".
@@ -197,7 +198,7 @@ def check_canonical(array: np.ndarray, kind: TensorType, where: str) -> None:
 
 
 def make_canonical(array: np.ndarray, element: str) -> None:
-    """Makes the bytes of an array canonical in place (`is_canonical`), without a change of values.
+    """Makes the bytes of an array canonical in place (`is_canonical`). The elements keep their values.
 
     Raises:
       ValueError: the array is not canonical and is read-only.

@@ -10,8 +10,8 @@ from typing import Any
 
 
 def as_arguments(batch: Any) -> tuple[Any, ...] | dict[str, Any]:
-    """Returns the arguments in a batch: keyword arguments of a mapping, positional arguments of a tuple or list, or the
-    batch itself as the only argument."""
+    """Returns the model arguments in a batch: a mapping has keyword arguments, a tuple or list has positional
+    arguments, and any other batch is the only argument."""
     if isinstance(batch, Mapping):
         return dict(batch)
     return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
