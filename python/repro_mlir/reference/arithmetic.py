@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Scalar float operations (S1) to (S4), bit-exact, on whole arrays.
+"""The scalar float operations (S1) to (S4), applied element by element to arrays, with exact bits.
 
 NumPy's own +, -, *, /, sqrt, floor, ceil, trunc, rint and fmod on float32 and float64 are the IEEE 754 operations; this
 module adds the operations that NumPy lacks or does not define for NaN and -0. Operands broadcast.
@@ -15,8 +15,8 @@ import numpy as np
 
 from repro_mlir.base.numerics.formats import ElementType, round_to_format, sign_extend
 
-# The smallest normal f32. A result of at most this magnitude may be subnormal, and is then rounded at a bit other than
-# the 24th.
+# The smallest normal f32. A result of at most this magnitude may be subnormal, and then has fewer than 24 significant
+# bits.
 _F32_TINY = np.float32(2.0**-126)
 
 
@@ -49,7 +49,7 @@ def _fma_f32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _two_sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns Knuth's sum and its exact error, for sums that do not overflow."""
+    """Returns the rounded sum and its exact rounding error (Knuth's TwoSum), for sums that do not overflow."""
     total = x + y
     y_part = total - x
     return total, (x - (total - y_part)) + (y - y_part)
@@ -69,7 +69,8 @@ def _sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns Dekker's split of an f64 into two parts of 26 bits, for magnitudes below 2^996."""
+    """Splits an f64 into a sum of two parts whose significands have at most 26 bits (Dekker), for magnitudes below
+    2^996."""
     scaled = x * 134217729.0
     high = scaled - (scaled - x)
     return high, x - high
@@ -141,7 +142,7 @@ def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def round_half_away(x: np.ndarray) -> np.ndarray:
     """(S4) Returns the nearest integer; halfway cases round away from zero."""
     whole = np.trunc(x)
-    # The difference is exact: it is a multiple of the unit of the last place of x, and no larger than x.
+    # x - whole is exact: it is a multiple of the unit in the last place of x, and no larger than x.
     away = np.abs(x - whole) >= 0.5
     return np.where(away, whole + np.copysign(x.dtype.type(1), x), whole)
 
@@ -152,7 +153,8 @@ def copysign(magnitude: np.ndarray, sign: np.ndarray) -> np.ndarray:
 
 
 def to_integer(x: np.ndarray, width: int, signed: bool) -> np.ndarray:
-    """(S3) Rounds toward zero and saturates to `width` bits, NaN to 0; returns sign-extended int64 (bool for i1)."""
+    """(S3) Converts floats to integers: rounds toward zero, saturates to `width` bits and maps NaN to 0. Returns
+    sign-extended int64 (bool for i1)."""
     wide = np.trunc(np.asarray(x, np.float64))
     low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if signed else (0, 2**width - 1)
     inside = (wide >= low) & (wide < float(high + 1))

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors in blocks (Q1) to (Q4), two codes per byte (Q7), and contractions with accumulators (M5)."""
+"""Evaluates the operations on tensors in blocks: quantization and contractions (Q1) to (Q4), packing of two codes per
+byte (Q7), and contractions with accumulators (M5)."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ Environment = dict[int, np.ndarray]
 
 
 def _scales(bits: np.ndarray, element: ElementType) -> np.ndarray:
-    """Returns scales as the interpreter represents them, from the codes or float32 values that the package
-    low_precision returns."""
+    """Converts scales from the codes or float32 values of the package low_precision to the interpreter's
+    representation."""
     return bits if element == F32 else from_bits(bits, element)
 
 
@@ -89,7 +90,7 @@ def _format(kind: ValueType, fraction_bits: int) -> Format:
 
 
 def block_contraction(op: Operation, env: Environment) -> list[np.ndarray]:
-    """Evaluates repro.block_contraction, (Q4) with exact dot products and (M5) with an accumulator."""
+    """Evaluates repro.block_contraction, whose dot products are exact (Q4) or computed by an accumulator (M5)."""
     *kinds, _ = op.operand_types
     x, x_scales, y, y_scales, init = (env[n] for n in op.operands)
     # For integer codes, `fraction_bits` counts the fraction bits of a product; all of them are assigned to the format

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Bodies of structured operations, evaluated for a whole block of the iteration space at once."""
+"""Evaluates the body of a structured operation for a whole block of its iteration space at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _INDEX_OPS = ("linalg.index", "repro.index")
 
 
 class CompiledBody:
-    """A callable that evaluates a region's block: arrays for the arguments in, arrays of the yielded values out.
+    """A callable that evaluates the body of an operation: maps arrays of the body's arguments to arrays of its yielded
+    values.
 
     `leave_out` is an operation that only the terminator uses. It is not evaluated: the callable returns its operands
     instead, except the block argument `without`.
@@ -43,7 +44,7 @@ class CompiledBody:
                 self._steps.append((evaluator(op), op.operands, op.results, None))
 
     def __call__(self, arguments: Sequence[np.ndarray], block: Block) -> list[np.ndarray]:
-        """Evaluates the body for the arguments' arrays; `block` provides the values of linalg.index."""
+        """Evaluates the body on arrays for its arguments; `block` provides the values of linalg.index."""
         values = dict(self._captured)
         values.update(zip(self._arguments, arguments, strict=False))
         for evaluate, operands, results, index in self._steps:

@@ -36,12 +36,12 @@ def _kind(op: Operation) -> ElementType:
 
 
 def _function(op: Operation) -> Evaluate:
-    """(S5) Evaluates an elementary function."""
+    """(S5) Returns the evaluator of an elementary function."""
     return _float(functools.partial(functions.evaluate, op.name.removeprefix("repro.")))(op)
 
 
 def _float(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evaluate]:
-    """Wraps an operation that rounds its result to f32 or f64."""
+    """Makes an evaluator from a function on floats; rejects an operation whose result has a storage type (V1)."""
 
     def make(op: Operation) -> Evaluate:
         if _kind(op).is_storage:
@@ -61,7 +61,7 @@ def _signed(x: np.ndarray) -> np.ndarray:
 
 
 def _integer(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evaluate]:
-    """Wraps an operation on int64 whose result wraps to the width; `function` does not receive the width."""
+    """Makes an evaluator from a function on int64 arrays, whose results wrap to the width of the result type."""
 
     def make(op: Operation) -> Evaluate:
         width = _kind(op).width
@@ -71,7 +71,7 @@ def _integer(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evalu
 
 
 def _sized(function: Callable[..., np.ndarray]) -> Callable[[Operation], Evaluate]:
-    """Wraps an operation as `_integer` does, for a function whose last argument is the width."""
+    """Makes an evaluator as `_integer` does, from a function that takes the width as its last argument."""
 
     def make(op: Operation) -> Evaluate:
         width = _kind(op).width

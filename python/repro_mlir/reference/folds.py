@@ -21,7 +21,8 @@ Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The op of (F2) and (F3), on two arrays of accumulators."""
 
 Step = Callable[[np.ndarray, int, int], np.ndarray]
-"""step(acc, t, count) combines the accumulator acc[i] with element t + i, for i below count = len(acc)."""
+"""step(acc, t, count) returns the accumulators acc[i] combined with the elements t + i, for i below count =
+len(acc)."""
 
 SCAN_CHUNK = 512
 SCATTER_CHUNK = 512
@@ -44,12 +45,13 @@ class AnyOrder:
 
 @dataclass(frozen=True)
 class Sequential:
-    """(F6) `#repro.sequential`: starts from init itself, one element after the other."""
+    """(F6) `#repro.sequential`: combines one element after the other, starting from init itself."""
 
 
 @dataclass(frozen=True)
 class Exact:
-    """(K4) `#repro.exact`: a contraction of integers that have `digits` digits of eight bits."""
+    """(K4) `#repro.exact`: a contraction whose factors are converted to integers of `digits` bytes, which it adds
+    exactly."""
 
     digits: int
 
@@ -60,7 +62,8 @@ class Accumulated:
 
     Attributes:
       accumulator: the rule by which blocks of products are added.
-      chunk: the number of elements in a chain of blocks; the totals of the chains are added in f32. 0 for all.
+      chunk: the number of elements in a chain of blocks; the totals of the chains are added in f32. 0 for a single
+        chain.
       from_init: whether the chain begins with init, which is then not added at the end.
     """
 
@@ -72,21 +75,22 @@ class Accumulated:
 FoldOrder = Order | AnyOrder | Sequential | Exact | Accumulated
 
 ONE_OF_ANY = Order(chunk=8192, lanes=64, run=0, refold=False)
-"""(F5) An arbitrary choice among the orders, which all give the same result."""
+"""The order in which a fold with `#repro.any_order` (F5) is evaluated here: any choice gives the same result."""
 
 EXACT_TERMS = 1 << 18
 """(K4) The number of 22-bit by 22-bit products whose sum fits in an int64."""
 
 
 def _integers(x: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """(K4) Returns the integers of finite x, and the exponents e of the columns."""
+    """(K4) Returns the integers x * 2^(bits - e), rounded, of finite x; and the exponents e, one for each result (axis
+    0 has the factors of one result)."""
     # frexp returns m and e with |x| = m * 2^e and m < 1; e is 0 for 0.
     exponent = np.frexp(np.abs(x).max(axis=0))[1]
     return np.rint(np.ldexp(x.astype(np.float64), bits - exponent)).astype(np.int64), exponent
 
 
 def exact_contraction(x: np.ndarray, y: np.ndarray, digits: int) -> np.ndarray:
-    """(K4) Returns the total of x[t] * y[t] over axis 0, before init is added.
+    """(K4) Returns the sum of x[t] * y[t] over axis 0, without init.
 
     `x` and `y` are f32 of shape [n, ...], with n from 1 to EXACT_TERMS; the result is f32.
     """
@@ -102,7 +106,7 @@ def exact_contraction(x: np.ndarray, y: np.ndarray, digits: int) -> np.ndarray:
 def accumulated_contraction(
     x: np.ndarray, y: np.ndarray, of: tuple[BinaryFormat, BinaryFormat], init: np.ndarray, order: Accumulated
 ) -> np.ndarray:
-    """(M4) Returns init plus the total of x[t] * y[t] over axis 0, before rounding to the result type.
+    """(M4) Returns init plus the sum of x[t] * y[t] over axis 0, before it is rounded to the result type.
 
     `x` and `y` are f32 of shape [n, ...], n > 0, with values of the formats `of`; `init` has the shape of the results.
     """
@@ -122,7 +126,8 @@ def accumulated_contraction(
 def ordered_fold(
     order: Order, extents: Sequence[int], start: np.ndarray, init: np.ndarray, step: Step, combine: Combine
 ) -> np.ndarray:
-    """Folds elements, numbered row-major over the reduction `extents` and read by `step`, into `init`.
+    """Folds elements into `init`. The elements are numbered in row-major order of the reduction `extents`; `step` reads
+    them.
 
     `start` is the start value (F4), a 0-d array of the accumulator's dtype; `init` has the shape of the results.
     """
@@ -182,7 +187,7 @@ def scan(elements: np.ndarray, combine: Combine) -> np.ndarray:
 def grouped_fold(
     groups: np.ndarray, elements: np.ndarray, start: np.ndarray, combine: Combine
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Folds the elements with equal group numbers, in order, from the start value.
+    """Folds the elements of each group, those with equal group numbers, in order from the start value.
 
     `groups` is int64 of shape [n], `elements` has shape [n, ...]. Returns the distinct group numbers in ascending order
     and the result of each group.

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """(S5) The correctly rounded elementary functions of f32 and f64, by MPFR.
 
-Independent of the compiler's expansions: MPFR (through gmpy2) computes with
-the precision and the exponent range of the type, including subnormals, and
-rounds once. Every element of an f64 array is computed this way.
+This module is independent of the compiler's expansions of these functions: MPFR (through gmpy2) computes with the
+precision and the exponent range of the type, including subnormals, and rounds once. Every element of an f64 array is
+computed this way.
 
 MPFR takes about a microsecond per element. For f32, a first evaluation in f64
 by NumPy therefore settles the elements whose rounding is certain: those where
@@ -37,7 +37,7 @@ _MARGIN = 2.0**-46
 
 
 def _scalar(function: Callable[[float], float]) -> Callable[[F64], F64]:
-    """Applies an f64 function of Python's math module element by element."""
+    """Returns a function on f64 arrays that applies a function of Python's math module to each element."""
 
     def apply(x: F64) -> F64:
         return np.fromiter(map(function, x.tolist()), np.float64, count=x.size)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Indexing maps, and the views of operands that they select.
+"""Indexing maps, and the parts of operands that they select.
 
 A structured operation is evaluated over a block of its iteration space, as arrays that broadcast against each other:
 axis 0 enumerates the reduction elements that are evaluated together, axis 1 + i is the i-th parallel dimension.
@@ -105,7 +105,8 @@ class Block:
 
 
 def view(array: np.ndarray, access: IndexMap, block: Block) -> np.ndarray:
-    """Returns the operand elements that a block reads, with the block's axes (extent 1 where the map is constant)."""
+    """Returns the operand elements that a block reads, as an array with the block's axes. An axis on which the map does
+    not depend has extent 1."""
     selectors: list[slice | int] = []
     axes: list[int] = []
     for result, extent in zip(access.results, array.shape, strict=True):
@@ -122,7 +123,8 @@ def view(array: np.ndarray, access: IndexMap, block: Block) -> np.ndarray:
 
 
 def _selector(result: IndexSum, block: Block, axes: list[int], extent: int) -> slice | int | None:
-    """Returns the basic index for one dimension of an operand, or None if there is none; appends its axis to `axes`."""
+    """Returns the integer or slice that selects the elements of one operand dimension, or None if no slice does.
+    Appends the axis of a slice to `axes`."""
     if result.divisions:
         return None
     at = result.constant

@@ -97,7 +97,7 @@ def multiply_high_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray
 
 
 def count_ones(a: np.ndarray, width: int) -> np.ndarray:
-    """Returns the number of ones."""
+    """Returns the number of one bits (ctpop)."""
     return _population(as_unsigned(a, width))
 
 
@@ -117,6 +117,6 @@ def trailing_zeros(a: np.ndarray, width: int) -> np.ndarray:
 
 
 def _population(x: np.ndarray) -> np.ndarray:
-    """Returns the number of ones in each uint64."""
+    """Returns the number of one bits in each uint64."""
     octets = np.array(x, order="C")[..., np.newaxis].view(np.uint8)
     return np.unpackbits(octets, axis=-1).sum(axis=-1, dtype=np.int64)

@@ -77,7 +77,7 @@ def _barrier(op: Operation, env: Environment) -> np.ndarray:
 
 
 def _empty(op: Operation, env: Environment) -> np.ndarray:
-    # (F6) An empty init reads as zero.
+    # (F6) A canonical program does not read these elements, so their values are irrelevant.
     return np.zeros(op.result_types[0].shape or (), op.result_types[0].element.dtype)
 
 

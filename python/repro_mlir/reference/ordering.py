@@ -18,9 +18,8 @@ def _comparable(x: np.ndarray) -> np.ndarray:
 
 
 def arg_extreme(x: np.ndarray, largest: bool) -> np.ndarray:
-    """Returns the index (int64) of the extreme element along the last axis, which must not be empty.
-
-    NaN counts as greater than all numbers for the largest, less for the smallest; -0 = +0; the first of equals wins.
+    """Returns the index (int64) of the largest, or else the smallest, element along the last axis, which must not be
+    empty. A NaN is chosen before any number, -0 equals +0, and the first of equal elements is chosen.
     """
     nan = _nan_mask(x)
     key = _comparable(np.where(nan, x.dtype.type(0), x))
@@ -30,9 +29,8 @@ def arg_extreme(x: np.ndarray, largest: bool) -> np.ndarray:
 
 
 def sort_order(keys: np.ndarray, descending: bool) -> np.ndarray:
-    """Returns the stable permutation (int64) that sorts along the last axis.
-
-    -0 = +0, ties keep their order, NaN is last when ascending and first when descending.
+    """Returns the permutation (int64) of a stable sort along the last axis. -0 equals +0; NaNs are last in ascending
+    order and first in descending order.
     """
     nan = _nan_mask(keys)
     key = _comparable(np.where(nan, keys.dtype.type(0), keys))

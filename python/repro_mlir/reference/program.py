@@ -32,10 +32,10 @@ class Operation:
     """An operation.
 
     Attributes:
-      operands, results: the numbers of values.
-      attributes: integers as int, enumerations as the words of docs/verification/identity.md, lists as tuples, indexing
-      maps as
-        indexing.IndexMap, an order as folds.FoldOrder; for an assertion, its message.
+      operands, results: the numbers of the values, which are unique in the program.
+      attributes: the attributes by name: integers as int, enumerations as the words of docs/verification/identity.md,
+        lists as tuples, indexing maps as indexing.IndexMap, an order as folds.FoldOrder, the message of an assertion as
+        str.
       location: `file:line:column` of the Python source line, else the name of a module of the model or of a phase of
         the step; empty if neither is known.
       constant: the array of an arith.constant, which must not be modified.
@@ -52,16 +52,17 @@ class Operation:
     constant: np.ndarray | None = None
 
     def uses(self) -> set[int]:
-        """Returns the numbers of the values that the operation uses, those from outside of its regions included."""
+        """Returns the numbers of the values that the operation reads: its operands, and outside values that its regions
+        read."""
         return {*self.operands}.union(*(region.captured() for region in self.regions))
 
     @property
     def place(self) -> str:
-        """The prefix of messages that do not name the operation."""
+        """The location as the prefix of a message; empty if the location is not known."""
         return f"{self.location}: " if self.location else ""
 
     def error(self, message: str) -> ProgramError:
-        """Returns an error for an invalid program, which names the operation."""
+        """Returns the error for an invalid program; its message names the operation."""
         return ProgramError(f"{self.place}'{self.name}': {message}")
 
     def failure(self, message: str) -> StepFailed:
@@ -79,7 +80,7 @@ class Body:
     yields: tuple[int, ...]
 
     def captured(self) -> set[int]:
-        """Returns the numbers of the values from outside that the block uses."""
+        """Returns the numbers of the values that the block reads and that are defined outside it."""
         defined = set(self.arguments)
         used = set(self.yields)
         for op in self.operations:

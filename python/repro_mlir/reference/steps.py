@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps of programs by the reference interpreter, on the arrays of base/numerics/tensors.py."""
+"""Runs steps of programs in the reference interpreter, on arrays in the representation of base/numerics/tensors.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StepInterpreter:
         results = self._interpreter.run(*states, *inputs)
         targets = (*states, *outputs)
         for i, (target, value) in enumerate(zip(targets, results, strict=True)):
-            # Without this check the assignment below would broadcast a value of lower rank.
+            # Without this check, the assignment below would broadcast a value of another shape.
             if value.shape != target.shape:
                 raise ProgramError(f"result {i}: expected shape {list(target.shape)}, got {list(value.shape)}")
         for i, (target, value, element) in enumerate(zip(targets, results, self._elements, strict=True)):

@@ -3,8 +3,8 @@
 
 """Reads programs from their stored bytes (docs/verification/identity.md).
 
-Counts are compared with the remaining bytes before anything is allocated for them. The reader checks the structure of a
-program; the verifier of canonical programs checks whether types fit each other.
+Each count is compared with the number of remaining bytes before memory is allocated for the counted items. The reader
+checks the structure of a program; the verifier of canonical programs checks whether types fit each other.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _Form:
 
 @dataclass(frozen=True)
 class _Head:
-    """The parts of an operation that are read before its attributes and that they depend on."""
+    """The parts of an operation that are read before its attributes, because the attributes depend on them."""
 
     name: str
     start: int
@@ -205,7 +205,7 @@ class _Origins:
 
 
 class _BodyReader:
-    """Reads the body, and the data of its operations in the other sections."""
+    """Reads the section of the body, and the messages and locations of its operations in the other sections."""
 
     def __init__(self, body: _Cursor, messages: _Messages, origins: _Origins) -> None:
         self.bytes = body
@@ -359,7 +359,7 @@ class _BodyReader:
             return self.accumulated(start)
         chunk, lanes, run = (self.integer(head) for _ in range(3))
         refold = self.bytes.word(_TOTALS, "a way of totals") == "refold"
-        # With refold, folding chunks of one element would never terminate.
+        # With `refold`, chunks of one element would give as many results as elements, so refolding would never end.
         if chunk < 1 + refold or not 1 <= lanes <= _MAX_LANES or lanes & (lanes - 1):
             raise self.bytes.error(
                 f"(F1), (F2) expected chunk > 0 (with refold > 1) and as lanes a power of two of at most {_MAX_LANES}, "
@@ -384,7 +384,8 @@ class _BodyReader:
         return self.made_accumulator(start, *fields, group=self.bytes.number())
 
     def block_sum(self) -> tuple[int, int, str, int, int]:
-        """Reads how the products of a block are added: terms, fraction, rounding, floor and late."""
+        """Returns the numbers that define how the products of a block are added: terms, fraction, rounding, floor and
+        late."""
         terms, fraction = self.bytes.number(), self.bytes.number()
         rounding = self.bytes.word(_SUM_ROUNDINGS, "a rounding of sums")
         return terms, fraction, rounding, _signed(self.bytes.number()), self.bytes.below(2, "late")
@@ -665,7 +666,7 @@ _OPERATIONS = _forms()
 
 
 def _sections(data: bytes) -> list[_Cursor | None]:
-    """Returns the sections by number; all but the body may be absent."""
+    """Returns the sections in the order of their numbers; None for an absent section. Only the body is required."""
     file = _Cursor(data, 0, len(data))
     if not data.startswith(_FILE_MAGIC):
         raise file.error("expected the beginning of a stored program")

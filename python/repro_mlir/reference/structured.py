@@ -30,7 +30,7 @@ FORMATS: dict[str, BinaryFormat] = {of.name: of for of in (F32, BF16, F16, F8E4M
 """The formats of a contraction's factors, by element type."""
 
 _BLOCK = 1 << 16
-"""The number of accumulators that are evaluated together; more would not fit in the cache."""
+"""The number of accumulators that are evaluated together; more would not fit in the CPU's cache."""
 
 
 class _Iteration:
@@ -59,14 +59,15 @@ class _Iteration:
         return env[self.op.operands[position]]
 
     def output_axes(self, access: IndexMap) -> list[int]:
-        """Returns, for each parallel dimension, the output dimension that corresponds to it."""
+        """Returns, for each parallel dimension, the dimension of the output that it indexes."""
         dims = access.projection
         if dims is None or sorted(dims) != self.parallel:
             raise self.op.error("expected output maps that permute the parallel dimensions")
         return [dims.index(d) for d in self.parallel]
 
     def blocks(self, limit: int) -> Iterator[tuple[slice, ...]]:
-        """Yields parts of the parallel dimensions of about `limit` elements; nothing if there are no elements."""
+        """Yields parts of the parallel iteration space with about `limit` elements each, or no part if the space is
+        empty."""
         if math.prod(self.shape) == 0:
             return
         choices = []
@@ -244,7 +245,7 @@ def _plain_factors(op: Operation, rule: str, order: str) -> tuple[int, int]:
 
 
 def _whole_sums(op: Operation, env: Environment, factors: tuple[int, int], total: WholeSum) -> list[np.ndarray]:
-    """Evaluates a contraction by a function of init and all products, for a block of results at once."""
+    """Evaluates a contraction with `total`, a function of init and all factors, for a block of results at a time."""
     space = _Iteration(op)
     terms = math.prod(space.reduced)
     kind = op.result_types[0].element
@@ -329,7 +330,8 @@ def sort(op: Operation, env: Environment) -> list[np.ndarray]:
 
 
 def _combination(op: Operation, kind: ElementType) -> tuple[folds.Combine, np.ndarray]:
-    """Returns the op of a scan or scatter, on accumulators (F7), and its start value."""
+    """Returns a function that applies the op of a scan or scatter to accumulators (F7), and the start value of the
+    op."""
     name = op.attributes["combine"]
     floats: dict[str, tuple[str, folds.Combine]] = {
         "add": ("arith.addf", np.add),
@@ -383,7 +385,7 @@ def scatter(op: Operation, env: Environment) -> list[np.ndarray]:
         return [folds.scatter_replace(rows, destinations, updates).reshape(original.shape)]
     combine, start = _combination(op, kind)
     result = folds.scatter(rows, destinations, updates, start, combine)
-    # An element without an update is exact in its type, so rounding does not change its bits.
+    # Rounding does not change an element without an update, because its type represents it exactly.
     result = round_to_format(result, kind) if kind.is_storage else result
     return [result.reshape(original.shape)]
 

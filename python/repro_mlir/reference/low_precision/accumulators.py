@@ -56,7 +56,8 @@ class Fdpa:
 
     Attributes:
       terms: the number of products in a block, 1 to 128.
-      fraction: the number of fraction bits that are kept, relative to the greatest exponent, 10 to 40; None for all.
+      fraction: the number of fraction bits that are kept, relative to the greatest exponent, 10 to 40; None keeps all
+        bits.
       round: a name of ROUNDINGS.
       floor: the least exponent that products are aligned to; ignored if fraction is None.
       group: the number of neighbouring products that are first added exactly; only with block scales.
@@ -83,9 +84,8 @@ class Fdpa:
 
 @dataclass(frozen=True)
 class LateFdpa:
-    """(M3) Blocks of 2 * terms products, each added as two blocks of `inner` from +0; c is added last, to nearest even.
-
-    The first of the two contains the products k with k mod 4 in {0, 1}, the second the other products.
+    """(M3) Adds 2 * inner.terms products as a chain of two blocks of `inner` from +0, then c with rounding to nearest
+    even. The first block contains the products k with k mod 4 in {0, 1}, the second block the other products.
 
     Attributes:
       inner: the accumulator of the products.
@@ -103,12 +103,13 @@ class LateFdpa:
 
 @dataclass(frozen=True)
 class DownFdpa:
-    """(M3) Truncates products to `fraction` bits, then rounds their sum and c down; the result is to nearest even f32.
+    """(M3) Truncates products, rounds their sum and c down to fixed numbers of fraction bits, and rounds the total of
+    both to f32, to nearest even.
 
     Attributes:
       terms: the number of products in a block.
-      fraction: the number of fraction bits that products, and c, keep.
-      sum_fraction: the number of fraction bits that the sum of the products keeps.
+      fraction: the number of fraction bits of the truncated products and of c.
+      sum_fraction: the number of fraction bits of the sum of the products.
     """
 
     terms: int
@@ -122,7 +123,7 @@ class FlushedPairs:
     """(M3) Adds f32 products of neighbours pairwise, and the total to c; subnormals are flushed to zero.
 
     Attributes:
-      terms: 2 or 4 products.
+      terms: the number of products in a block, 2 or 4.
     """
 
     terms: int
@@ -171,7 +172,7 @@ def _grouped(x: _Terms, group: int) -> _Terms:
 
 
 def _aligned(x: _Terms, top: np.ndarray, fraction: int, down: bool = False) -> np.ndarray:
-    """Returns the values in units of 2^(top - fraction), rounded toward zero, or down; signed int64."""
+    """Returns the values in units of 2^(top - fraction) as signed int64, rounded toward zero, or down if `down`."""
     places = x.exponent - top + fraction - x.fraction
     whole = shift_left(x.magnitude, places)
     if down:
@@ -185,7 +186,8 @@ def _top(x: _Terms) -> np.ndarray:
 
 
 def _exact_total(products: _Terms, c: _Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the sum of all products (last axis) and c in Python integers: sign, magnitude below 2^62, exponent."""
+    """Returns sign, magnitude (below 2^62) and exponent of the sum of c and all products (last axis). Python integers
+    make the sum exact; low bits of a long sum are then combined into one sticky bit."""
     last = (c.exponent - c.fraction)[..., np.newaxis]
     places = np.concatenate([products.exponent - products.fraction, last], axis=-1)
     values = np.concatenate([products.magnitude, c.magnitude[..., np.newaxis]], axis=-1).astype(object)
@@ -195,7 +197,7 @@ def _exact_total(products: _Terms, c: _Terms) -> tuple[np.ndarray, np.ndarray, n
     magnitudes, exponents, signs = [], [], []
     totals = np.array(shifted.sum(axis=-1), object)
     for total, place in zip(totals.ravel(), least.ravel(), strict=True):
-        # Bits beyond the first 60 are combined into one sticky bit.
+        # A long sum keeps its first 60 bits and one sticky bit.
         extra = max(abs(total).bit_length() - 60, 0)
         high = abs(total) >> extra
         magnitudes.append(high | (high << extra != abs(total)))
@@ -220,7 +222,7 @@ def _finish(
 
 
 def _special(x: Unpacked, y: Unpacked, scales: tuple[Unpacked, Unpacked] | None, c: Unpacked) -> Unpacked:
-    """(M1) Returns infinities and NaNs of the sum, as IEEE 754 defines them for exact products and their exact sum."""
+    """(M1) Returns where the sum is infinite or NaN, as IEEE 754 defines it for exact products and their exact sum."""
     negative, infinite, nan = x.negative ^ y.negative, x.infinite | y.infinite, x.nan | y.nan
     zero = (x.finite & (x.magnitude == 0)) | (y.finite & (y.magnitude == 0))
     for scale in scales or ():
@@ -241,7 +243,8 @@ def _block(
     scales: tuple[Unpacked, Unpacked] | None,
     scale_formats: tuple[BinaryFormat | None, BinaryFormat | None],
 ) -> np.ndarray:
-    """Adds one block: operands along the last axis, with a scale for each element."""
+    """Returns c plus one block of products, which are along the last axis. `scales` has a scale for each element of x
+    and of y."""
     addend = unpack(f32_bits(c), F32)
     special = _special(x, y, scales, addend)
     products = _product(_significands(x, of[0]), _significands(y, of[1]))
@@ -331,7 +334,7 @@ def accumulate(
         raise ValueError("expected no scales of blocks for this accumulator")
     if scales is None and isinstance(by, Fdpa) and by.group > 1:
         raise ValueError("expected scales of blocks for groups of products")
-    # A partial block is filled up with products +0.
+    # The last block is padded with products +0.
     missing = -shape[-1] % by.terms
     unpacked = None
     of_scales = scale_format if isinstance(scale_format, tuple) else (scale_format, scale_format)
@@ -357,7 +360,8 @@ def accumulate(
 
 
 def _filled(x: np.ndarray, shape: tuple[int, ...], more: int, mode: Literal["constant", "edge"]) -> np.ndarray:
-    """Returns `x` with the full K and `more` additional elements; other dimensions are broadcast by the products.
+    """Returns `x` with its last dimension broadcast to that of `shape` and padded with `more` elements. The other
+    dimensions are broadcast later, when products are computed.
 
     Raises:
       ValueError: `x` does not broadcast to `shape`.
@@ -474,7 +478,7 @@ follow the pattern of the measured ones.
 """
 
 UNVERIFIED = ("blackwell_mx", "blackwell_mxf4", "blackwell_nvfp4", "cdna1", "cdna2", "cdna3")
-"""The classes that are not verified against recorded outputs of a device that we have."""
+"""The classes that are not verified against recorded outputs of a device."""
 
 
 def named_accumulator(name: str, of: BinaryFormat, result: BinaryFormat = F32) -> Accumulator:

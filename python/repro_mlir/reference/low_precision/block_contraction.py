@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4), (M5) Contractions of tensors in blocks: a dot product per block and one f32 step each, or a single chain."""
+"""(Q4), (M5) Contractions of tensors in blocks. The dot product of each block is added in one f32 step, or all products
+form a single chain of an accumulator."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from repro_mlir.reference.low_precision.f32_operations import add, divide, multi
 
 
 class Step(Enum):
-    """How the dot product of a block is added to the sum."""
+    """(Q4) How the dot product of a block is added to the sum: by a fused multiply-add with the scale, or by a product
+    and a sum."""
 
     FUSED = "fused"
     SPLIT = "split"
@@ -76,7 +78,8 @@ def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: i
 def scale_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(Q4) Returns the products of scales [m, blocks] and [n, blocks], in f32: [m, n, blocks].
 
-    Scales are f8E8M0FNU codes (uint8), or float32: (Q8) the values of codes of 1, (Q9) f8E4M3FN scales alone.
+    Scales are f8E8M0FNU codes (uint8) or float32 factors: the values of a code of 1 under each scale (Q8), or f8E4M3FN
+    scales without the amax of the tensor (Q9).
     """
     first, second = (decode_e8m0(each) if each.dtype == np.uint8 else each for each in (x, y))
     return multiply(first[:, np.newaxis, :], second[np.newaxis, :, :])
@@ -105,7 +108,7 @@ def block_contraction(
 
 
 def chain_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: int, by: Fdpa | LateFdpa) -> np.ndarray:
-    """(M5) Returns dot products as `block_dots` does, but each is computed by a chain of the accumulator from +0."""
+    """(M5) Returns the dot products of `block_dots`, each computed as a chain of the accumulator `by` from +0."""
     formats = _floats(of)
     a, b = decode(x, of[0]), decode(y, of[1])
     dots = np.zeros((len(x), len(y), -(-x.shape[-1] // block)), np.float32)

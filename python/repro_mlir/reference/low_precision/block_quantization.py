@@ -60,7 +60,7 @@ TILES: dict[str, Tile] = {
 
 @dataclass(frozen=True)
 class BlockFormat:
-    """How a tensor is quantized.
+    """The parameters by which a tensor is quantized in blocks.
 
     Attributes:
       element: the format of the elements.
@@ -83,7 +83,8 @@ class Quantized:
       codes: the element codes, of the tensor's shape [..., m, n].
       scales: the block scales, of shape [..., blocks down, blocks across]: codes (uint8) of f8E8M0FNU or f8E4M3FN, or
         float32, depending on the rule.
-      tensor: the value that the rule reads for the whole tensor, or per row: its amax, or its scale; else None.
+      tensor: the amax or the scale of the whole tensor, or the amax of each row, if the scale rule reads one of these;
+        else None.
     """
 
     codes: np.ndarray
@@ -92,7 +93,8 @@ class Quantized:
 
 
 def _blocks(x: np.ndarray, tile: Tile) -> tuple[np.ndarray, tuple[int, int]]:
-    """Returns [..., m, n] as [..., blocks down, rows, blocks across, columns], partial blocks padded with zeros."""
+    """Reshapes [..., m, n] to [..., blocks down, rows, blocks across, columns], with partial blocks padded with zeros;
+    also returns the rows and columns of a block."""
     *outer, m, n = x.shape
     rows, columns = tile[0] or max(m, 1), tile[1] or max(n, 1)
     down, across = -(-m // rows), -(-n // columns)
@@ -120,7 +122,8 @@ def block_amax(x: np.ndarray, tile: Tile) -> np.ndarray:
 
 
 def _rows(tensor: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Returns the amax of the tensor, or of each row [..., m], which broadcasts against scales [..., m, blocks]."""
+    """Reshapes the amax of the tensor (a scalar) or of each row so that it broadcasts against `scales`, whose last
+    dimension has the blocks of a row."""
     tensor = np.asarray(tensor, np.float32)
     return tensor[..., np.newaxis] if tensor.ndim and tensor.shape == scales.shape[:-1] else tensor
 
@@ -186,7 +189,7 @@ def _four_over_six(
     tensor: np.ndarray,
     random: np.ndarray | None,
 ) -> Quantized:
-    """(Q2) Scales each block to a greatest element of 6, or to 4 if that has the lesser error."""
+    """(Q2) Quantizes each block with its greatest element scaled to 6, or to 4 if that has the smaller error."""
     wide_tensor = _rows(tensor, amax)
     candidates = []
     for greatest in (6, 4):
@@ -212,7 +215,8 @@ def _of_rows(tensor: np.ndarray) -> np.ndarray:
 
 
 def _block_error(measure: np.ndarray, tile: Tile) -> np.ndarray:
-    """Adds errors per block: each row from +0, one element after the other, then pairs of rows i and i + height / 2."""
+    """Adds the errors of each block: first along each row from +0, one element after the other; then row i + height / 2
+    to row i, with the height halved until one row is left."""
     blocks, (rows, columns) = _blocks(measure, tile)
     total = np.zeros(blocks.shape[:-1], np.float32)
     for column in range(columns):
@@ -224,8 +228,8 @@ def _block_error(measure: np.ndarray, tile: Tile) -> np.ndarray:
 
 
 def dequantize(q: Quantized, of: BlockFormat) -> np.ndarray:
-    """(Q2) Returns the float32 values of codes and scales, of the shape of the codes; for codes of 1, these values are
-    the factors of (Q8)."""
+    """(Q2) Returns the float32 values that codes and scales represent, in the shape of the codes. The values of codes
+    of 1 are the factors of (Q8)."""
     shape = q.codes.shape
     rule = of.scale
     if isinstance(rule, PowerOfTwo):

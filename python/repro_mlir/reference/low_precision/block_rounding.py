@@ -35,7 +35,7 @@ class Rounding:
       direction: the rounding direction.
       bits: for STOCHASTIC: the number of random bits per element, 1 to 32.
       saturate: whether values out of range, including infinities, become the largest finite value.
-      nan: for formats without NaN: the code that replaces NaN, that of the largest value, of +0 or of -0.
+      nan: for formats without NaN: whether the code of the largest value, of +0 or of -0 replaces NaN.
       signed_zero: whether an input of zero keeps its sign; a nonzero number that rounds to zero always does.
     """
 

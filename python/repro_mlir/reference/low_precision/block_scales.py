@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q2) Block scales from the greatest magnitude (amax) of each block; each rule in its order of operations.
+"""(Q2) Computes the scale of each block from its greatest magnitude (amax). Each rule defines the order of its
+operations.
 
 Every amax is float32, not negative, and NaN if the block contains a NaN. No rule computes a logarithm: exponents are
 read from the bits.
@@ -36,7 +37,7 @@ FLT_MAX = float(np.finfo(np.float32).max)
 
 
 class PowerRule(Enum):
-    """How the power of two is chosen."""
+    """(Q2) The rule that chooses the power of two."""
 
     FLOOR = "floor"
     CEIL = "ceil"
@@ -46,7 +47,7 @@ class PowerRule(Enum):
 
 
 class InfiniteAmax(Enum):
-    """The scale of a block that contains an infinity."""
+    """(Q2) The scale of a block that contains an infinity (`PowerOfTwo.infinity`)."""
 
     NAN = "nan"
     LARGEST = "largest"
@@ -61,7 +62,8 @@ class PowerOfTwo:
       rule: how the power of two is chosen.
       infinity: the byte for an infinite amax, and for one that EVEN rounds to 2^128: 255, 254, or as if it were 2^128.
       nan: the byte for an amax that is NaN.
-      least: the exponent by which elements are divided if the byte is 0; None for 2^-127, the value of the byte.
+      least: the exponent of the power of two by which elements are divided if the byte is 0; None for -127, as in the
+        byte's value.
     """
 
     rule: PowerRule
@@ -75,8 +77,8 @@ class FourError:
     """(Q2) How the error of a block is measured when its greatest element may map to 4 or 6.
 
     Attributes:
-      squared: whether squares are added, or magnitudes.
-      scaled: whether errors are in units of the tensor's scale, or of the input.
+      squared: whether the squares of the differences are added, rather than their magnitudes.
+      scaled: whether the differences are in units of the tensor's scale, rather than of the input.
     """
 
     squared: bool
@@ -107,7 +109,7 @@ class OneLevelQuotient:
 
 
 class Encoding(Enum):
-    """How elements are scaled with an f32 scale."""
+    """(Q2) How elements are scaled by an f32 scale (`Single.encoding`)."""
 
     PRODUCT = "product"
     RECIPROCAL = "reciprocal"
@@ -119,8 +121,9 @@ class Single:
     """(Q2) An f32 scale.
 
     Attributes:
-      least: the lower bound to which a smaller amax is raised; a value of f64.
-      encoding: x is multiplied by max / amax, by 1 / (amax / max), or divided by amax / max.
+      least: the f64 lower bound to which a smaller amax is raised.
+      encoding: whether elements are multiplied by max / amax (PRODUCT), multiplied by 1 / (amax / max) (RECIPROCAL) or
+        divided by amax / max (QUOTIENT), where max is the largest value of the element format.
       inverse: whether the stored scale is max / amax, the factor of the elements; requires PRODUCT.
       power: whether the scale is a power of two, chosen so that every element stays below the maximum.
     """
@@ -236,7 +239,7 @@ def e4m3(x: np.ndarray) -> np.ndarray:
 
 
 def tensor_scale(amax: np.ndarray, rule: TwoLevel) -> tuple[np.ndarray, np.ndarray]:
-    """(Q2) Returns the factors of the whole tensor for encoding and decoding."""
+    """(Q2) Returns two factors for the whole tensor: one that encodes elements and one that decodes them."""
     encode_scale = minimum(divide(np.float32(6 * rule.largest), amax), FLT_MAX)
     encode_scale = np.where(encode_scale == 0, np.float32(1), encode_scale)
     return encode_scale, divide(np.float32(1), encode_scale)
@@ -288,7 +291,8 @@ def _round_fraction(x: Fraction) -> np.ndarray:
 
 
 def single(amax: np.ndarray, element: Format, rule: Single) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(Q2) Returns the stored scales (float32), the factors of the elements, and whether to divide by them instead."""
+    """(Q2) Returns the stored scales (float32), the factors of the elements, and whether elements are divided by these
+    factors instead of multiplied."""
     maximum = _maximum(element)
     exact = Fraction(element.largest_integer) * Fraction(2) ** element.least_place
     small = amax.astype(np.float64) < rule.least
@@ -312,7 +316,8 @@ def single(amax: np.ndarray, element: Format, rule: Single) -> tuple[np.ndarray,
 
 
 def _to_power(x: np.ndarray, down: bool) -> np.ndarray:
-    """Rounds x down, or up, to a power of two within f32's normal numbers; zeros, infinities and NaNs are unchanged."""
+    """Rounds x up, or down if `down`, to a power of two that is a normal f32; zeros, infinities and NaNs are
+    unchanged."""
     bits = f32_bits(x)
     number = (bits > 0) & (bits < 0x7F800000)
     safe = np.where(number, x, np.float32(1))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Rounding of exact values to few bits in integer arithmetic, independent of the host's floating-point unit.
+"""Rounds exact values to few bits in integer arithmetic, independent of the host's floating-point unit.
 
 A value is (-1)^negative * magnitude * 2^exponent, stored as broadcastable arrays of bool, int64 and int64; magnitudes
 are below 2^62.
@@ -59,7 +59,7 @@ def round_to_place(
     """
     shift = np.asarray(place - exponent)
     whole = shift_left(magnitude, -shift)
-    # `rest` is the discarded part, `half` is half a unit of the place. A unit of 2^63 or more is more than twice any
+    # `rest` is the discarded part, `half` is half of the unit 2^place. A unit of 2^63 or more is more than twice any
     # magnitude.
     cut = np.clip(shift, 0, LARGEST_SHIFT)
     rest = np.where(shift > 0, magnitude - (whole << cut), 0)
