@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Attributes the time of a launch, or of another part of a step, to causes."""
+"""Times of launches, or of other parts of a step, divided among causes such as arithmetic and memory."""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ def read_code(source: Program | Bundle, machine: CpuMachine | Accelerator) -> Co
 
 
 class Codes:
-    """Caches the code of a program, which machines of equal level or architecture and execution units share."""
+    """Caches the compiled code of a program. Machines with the same level or architecture and the same execution units
+    share it."""
 
     def __init__(self, source: Program | Bundle) -> None:
         """Keeps the program or bundle; code is read on demand."""

@@ -59,11 +59,13 @@ def touches_of(accesses: Iterable[Access], *, fetches_written: bool) -> list[Tou
 
 @dataclass(frozen=True, eq=False)
 class Reuse:
-    """The reuse distances of a step in steady state, by piece of the touched ranges.
+    """The reuse distances of a step in steady state. Touched ranges are divided into pieces, all bytes of which have
+    the same last touch. The arrays have one entry for each touch of a piece.
 
     Attributes:
       launches: the number of launches of the step.
-      launch, passing: the launch of each piece, and its size times the number of transfers.
+      launch, passing: the launch that touches the piece, and the number of bytes that it transfers if it misses the
+        cache.
       distance: the size in bytes of the smallest LRU cache that still contains the piece: the distinct bytes touched
         since its last touch, including the piece itself.
       ago: the number of launches since that touch; 0 if it belongs to the same launch.
@@ -79,7 +81,7 @@ class Reuse:
         """Returns the number of bytes of each launch that miss in an LRU cache of `size` bytes; all bytes for size 0.
 
         Args:
-          lost: the fraction of each piece that other programs have evicted by then.
+          lost: the fraction of each piece that other programs have evicted since its last touch.
         """
         passing = self.passing * np.where(self.distance > size, 1.0, lost)
         return np.rint(np.bincount(self.launch, passing, self.launches)).astype(np.int64)
@@ -133,7 +135,8 @@ def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
 
 @dataclass
 class _Piece:
-    """The bytes from `begin` to `end` of a buffer, last touched at `time` by a touch with no bytes from `until` on."""
+    """The bytes from `begin` to `end` of a buffer, last touched at `time`. Bytes from `until` on have another last
+    touch."""
 
     begin: int
     end: int
@@ -149,7 +152,7 @@ class _Stack:
     """All bytes ordered by their last touch, and within one touch by address."""
 
     def __init__(self, touches: int) -> None:
-        # A Fenwick tree of bytes by the time of their last touch.
+        # A Fenwick tree with the number of bytes for each time of a last touch.
         self.tree = [0] * (touches + 1)
         self.time = self.total = 0
         self.buffers: defaultdict[tuple[str, int], list[_Piece]] = defaultdict(list)
@@ -159,8 +162,8 @@ class _Stack:
         pieces = self.buffers[touch.space, touch.number]
         begin, end = touch.offset, touch.offset + touch.size
         first, last = _split(pieces, begin), _split(pieces, end)
-        # The bytes touched last at each time, from the current address on: within one touch, higher addresses count as
-        # more recent.
+        # By time of the last touch, the number of bytes from the current piece on: within one touch, bytes at higher
+        # addresses count as more recent.
         behind: defaultdict[int, int] = defaultdict(int)
         until = max((piece.until for piece in pieces[first:last]), default=0)
         for i in range(first, len(pieces)):

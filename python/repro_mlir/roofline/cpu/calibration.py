@@ -28,7 +28,7 @@ from repro_mlir.roofline.machines.files import read_file
 
 _SECONDS = 0.4
 _CLOCK_SECONDS = 0.25
-# The number of cold launches, each after a launch of several milliseconds, and the duration of their measurement.
+# The number of cold launches, each after a launch of several milliseconds; and the seconds for which they are measured.
 _COLD_LAUNCHES, _COLD_SECONDS = 16, 1.5
 # Candidate pauses; `_half_life` uses the first one after which the L3 cache keeps part of its data.
 _PAUSES = (0.008, 0.004, 0.002, 0.001)
@@ -40,7 +40,7 @@ _CHAIN = 100
 _LAUNCHES = 32
 _SYSTEM = Path("/sys/devices/system/cpu")
 
-# By LLVM processor name: the machine file with the true execution units, if LLVM's scheduling model is inexact.
+# By LLVM processor name: the machine file with the true execution units, for processors whose LLVM model is inexact.
 _UNITS_OF = {
     "znver4": "epyc-zen4",
     "znver5": "epyc-zen5",
@@ -102,7 +102,8 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     machine = replace(machine, clock_hz=measured_clock())
 
     def known(**numbers: Any) -> CpuMachine:
-        """Returns the machine with new numbers and the highest clock rate so far.
+        """Returns the machine with the given attributes changed and with the highest clock rate that was measured so
+        far.
 
         Load on other cores of the package can lower the clock rate temporarily.
         """
@@ -361,10 +362,8 @@ func.func @main({inputs}) -> ({", ".join(kinds)}) attributes {{repro.num_state =
 
 
 def _cold_launch(machine: CpuMachine) -> float:
-    """Measures the overhead in seconds of a launch whose code and data are in no cache, in addition to that of any
-    launch.
-
-    Measured on small sums that each follow a large one.
+    """Measures how many seconds longer a launch takes if its code and data are in no cache, on small sums that each
+    follow a large one.
     """
     large = int(_in_memory(machine)) // (8 * _COLD_LAUNCHES)
     # Sums with equal numbers of elements would share one kernel.
@@ -396,7 +395,8 @@ def _in_memory(machine: CpuMachine) -> float:
 
 
 def _scattered_memory(machine: CpuMachine) -> float:
-    """Measures bytes per second of 4 KB planes that are read out of address order and written in order."""
+    """Measures the bytes per second at which a core reads 4 KB planes that are not adjacent; the output is written in
+    order."""
     planes, elements = 64, 1024
     groups = int(_in_memory(machine) / (8 * planes * elements))
     text = _elementwise((groups, planes, elements), "%y = arith.addf %x, %a : f32", "%y", order=(1, 0, 2))
@@ -432,7 +432,7 @@ def _half_life(machine: CpuMachine) -> float:
         lost = (least(pause) - held) / (memory - held)
         if lost <= _MOST_LOST:
             break
-    # A loss of up to 1 % is noise, and so is a remainder of up to 1 %.
+    # Losses of up to 1 % and of 99 % or more are within the noise: the former count as no loss, the latter as 99 %.
     return pause / float(np.sqrt(-np.log2(1 - min(lost, 0.99)))) if lost > 0.01 else 0.0
 
 

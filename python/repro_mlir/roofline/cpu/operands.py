@@ -33,7 +33,7 @@ def read_operands(text: str) -> dict[str, list[Operand]]:
 
 
 def touches(plan: Plan, operands: dict[str, list[Operand]]) -> list[list[Touch]]:
-    """Returns the touches of each launch.
+    """Returns the ranges of bytes that each launch reads or writes.
 
     Args:
       plan: the plan of a CPU program.

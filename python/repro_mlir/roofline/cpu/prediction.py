@@ -32,7 +32,7 @@ CAUSES = ("issue", "ports", "latency", "l2", "l3", "memory", "imbalance", "launc
 LEVELS = ("l1", "l2", "l3", "memory")
 """The memory levels that supply the bytes of a launch."""
 
-# Sequences with less than this fraction of a kernel's instructions are not simulated.
+# Sequences that execute less than this fraction of a kernel's instructions are not simulated.
 _COUNTED = 0.005
 # The assumed instructions per cycle of a sequence that is not simulated.
 _WIDTH = 4
@@ -90,7 +90,8 @@ class Code:
         """Returns the bytes of each launch by `LEVELS`.
 
         Each thread has its own L1 and L2 caches and processes an equal part of each buffer, so one part represents all
-        of them. All threads share the L3 cache, which has lost the fraction `lost` of each piece.
+        of them. All threads share the L3 cache, which has lost the fraction `lost` of each piece of data
+        (`traffic.Reuse`).
         """
         own = self._reuse_of(threads)
         moved = own.beyond(0)
@@ -101,7 +102,8 @@ class Code:
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
 
     def cold(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[float]:
-        """Returns, for each launch, the largest fraction of any touched piece that comes from memory.
+        """Returns, for each launch, the largest fraction of a piece of its data (`traffic.Reuse`) that comes from
+        memory.
 
         The fraction is 0 if the caches of the threads contain all pieces. For `lost` see `traffic`.
         """
@@ -110,12 +112,13 @@ class Code:
         return np.minimum(own, self._reuse_of(1).farthest(near, machine.l3_bytes, lost)).tolist()
 
     def lost(self, machine: CpuMachine, seconds: np.ndarray) -> np.ndarray | float:
-        """Returns the fraction of each piece that the L3 cache has lost, by `l3_half_life` and the `seconds` of the
-        launches."""
+        """Returns the fraction of each piece of data (`traffic.Reuse`) that the L3 cache has lost before its next use,
+        from `l3_half_life` and the `seconds` of the launches."""
         return 1 - self._reuse_of(1).kept(seconds, machine.l3_half_life) if machine.l3_half_life else 0.0
 
     def _reuse_of(self, threads: int) -> Reuse:
-        """Returns the reuse of the bytes that one of `threads` threads touches, with the traffic of all of them."""
+        """Returns the reuse distances in the caches of one of `threads` threads; the number of transferred bytes is
+        that of all threads."""
         if threads not in self._reuse:
             parts = []
             for launch, touched in zip(self.plan.launches, touches(self.plan, self.operands), strict=True):
@@ -244,7 +247,7 @@ def _grains(kernel: Kernel) -> int:
 
 
 def _core_cycles(sequences: tuple[tuple[Sequence, Cycles | None], ...]) -> tuple[float, float, float]:
-    """Returns three numbers of cycles: those of issue, those that the execution units add, and those that latencies
+    """Returns the cycles to issue the instructions, the cycles that the execution units add, and those that latencies
     add."""
     issue = ports = latency = 0.0
     for one, cycles in sequences:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from repro_mlir.roofline.cpu.assembly import Block
 
-# More instructions than a reorder buffer contains (512 in Golden Cove): the two ends of a longer sequence hardly
-# overlap.
+# The maximum number of instructions of a merged sequence: the size of a large reorder buffer (Golden Cove). The two
+# ends of a longer sequence would hardly overlap.
 _MOST = 512
 
 
@@ -32,7 +32,8 @@ class Sequence:
 
 @dataclass(frozen=True)
 class _Part:
-    """A merged replacement of the blocks `first` to `last` of a kernel; `inside` is the enclosing unmerged loop."""
+    """Merged instructions that replace the blocks `first` to `last` of a kernel. `inside` is the number of the
+    innermost loop around them that cannot be merged; None if there is no such loop."""
 
     runs: int
     first: int
@@ -70,7 +71,8 @@ def sequences_of(blocks: Items[Block]) -> list[Sequence]:
 
 
 def _repeated(start: _Part, body: _Part) -> _Part | None:
-    """Appends an unrolled loop to the code before it; None if the result is too long or the loop runs less often."""
+    """Returns the code `start` followed by the unrolled loop `body`. None if the result is too long, if the loop has
+    less than one iteration per run of `start`, or if `start` is inside another loop."""
     times = body.runs // start.runs
     code = len(start.instructions) + times * len(body.instructions)
     if not times or code > _MOST or start.inside is not None:

@@ -21,8 +21,8 @@ from repro_mlir.base.child_processes import ending_with_this
 from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# The low and the high number of iterations that are simulated, for short sequences and for those of at least `_LONG`
-# instructions. The difference of the two results excludes the time to fill the pipeline.
+# Each sequence is simulated with a low and a high number of iterations; sequences of at least `_LONG` instructions have
+# fewer. The difference of the two results excludes the time to fill the pipeline.
 _OF_SHORT, _OF_LONG, _LONG = (8, 24), (4, 12), 128
 _TIMEOUT = 120.0
 # The maximum number of concurrent llvm-mca processes.
@@ -31,9 +31,10 @@ _WORKERS = 8
 _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
 _TEST = re.compile(r"(?:cmp|test)[bwlq]\b[^(]*$")
 _JUMP = re.compile(r"j(?!mp)\w+\b")
-# 512-bit instructions of a floating-point unit of which servers have two: operation, element type, operands, mask.
+# Matches 512-bit instructions of the floating-point unit that servers have twice. The groups are operation, element
+# type, operands and mask.
 _OF_SERVERS = re.compile(r"v(fn?m\w+|mul|max|min)(p[sd])(\s+.*%zmm\d+)(\s*\{%k\d\}.*)?$")
-# Address computations with a scaled index; the first two of base, index and scale are kept.
+# Matches address computations with a scaled index. The second group is the base, if there is one, and the index.
 _SCALED = re.compile(r"^(lea[lq]\s+)[^(]*\((?:,(?=%))?([^,()]*(?:,[^,()]*)?),[248]\)")
 
 
@@ -108,7 +109,7 @@ def _without_fused(sequence: Sequence[str]) -> list[str]:
 
 
 def _corrected(instruction: str, model: str) -> str:
-    """Returns the instruction, or one with the true cost if the model of the processor is wrong."""
+    """Returns the instruction, or a replacement with the true cost if LLVM's model of the processor is wrong."""
     if model == "znver4":
         # A broadcasting load needs no vector unit (uops.info, VBROADCASTSS on Zen 4).
         instruction = re.sub(r"^vbroadcasts[sd](\s+[^%,]*\()", r"vmovups\1", instruction)
@@ -116,8 +117,9 @@ def _corrected(instruction: str, model: str) -> str:
         # that of the replacement.
         return _SCALED.sub(r"\1(\2)", instruction)
     if model == "sapphirerapids":
-        # LLVM's model has one such unit, as desktop processors do. A masked addition replaces the instruction: it has
-        # the two units of servers and the right latency, and merge masking also reads the destination.
+        # LLVM's model has one 512-bit floating-point unit, as desktop processors do. A masked addition replaces the
+        # instruction: it has two units, as in servers, and the right latency, and merge masking also reads the
+        # destination.
         return _OF_SERVERS.sub(_masked_addition, instruction)
     return instruction
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Counts the work of the blocks of a launch with the PTX emulator, on zeros as data."""
+"""Counts the work of the blocks of a launch with the PTX emulator; all data is zero."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from repro_mlir.runner.plan import Kernel, Launch, Plan
 # The approximate number of warp instructions to emulate per launch; smaller launches are emulated completely.
 _BUDGET = 200_000
 _FEWEST = 4
-# Limits on the instructions of one block: above the first one, the exit of a loop may depend on data; above the second
-# one, the loop counts as infinite.
+# Limits on the instructions of one block. Above `_DOUBTFUL`, a loop may not end because its exit depends on data; above
+# `_MOST`, the loop counts as infinite.
 _DOUBTFUL, _MOST = 1 << 22, 1 << 28
 _PAGE = 4096
 ALIGNMENT = 256
@@ -49,7 +49,7 @@ class Work:
       units: the load of a block on each unit: the number of warp instructions; for `load_store`, cycles at 128 bytes
         per cycle; for matrix units, operations by format.
       l2_bytes: the number of bytes that a block transfers between L2 and its multiprocessor; repeated accesses hit L1.
-      path: the number of cycles of a warp if every load hits L2, and if every load goes to memory.
+      path: the cycles in which a warp executes if every load hits L2, and if every load goes to memory.
       touched: for each argument, the offset of the first accessed byte, the number of accessed bytes, whether they are
         read and whether they are written.
       shared_bytes: the size in bytes of the shared memory of a block.

@@ -51,8 +51,8 @@ _SEQUENCES = {
 }
 """The instructions on the path of normal numbers, from machine code of ptxas 13.0 for sm_90."""
 
-# The number of instructions of 64-bit integer operations, from the same machine code; operations that are not listed
-# have two.
+# The number of machine instructions of a 64-bit integer operation, from machine code of ptxas 13.0 for sm_90;
+# operations that are not listed have two.
 _LONG = {
     "mul.lo": 4,
     "mad.lo": 4,
@@ -122,7 +122,7 @@ def _arithmetic(name: str, parts: list[str], types: set[str]) -> Cost:
     number: float = 1
     if not is_float:
         number = _LONG.get(key, 1 if key.endswith("wide") else 2) if is_wide else _SHORT.get(key, 1)
-    # The instructions on the halves of a number depend on each other only in part, so at most three latencies add up.
+    # The instructions on the two halves of a 64-bit number are partly independent, so at most three latencies add up.
     return Cost("integer", number, {"integer": number}, LATENCIES["integer"] * min(number, 3))
 
 

@@ -53,7 +53,7 @@ class GpuLaunchPrediction(PredictedTime):
       unit: the busiest unit, such as "f32".
       blocks: the number of blocks of the grid.
       resident: the number of blocks that are resident on a multiprocessor.
-      waves: how often the grid fills all multiprocessors; a partial last wave counts as a fraction.
+      waves: the number of times that the grid fills all multiprocessors; a partial last wave counts as a fraction.
     """
 
     kernel: str
@@ -94,7 +94,7 @@ class GpuCode:
 
     @cached_property
     def reuse(self) -> Reuse:
-        """The reuse distances of the launches in the L2 cache."""
+        """The reuse distances of the data of the launches, which determine the hits in the L2 cache."""
         return reuse([work.touches(launch) for launch, work in zip(self.plan.launches, self.work, strict=True)])
 
 
@@ -226,7 +226,7 @@ def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Ac
     causes["launch"] = machine.launch_seconds
     moved = {"l2": int(l2_bytes), "memory": memory_bytes}
     asked = {_OPERATIONS[each]: work.blocks * number for each, number in work.units.items() if each in _OPERATIONS}
-    # The number counts warp instructions; each thread of a warp does a multiply-add.
+    # The unit f32 counts warp instructions; each thread of a warp does a multiply-add, which counts as two operations.
     asked["floating_point"] = asked.get("floating_point", 0.0) * 2 * WARP
     operations = {each: round(number) for each, number in asked.items()}
     return GpuLaunchPrediction(name, causes, moved, operations, unit, work.blocks, resident, waves)
@@ -243,7 +243,8 @@ def _ceilings(machine: Accelerator) -> Ceilings:
 
 
 def _busiest(name: str, units: dict[str, float], machine: Accelerator) -> tuple[str, float]:
-    """Returns the busiest unit for one block alone on a multiprocessor, and its seconds."""
+    """Returns the unit that takes longest for the work of one block, and its seconds if it works on this block
+    alone."""
     assert machine.architecture is not None
     rates = _rates(ARCHITECTURES[machine.architecture], machine)
     found = {}

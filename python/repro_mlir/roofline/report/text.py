@@ -88,7 +88,7 @@ def comparison_lines(cases: Sequence[Case]) -> list[str]:
 
 
 def _without_lines(calls: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """Returns one line for each name whose time excludes called routines."""
+    """Returns one line for each pair of a name and the routines whose time its prediction excludes."""
     return [f"{name}: without the time of {' and '.join(each)}" for name, each in dict(calls).items() if each]
 
 

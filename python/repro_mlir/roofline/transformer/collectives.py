@@ -3,8 +3,8 @@
 
 """The time of communication among devices from latencies and bandwidths; collectives follow Thakur et al. (2005).
 
-The compiler's own gradient sums (B2) transfer the same number of bytes if each rank has one node of the tree, in p-1
-messages (docs/guides/distributed.md).
+The gradient sums of compiled programs (B2) transfer the same number of bytes, in p-1 messages among p ranks, if each
+rank has one node of the summation tree (docs/guides/distributed.md).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Group:
 
     @property
     def bandwidth(self) -> float:
-        """The bytes per second of a ring; the members of a node use their network ports in parallel."""
+        """The bytes per second of the slowest link of a ring; between nodes, the members of a node use their network
+        ports in parallel."""
         if self.nodes == 1:
             return self._rate("node_bandwidth")
         network = self._rate("network_bandwidth") * self.node_members
@@ -56,8 +57,9 @@ class Group:
     def gather_seconds(self, bytes: float) -> float:
         """Returns the time of an all-gather or reduce-scatter of `bytes` in total.
 
-        The time is (p-1)/p n/B plus the hops of a ring or of halving. A part crosses all links of a ring but one; the
-        omitted link is within a node if there are such links.
+        With p devices, n bytes and bandwidth B, the time is (p-1)/p n/B plus the latencies of a ring or of recursive
+        halving, whichever is shorter. In a ring, a part crosses all links but one; the omitted link is within a node if
+        there are such links.
         """
         if self.size == 1:
             return 0.0
@@ -67,14 +69,15 @@ class Group:
         return (self.size - 1) / self.size * bytes / self.bandwidth + min(ring, halving)
 
     def all_reduce_seconds(self, bytes: float) -> float:
-        """Returns the time of a reduce-scatter and an all-gather: 2 (p-1)/p n/B."""
+        """Returns the time of an all-reduce of `bytes`, as a reduce-scatter and an all-gather (`gather_seconds`)."""
         return 2 * self.gather_seconds(bytes)
 
     def all_to_all_seconds(self, bytes: float) -> float:
         """Returns the time in which each device sends `bytes`, in equal parts, to all devices.
 
-        All parts are in transit at the same time, so one latency counts, unlike the p-1 of a pairwise exchange:
-        DeepEP's low-latency dispatch takes 163 us among 8 H800 and 194 us among 256 (its README, first release).
+        All parts are in transit at the same time, so only one latency counts, not p-1 of them as in a pairwise exchange
+        among p devices: DeepEP's low-latency dispatch takes 163 us among 8 H800 and 194 us among 256 (its README, first
+        release).
         """
         if self.size == 1:
             return 0.0

@@ -24,16 +24,16 @@ class TransformerConfig:
     Attributes:
       layers, hidden: the number of layers, and the width between them.
       heads, kv_heads, head_size: the numbers of query heads and of key and value heads, and the width of a head.
-      ffn: the inner width of the perceptron, or of an expert.
+      ffn: the inner width of the MLP, or of an expert.
       vocabulary: the number of rows of the embedding.
       sequence: the number of tokens of a sequence.
-      gated: whether the perceptron multiplies two projections (Llama); otherwise it has one projection and GELU (GPT).
+      gated: whether the MLP multiplies two projections (Llama); otherwise it has one projection and GELU (GPT).
       experts, active_experts: the number of experts of a layer, and of those that process a token; 0 and 0 for a dense
-        perceptron.
+        MLP.
       rotary: whether positions rotate queries and keys, norms are RMS norms and projections have no bias (Llama);
         otherwise positions are a table of `sequence` rows, and norms and projections have biases (GPT).
       tied: whether the last projection shares the embedding's weight.
-      dropout: whether dropout follows attention's softmax, its projection and the perceptron.
+      dropout: whether dropout follows attention's softmax, its projection and the MLP.
       fused_projections: whether projections of the same input are one product.
       attention_block: (K5) the number of queries, or keys, in a block; 0 for a whole score matrix, which sequences of
         at most one block always have.
@@ -98,7 +98,7 @@ class TransformerConfig:
 
     @property
     def score_size(self) -> int:
-        """The width of a query or key of one head."""
+        """The width of a query, and of a key, of one head."""
         return self.head_size + self.rotary_size
 
     @property
@@ -122,7 +122,7 @@ class TransformerConfig:
 
     @property
     def perceptron_parameters(self) -> int:
-        """The number of weights of a layer's perceptron, or of one of its experts."""
+        """The number of weights of a layer's MLP, or of one of its experts."""
         return (3 if self.gated else 2) * self.hidden * self.ffn
 
     @property

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predicts the time of a kernel on an accelerator from its bound and its utilization of the device."""
+"""Predicts the time of a kernel on an accelerator from its roofline bound and its utilization of the device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro_mlir.roofline.transformer.operations import Operation, Product
 
 # The rows and the columns of a tile, and the number of multiprocessors that share the tile's operands.
 _TILES = ((64, 64, 1), (128, 64, 1), (64, 128, 1), (128, 128, 1), (256, 128, 1), (128, 256, 1), (256, 256, 2))
-# The minimum number of terms of a partial sum if several tiles share a sum.
+# The minimum number of terms of a partial sum if the dimension k is split.
 _LEAST_TERMS = 256
 
 
@@ -22,8 +22,8 @@ def operation_seconds(operation: Operation, machine: Accelerator) -> float:
     """Returns the time of a kernel.
 
     The time is that of arithmetic or of memory, whichever is longer (Williams et al., 2009), plus that of launches.
-    Matrix and vector units of one kernel wait for each other. The small products of fused attention fill the device
-    together.
+    Within a kernel, the times of matrix and vector units add up. The small products of fused attention run at the same
+    time, so they are not rounded up to waves of tiles.
     """
     memory = operation.bytes / (machine.memory_bandwidth * machine.memory_efficiency)
     vector = operation.vector_flops / (machine.f32_flops * machine.vector_efficiency)
@@ -47,8 +47,9 @@ def product_seconds(product: Product, machine: Accelerator) -> float:
     """Returns the arithmetic time of a product with the fastest tile size.
 
     Tiles run in waves of one per multiprocessor, the last of which can be partial; each tile reads its operands from
-    the L2 cache. If there are few tiles, several share a sum, and partial sums go through memory. Matrix units compute
-    whole tiles; vector units compute only the rows and columns that the product has.
+    the L2 cache. If there are few tiles, the dimension k is split among several multiprocessors, whose partial sums go
+    through memory. Matrix units compute whole tiles; vector units compute only the rows and columns that the product
+    has.
     """
     format = NUMBER_FORMATS[product.format]
     operand, is_whole = format.operand_bytes, format.has_matrix_units(machine)

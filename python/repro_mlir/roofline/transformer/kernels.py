@@ -23,13 +23,14 @@ from repro_mlir.roofline.transformer.share import Share, Sizes
 # f32, and for a gate with a separate multiplication.
 _RMS_CHAIN, _ROTARY_CHAIN, _GATE_CHAIN = 32, 20, 10
 _CHAIN_LAUNCHES = 6
-# Vector operations per element of a norm, with a gradient that takes twice as many, and of an activation.
+# Vector operations per element of a norm, whose gradient takes twice as many, and of an activation function.
 _NORM_FLOPS, _ACTIVATION_FLOPS = 8, 10
 
 
 @dataclass(frozen=True)
 class _Projection:
-    """A product of activations and weights: `batch` weights of inputs x outputs, which divide the rows evenly."""
+    """A product of activations and weights: `batch` weights of shape inputs x outputs, among which the rows of the
+    activations are divided evenly."""
 
     name: str
     rows: int
@@ -41,7 +42,8 @@ class _Projection:
 
     @cached_property
     def parts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a number of weights and their rows; in an uneven division, some weights have one more row."""
+        """Pairs of a number of weights and the number of rows of each of them; in an uneven division, some weights have
+        one more row."""
         least, more = divmod(self.rows, self.batch)
         return tuple(part for part in ((more, least + 1), (self.batch - more, least)) if part[0])
 
@@ -62,20 +64,19 @@ class Kernels(Sizes):
         """Returns the numbers of elements that devices gather in a layer if they gather operands instead of adding
         partial sums.
 
-        The gathered tensors are the attention output, its projection, the inner activations and the perceptron's
-        output.
+        The gathered tensors are the attention output, its projection, the inner activations and the output of the MLP.
         """
         config, rows = self.config, self.config.active_experts or 1
         widths = (config.query_size, config.hidden, config.ffn * rows, config.hidden * rows)
         return tuple(self.tokens * width for width in widths)
 
     def embedding(self) -> tuple[Operation, ...]:
-        """Returns the lookup of rows of the embedding."""
+        """Returns the kernel that looks up rows of the embedding."""
         elements = self.own_tokens * self.config.hidden
         return (vector("embedding", elements, 2 * self.stored, 1),)
 
     def embedding_gradient(self) -> tuple[Operation, ...]:
-        """Returns the addition of rows to the gradient of the embedding."""
+        """Returns the kernel that adds rows to the gradient of the embedding."""
         elements = self.own_tokens * self.config.hidden
         return (vector("embedding gradient", elements, self.stored + 8, 1),)
 
@@ -116,7 +117,7 @@ class Kernels(Sizes):
         return tuple(self._attention.forward())
 
     def weight_quantization(self) -> tuple[Operation, ...]:
-        """Returns the quantization of a layer's weights, which runs once for all microbatches."""
+        """Returns the kernels that quantize a layer's weights; they run once for all microbatches."""
         format = NUMBER_FORMATS[self.share.precision]
         if not format.quantize_bytes:
             return ()
@@ -127,14 +128,14 @@ class Kernels(Sizes):
         return (vector("weights as operands", elements, format.quantize_bytes, 2, len(weights)),)
 
     def head(self) -> tuple[Operation, ...]:
-        """Returns the last norm and projection, and the loss in f32."""
+        """Returns the kernels of the last norm, the last projection and the loss in f32."""
         projection = self._head_projection
         elements = projection.rows * projection.outputs
         loss = vector("loss", elements, self.stored + 4 + 4, SOFTMAX_FLOPS, exponentials=elements)
         return (self._norm(), *self._forward((projection,)), loss)
 
     def head_gradient(self) -> tuple[Operation, ...]:
-        """Returns the gradients of the loss and of the last projection and norm."""
+        """Returns the kernels for the gradients of the loss, the last projection and the last norm."""
         projection = self._head_projection
         loss = vector("loss gradient", projection.rows * projection.outputs, 4 + self.stored, 2)
         return (loss, *self._backward((projection,)), self._norm_gradient())
@@ -185,18 +186,20 @@ class Kernels(Sizes):
         return found
 
     def _latent_norms(self, passes: int) -> Operation:
-        """Returns the norms of the latents: one pass for forward, two for backward."""
+        """Returns the kernels of the norms of the latents; `passes` is 1 for forward, 2 for backward."""
         elements, flops = self.tokens * (self.config.query_latent + self.config.kv_latent), passes * _NORM_FLOPS
         fused, launches = passes * 2 * self.stored, 2 if self.config.query_latent else 1
         found = self._chain("latent norms", elements, fused, passes * _RMS_CHAIN, flops)
         return replace(found, launches=found.launches * launches)
 
     def _keys_of_heads(self) -> Operation:
-        """Concatenates the keys of each head with the shared rotated part, or splits their gradients."""
+        """Returns the kernel that concatenates the keys of each head with the shared rotated part, or splits their
+        gradients."""
         return vector("keys of heads", self.tokens * self.kv_heads * self.config.score_size, 2 * self.stored, 1)
 
     def _divided(self, name: str, rows: int, outputs: int, inputs: int, batch: int = 1) -> _Projection:
-        """Returns a projection with the given inputs and all outputs, or with all inputs and the device's outputs."""
+        """Returns a projection with the device's `inputs` and all `outputs`; or, if devices gather operands, with all
+        inputs and the device's part of the outputs."""
         tensor = self.share.tensor
         if self.share.gathers_operands:
             return _Projection(name, rows, outputs // tensor, inputs * tensor, batch)
@@ -204,7 +207,7 @@ class Kernels(Sizes):
 
     @cached_property
     def _perceptron_projections(self) -> tuple[_Projection, ...]:
-        """The projections of the perceptron, with the narrowing one last.
+        """The projections of the MLP, with the narrowing one last.
 
         With experts, these are the projections of the device's experts that receive tokens; tokens are spread evenly.
         """
@@ -222,7 +225,7 @@ class Kernels(Sizes):
 
     @cached_property
     def _inner_rows(self) -> int:
-        """The number of rows that the perceptron processes."""
+        """The number of rows that the MLP processes; with experts, a token is a row of each of its active experts."""
         return self._perceptron_projections[-1].rows
 
     def _perceptron(self) -> list[Operation]:
@@ -258,7 +261,8 @@ class Kernels(Sizes):
         return vector(name, elements, self.stored, 1)
 
     def _forward(self, projections: Iterable[_Projection]) -> list[Operation]:
-        """Quantizes the shared operand once and returns the products."""
+        """Returns the kernels of the products, preceded by one that quantizes their shared operand if the format
+        requires it."""
         found = []
         for number, each in enumerate(projections):
             if number == 0:
@@ -268,7 +272,7 @@ class Kernels(Sizes):
         return found
 
     def _backward(self, projections: Iterable[_Projection]) -> list[Operation]:
-        """Returns the gradients of the input, summed over the projections, and of the weights."""
+        """Returns the kernels for the gradients of the input, summed over the projections, and of the weights."""
         found = []
         for number, each in enumerate(projections):
             found += self._operand(each, each.rows * each.outputs)
@@ -291,13 +295,15 @@ class Kernels(Sizes):
         return Product(batch, m, n, k, self.share.precision if of.is_quantized else self.wide)
 
     def _operation(self, of: _Projection, name: str, products: list[Product], output: float) -> Operation:
-        """Returns a kernel with `output` bytes for each element of its results."""
+        """Returns the kernel of some products, with `output` bytes of memory traffic for each element of their
+        results."""
         return Operation(name, of.group, sum(moved(each, output) for each in products), tuple(products))
 
     def _chain(
         self, name: str, elements: float, fused: float, chain: float, flops: float, launches: int = _CHAIN_LAUNCHES
     ) -> Operation:
-        """Returns a fused kernel, or PyTorch's chain of unfused kernels, from the bytes per element of each."""
+        """Returns one kernel with `fused` bytes per element if kernels are fused, else PyTorch's chain of kernels with
+        `chain` bytes per element in total."""
         if self.share.is_fused:
             return vector(name, elements, fused, flops)
         return vector(name, elements, chain, flops, launches)
@@ -309,7 +315,7 @@ class Kernels(Sizes):
         return self._chain("norm", elements, 2 * self.stored, _RMS_CHAIN, _NORM_FLOPS)
 
     def _norm_gradient(self) -> Operation:
-        """Returns the gradient of a norm, including the addition of the residual gradient."""
+        """Returns the kernel for the gradient of a norm, including the addition of the residual gradient."""
         elements, fused, flops = self.own_tokens * self.config.hidden, 4 * self.stored, 2 * _NORM_FLOPS
         if not self.config.rotary:
             # Three kernels, for the input, the weight and the sum, read and write this number of elements.
@@ -317,7 +323,7 @@ class Kernels(Sizes):
         return self._chain("norm gradient", elements, fused, 2 * _RMS_CHAIN, flops)
 
     def _residual(self) -> Operation:
-        """Returns the residual sum, preceded by dropout with its mask if the model has dropout."""
+        """Returns the kernel of the residual sum, preceded by dropout with its mask if the model has dropout."""
         elements = self.own_tokens * self.config.hidden
         fused, flops = 3 * self.stored + self.config.dropout, 2
         if not self.config.dropout:

@@ -17,11 +17,11 @@ class TrainingMemory:
     """The bytes that a device needs in a step.
 
     Attributes:
-      weights, gradients: the weights in the format in which they are read, and the gradients in that in which they are
-        accumulated.
+      weights, gradients: the weights, in the format that products read, and the gradients, in the format in which they
+        are accumulated.
       optimizer: two moments in f32, and f32 weights if products read another format.
       activations: the activations of all microbatches in flight.
-      logits: the scores of a microbatch, a copy of them in f32, and their gradient, if the device has the last layer.
+      logits: the logits of a microbatch, a copy of them in f32, and their gradient, if the device has the last layer.
     """
 
     weights: float
@@ -125,8 +125,8 @@ def _under_way(training: Training, stage: int) -> float:
     """Returns the maximum number of microbatches in flight in a stage (Narayanan et al., arXiv:2104.04473, section
     2.2).
 
-    The number is one more than that of the microbatches in the warm-up; an interleaved schedule counts each part of a
-    stage separately.
+    The number is one more than the number of microbatches in the warm-up. In an interleaved schedule, each part of a
+    stage counts separately.
     """
     parallelism = training.parallelism
     after, parts = parallelism.pipeline - 1 - stage, parallelism.virtual_stages

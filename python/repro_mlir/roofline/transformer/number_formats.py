@@ -34,11 +34,11 @@ class NumberFormat:
         return float(getattr(machine, self._rate(machine)))
 
     def has_matrix_units(self, machine: Accelerator) -> bool:
-        """Returns whether matrix units, which compute whole tiles, perform the products, rather than vector units."""
+        """Returns whether matrix units, which compute whole tiles, compute the products; otherwise vector units do."""
         return self._rate(machine) != "f32_flops"
 
     def _rate(self, machine: Accelerator) -> str:
-        """Returns the attribute of `Accelerator` that applies."""
+        """Returns the entry of `rates` that applies."""
         return next(name for name in self.rates if getattr(machine, name))
 
 
@@ -56,4 +56,4 @@ NUMBER_FORMATS = {
         ("f4_matrix_flops", "f8_matrix_flops", *_WIDER), 1 / 2 + 1 / 16, 2, 2 + 2 + 2 * (1 / 2 + 1 / 16)
     ),
 }
-"""Number formats by the name of a precision."""
+"""Number formats by name; `Training.precision` is one of these names."""

@@ -32,12 +32,12 @@ class Parallelism:
 
     Attributes:
       tensor: the number of devices that share each layer (Shoeybi et al., arXiv:1909.08053).
-      sequence_parallel: whether these devices shard the tokens of undivided operations (Korthikanti et al.,
-        arXiv:2205.05198).
+      sequence_parallel: whether these devices shard the tokens of the operations that `tensor` does not divide
+        (Korthikanti et al., arXiv:2205.05198).
       overlaps_tensor: whether a layer's communication overlaps with its products.
       context: the number of devices that share a sequence.
-      pipeline, virtual_stages: the number of stages, and of the parts of the layers that each stage has (Narayanan et
-        al., arXiv:2104.04473).
+      pipeline, virtual_stages: the number of pipeline stages, and the number of parts into which the layers of a stage
+        are divided (Narayanan et al., arXiv:2104.04473).
       data: the number of devices that process different sequences.
       expert: the number of devices of `data` that share the experts.
       sharding: one of `SHARDINGS`.

@@ -63,7 +63,7 @@ class TrainingPrediction(PredictedTime):
 
     @property
     def device_tokens_per_second(self) -> float:
-        """Tokens per second and device."""
+        """The number of tokens per second and device."""
         return self.training.batch * self.config.sequence / self.seconds / self.devices
 
     @property
@@ -162,7 +162,7 @@ def predict_training(config: TransformerConfig, machine: Accelerator, training: 
 
 
 class _Stage:
-    """The times of the parts of a stage for one microbatch."""
+    """The times of the parts of a pipeline stage's work on one microbatch."""
 
     def __init__(self, config: TransformerConfig, machine: Accelerator, training: Training) -> None:
         parallelism = training.parallelism
@@ -207,8 +207,8 @@ class _Stage:
         return once * (steady + parallelism.pipeline - 1)
 
     def exchange(self, layers: int, count: int) -> float:
-        """Returns the time of exchanging gradients and weights among devices with the same weights, as far as no kernel
-        overlaps with it."""
+        """Returns the time in which devices with the same weights exchange gradients and weights, without the part of
+        that time in which kernels run."""
         training = self._training
         parallelism = training.parallelism
         own = device_parameters(self._config, training)
@@ -229,8 +229,9 @@ class _Stage:
         gather = scatter if parallelism.sharding == "none" else self._gather(own, read)
         if not parallelism.overlaps_data:
             return scatter + gather
-        # The last microbatch hides one exchange, and the first one of the next step hides the other; the embedding's
-        # gradient is computed last.
+        # The exchange of gradients overlaps with the last backward pass, and that of sharded weights with the first
+        # forward pass of the next step. The embedding's gradient is computed last, so its exchange overlaps with no
+        # kernel.
         parts = layers / parallelism.virtual_stages
         if parallelism.sharding == "none":
             return max(last, scatter + gather - backward * parts)
@@ -250,7 +251,7 @@ class _Stage:
 
     def _gather(self, own: DeviceParameters, bytes: float) -> float:
         """Returns the time of an all-gather or reduce-scatter of a device's parameters, with `bytes` bytes per
-        parameter, among the devices that share them."""
+        parameter, among the devices over which these parameters are replicated or sharded."""
         dense = self._groups["data"].gather_seconds((own.layers + own.ends) * bytes)
         return dense + (self._groups["experts"].gather_seconds(own.experts * bytes) if own.experts else 0.0)
 
@@ -288,12 +289,13 @@ class _Stage:
         return 2 * group.all_reduce_seconds(activations) + 3 * group.all_reduce_seconds(4 * tokens)
 
     def _layer_exchanges(self) -> dict[str, float]:
-        """Returns the communication time of a layer by cause: forward, backward and recomputation."""
+        """Returns the communication time of a layer by cause, for forward pass, backward pass and recomputation
+        together."""
         training, config, tokens = self._training, self._config, self._kernels.tokens
         passes = 3 if training.recomputation == "full" else 2
         activations = tokens * config.hidden * self._stored
-        # Before and after attention and perceptron, there is an all-gather and a reduce-scatter, or an all-reduce for
-        # both.
+        # Attention and the MLP are each preceded by an all-gather and followed by a reduce-scatter, or by an all-reduce
+        # instead of both.
         tensor = 2 * passes * self._groups["tensor"].all_reduce_seconds(activations)
         if training.parallelism.overlaps_tensor:
             products = self._forward["projection"] + self._backward["projection"]

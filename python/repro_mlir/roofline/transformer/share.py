@@ -23,7 +23,7 @@ class Share:
       sequences: the number of sequences of the microbatch.
       precision: one of `NUMBER_FORMATS`, for the projections of layers.
       tensor: the number of devices that share heads and inner widths.
-      sequence_parallel: whether these devices shard the tokens of undivided operations.
+      sequence_parallel: whether these devices shard the tokens of the operations that `tensor` does not divide.
       gathers_operands: whether the devices of `tensor` gather operands and divide each weight by columns, so that no
         sum spans devices (T2); otherwise they divide every second weight by rows and add partial sums.
       context: the number of devices that share the tokens of a sequence.
@@ -44,7 +44,7 @@ class Share:
 
 
 class Sizes:
-    """The sizes of one device's part.
+    """The sizes of one device's part of a transformer.
 
     Args:
       config: the whole transformer; `Parallelism.check` ensures that the degrees of `share` divide its sizes.
@@ -92,5 +92,5 @@ class Sizes:
 
     @cached_property
     def ffn(self) -> int:
-        """The inner width of the perceptron."""
+        """The device's part of the inner width of the MLP."""
         return self.config.ffn // self.share.tensor
