@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         (file or sys.stderr).write(message)
 
     def error(self, message: str) -> NoReturn:
-        """Raises ReproError with the message and a hint to --help."""
+        """Raises ReproError with the message and a hint to use --help."""
         raise ReproError(f"{message} (see {self.prog} --help)")
 
 
@@ -92,7 +92,7 @@ def run_command(
             raise
         return _fail(program, f"error: the command was ended by SystemExit({error.code!r})")
     except BaseException as error:
-        # BaseException, because a panic in a Rust package is not an Exception.
+        # Catches BaseException, because a panic in a Rust package does not raise an Exception.
         reason, place = foreign(str(error), 300), _place(error.__traceback__)
         return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place})")
 

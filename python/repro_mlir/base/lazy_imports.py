@@ -16,7 +16,7 @@ def load_on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[
 
     Args:
       package: the name of the package.
-      homes: the module that defines each name, relative to the package.
+      homes: maps each name to the module that defines it, relative to the package.
     """
 
     def load(name: str) -> Any:

@@ -17,8 +17,8 @@ class Backend(Protocol):
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
         """Runs one step: replaces the contents of `states` and `outputs`.
 
-        All arrays are C-contiguous and have the dtypes of base/numerics/tensors.py. If a check of the program fails, it
-        raises StepFailed and leaves the states unchanged.
+        All arrays are C-contiguous and have the dtypes of base/numerics/tensors.py. Raises StepFailed, and leaves the
+        states unchanged, if a check of the program fails.
         """
 
 
@@ -36,7 +36,8 @@ class ResidentBackend(Backend, Protocol):
         """Copies a state to the backend."""
 
     def step(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Runs one step on the backend's state; a StepFailed leaves the state unchanged."""
+        """Runs one step on the backend's state. Raises StepFailed, and leaves the state unchanged, if a check of the
+        program fails."""
 
     def store(self, states: Sequence[np.ndarray]) -> None:
         """Copies the backend's state into the arrays."""

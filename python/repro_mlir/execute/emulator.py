@@ -68,7 +68,7 @@ Order = str | int
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a module, which is a kernel.
+    """A kernel of a module.
 
     Attributes:
       name: the name.
@@ -83,7 +83,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class LineCount:
-    """The work of a PTX line in the counted blocks. A sector is 32 aligned bytes.
+    """The work of one line of PTX text in the counted blocks. A sector is 32 aligned bytes.
 
     Attributes:
       runs: warp instructions, including those whose guard is false for all threads; 0 if the line has no instruction.
@@ -124,7 +124,8 @@ class Counts:
 
 
 def levels() -> list[str]:
-    """Returns the CPU levels that the emulator can use on this machine, the slowest first; the bits are the same."""
+    """Returns the CPU levels that the emulator can use on this machine, the slowest first. All levels give the same
+    bits."""
     return list(_repro.emulator_levels())
 
 
@@ -152,7 +153,7 @@ class Memory:
         return address
 
     def allocate(self, size: int, name: str) -> np.ndarray:
-        """Adds a new buffer of `size` bytes, aligned to 256 as on a device. ValueError if the name is in use."""
+        """Adds a new buffer of `size` bytes, aligned to 256 as on a device. Raises ValueError if the name is in use."""
         room = np.empty(size + _ALIGNMENT, np.uint8)
         start = -room.ctypes.data % _ALIGNMENT
         buffer = room[start : start + size]
@@ -212,9 +213,10 @@ class Module:
           shared_bytes: the size of the dynamic shared memory.
           parameters: the parameter block; for a kernel of 8-byte pointers, the concatenated pointers.
           memory: the buffers that the kernel may access, in addition to variables of the module.
-          order: "lockstep" runs the threads of a warp together while they agree. "ascending", "descending" or a
-            number (the seed of a shuffle) runs the threads one by one up to each barrier, and the blocks one by one.
-            With a list, each order runs on the same contents of `memory`, and all must produce the same contents.
+          order: "lockstep" runs the threads of a warp together while they take the same branches. "ascending",
+            "descending" or a number (the seed of a shuffle) runs the threads one by one up to each barrier, and the
+            blocks one by one. With a list, each order runs on the same contents of `memory`, and all must produce the
+            same contents.
           checked: whether to detect data races and reads of uninitialized shared memory.
           threads: the number of host threads that share the blocks; not used with `checked`.
           matrix_unit: the class (M3) whose rule mma.sync of floats follows, such as "hopper", or an architecture of

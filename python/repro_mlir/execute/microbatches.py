@@ -191,7 +191,7 @@ class KeptMicrobatches:
 
     @property
     def foreign(self) -> frozenset[str]:
-        """The state tensors whose values only other ranks have, until all ranks call `fetch` (T3)."""
+        """The names of the state tensors whose values only other ranks have, until all ranks call `fetch` (T3)."""
         return self._kept.foreign if isinstance(self._kept, ShardedState) else frozenset()
 
     @property
@@ -201,7 +201,7 @@ class KeptMicrobatches:
 
     @property
     def digests(self) -> Callable[[], tuple[bytes, ...]] | None:
-        """A function that returns the digests (H1) of the state tensors; None unless ranks have parts of the state."""
+        """A function that returns the digests (H1) of all state tensors; None if every rank has the whole state."""
         return self._kept.digests if isinstance(self._kept, ShardedState) else None
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:
@@ -215,7 +215,8 @@ class KeptMicrobatches:
         return self.run(self.read_inputs(inputs))
 
     def read_inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """Returns checked arrays for `run`, which share the memory of the inputs; ReproError if an input is wrong."""
+        """Returns checked arrays for `run`, which share the memory of the inputs. Raises ReproError if an input is
+        wrong."""
         kinds = self._executable.program.inputs
         if len(inputs) != len(kinds):
             raise ReproError(f"expected {len(kinds)} inputs, got {len(inputs)}")
@@ -230,7 +231,7 @@ class KeptMicrobatches:
         program, ranks = self._executable.program, self._executable.ranks
         shared = [array for i, array in enumerate(arrays) if i not in program.cut]
         if self._kept.ahead:
-            # Microbatches read the arrays, so these must be up to date.
+            # Microbatches read the caller's arrays, so these must be up to date.
             self._kept.fetch()
         leaves = range(program.microbatches.leaves)
         self._committed = {}
@@ -253,7 +254,8 @@ class KeptMicrobatches:
         return self._kept.outputs
 
     def _combined(self, ranks: Ranks, state: AgreedState, leaves: range, arrays: Sequence[np.ndarray]) -> Sums:
-        """Returns the sums over all ranks, after an agreement on program, state, inputs and checks."""
+        """Returns the sums over all ranks, after all ranks have agreed on the program, the state, the inputs and the
+        checked nodes."""
         own = ranks.leaves(len(leaves))[ranks.rank]
         nodes: dict[range, Sums] = {}
         seconds = math.nan
@@ -466,7 +468,7 @@ class KeptMicrobatches:
         return sums
 
     def _decoded(self, number: int) -> Sums:
-        """Decodes the sums of microbatch `number` from its payload."""
+        """Computes the sums of microbatch `number` from its payload."""
         decode, sums, payload = self._executable.decode, self._new(), self._payloads[number]
         assert decode is not None
         if decode.takes_addresses:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The compressed gradients that ranks send instead of sums if they are fewer bytes (T2)."""
+"""The compressed gradients that ranks send instead of sums if this takes fewer bytes (T2)."""
 
 from __future__ import annotations
 

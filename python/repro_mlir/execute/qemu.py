@@ -63,7 +63,7 @@ class QemuBackend:
 
         Args:
             artifact: the result of `compile` for "aarch64" or "aarch64-dotprod".
-            threads: the number of shares that each kernel's work is divided into; they run one after the other.
+            threads: the number of shares into which each kernel's work is divided; the shares run one after the other.
             timeout: the maximum time of the link or of a step, in seconds.
 
         Raises:
@@ -103,7 +103,8 @@ class QemuBackend:
         *,
         steps: int = 1,
     ) -> Sequence[np.ndarray]:
-        """Runs `steps` steps on the same inputs; the arguments are NumPy arrays as for `CpuBackend.run`."""
+        """Runs `steps` steps on the same inputs and returns the outputs of the last one; the arguments are those of
+        `CpuBackend.run`."""
         if outputs is None:
             outputs = [kind.empty() for kind in self.outputs]
         values = [*states, *inputs, *outputs]

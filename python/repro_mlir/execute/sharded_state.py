@@ -53,7 +53,7 @@ class ShardedUpdate:
     Attributes:
       plan: the part of this rank.
       segments: the compiled segments of `plan`.
-      divided: by position, the states of which each rank has the part of its own microbatches.
+      divided: the states of which each rank has only the part of its own microbatches, by position.
       threads: see `Executable`.
       arguments: converts and checks arguments of the whole end of the step.
     """
@@ -145,7 +145,8 @@ class ShardedState(AgreedState):
         return frozenset() if self._is_whole else frozenset(kinds[i].name for i in self._foreign)
 
     def _assign_memory(self) -> dict[int, np.ndarray]:
-        """Assigns buffers to values that a step computes or receives; new states and outputs get their final ones."""
+        """Returns a buffer for each value, by number, that a step computes or receives. New states and outputs get
+        their final buffers."""
         plan = self._update.plan
         count = len(plan.program.state) + len(plan.program.inputs)
         wanted = [*((plan.results[i], self._copies[i]) for i in self._own)]
@@ -176,9 +177,11 @@ class ShardedState(AgreedState):
         return bytes.fromhex(combine_digests(self._digests))
 
     def digests(self) -> tuple[bytes, ...]:
-        """(H1) Returns the digests of all tensors; those of tensors with an owner are from the last step."""
+        """(H1) Returns the digests of all tensors. For a tensor that only one rank has, this is the digest after the
+        last step, even if the user has written to the tensor since."""
         self.finish()
-        # If the user has written to tensors with an owner, the next step fails on all ranks.
+        # The result of `_look` is ignored here: if the user has written to a tensor that only one rank has, the next
+        # step fails on all ranks.
         self._look()
         return tuple(self._digests)
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Inference programs whose weights are stored as the codes and scales that a recipe quantizes them to."""
+"""Inference programs whose state has quantized weights: the codes and scales that a recipe computes from each
+weight."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ class _Codes:
 def _find(program: Program) -> _Codes:
     found = _Codes(read_module(program.data), {}, set())
     names = {kind.name for kind in program.state}
-    # Maps each value that depends on the state alone to the indices of the state tensors.
+    # Maps each value that depends on the state alone to the indices of the state tensors on which it depends.
     known = {found.block.arguments[i]: {i} for i in range(len(program.state))}
     for op in found.block.operations:
         read = _outside(op.operation)
@@ -190,7 +191,7 @@ def _packed_type(kind: Any) -> Any:
 
 
 def _packed(value: Any) -> Any:
-    """Returns the value to store as state: packed codes if the element type is packed, else the value."""
+    """Returns the value to store as state: packed codes if the element type is a packed one, else `value` itself."""
     kind = _packed_type(value.type)
     return value if kind is None else ir.Operation.create("repro.pack_codes", [kind], [value]).result
 
@@ -201,7 +202,8 @@ def _unpacked(state: Any, kind: Any) -> Any:
 
 
 def _erase_unread(block: Any) -> None:
-    """Erases operations whose results are unread, and their producers if those become unread; checks (E1) stay."""
+    """Erases operations whose results no operation reads, including those that become unread by this. Operations
+    without results, the checks (E1), stay."""
     for op in reversed(list(block.operations)[:-1]):
         results = list(op.operation.results)
         if results and not any([*value.uses] for value in results):

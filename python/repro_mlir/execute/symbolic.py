@@ -44,7 +44,8 @@ class SymbolicExecutable(ConstantAttributes):
         raise ReproError("a SymbolicExecutable cannot be copied or pickled: copy or pickle its program")
 
     def at(self, **sizes: int) -> Executable:
-        """Returns the executable for one size per symbol. ReproError as `SymbolicProgram.specialize` and `compile`."""
+        """Returns the executable for one size per symbol. Raises ReproError as `SymbolicProgram.specialize` and
+        `compile` do."""
         return self.at_sizes(sizes)
 
     def at_sizes(self, sizes: Mapping[str, int]) -> Executable:
@@ -53,7 +54,8 @@ class SymbolicExecutable(ConstantAttributes):
         return executable
 
     def of(self, inputs: Sequence[Any]) -> Executable:
-        """Returns the executable for the sizes of these inputs. ReproError as `SymbolicProgram.sizes_of` and `at`."""
+        """Returns the executable for the sizes of these inputs. Raises ReproError as `SymbolicProgram.sizes_of` and
+        `at` do."""
         return self.at_sizes(self.program.sizes_of(inputs))
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

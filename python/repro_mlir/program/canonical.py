@@ -35,7 +35,8 @@ class Examined:
       data: the stored program.
       identity: the identity (H2), in hexadecimal.
       num_state: the number of arguments, and of results, that are state.
-      arguments, results: name (empty if the module has none), element type and shape of each.
+      arguments, results: the name (empty if the module has none), element type and shape of each argument and each
+        result.
       kept: the positions of state tensors that the program returns unchanged.
       moved: the positions of arguments whose elements may be copied unchanged to a result, apart from the results in
         `kept`.
@@ -193,7 +194,7 @@ def write_module(module: ir.Module) -> bytes:
 
 
 def from_bytes(data: bytes) -> str:
-    """Returns the readable MLIR text of a stored program with locations. Raises ReproError as `read_module`."""
+    """Returns the readable MLIR text of a stored program, with locations. Raises ReproError as `read_module` does."""
     from repro_mlir import ir
 
     with ir.Context():

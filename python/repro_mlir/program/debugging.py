@@ -26,7 +26,7 @@ VARIABLE = "REPRO_DUMP"
 
 
 def is_dumping() -> bool:
-    """Returns whether passes are dumped; they must then run instead of using cached results."""
+    """Returns whether passes are dumped. If so, the passes must run: their cached results must not be used."""
     return bool(os.environ.get(VARIABLE))
 
 
@@ -64,7 +64,8 @@ def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
       pipeline: the pipeline that failed, as for `dump_pipeline`.
       options: further options of repro-opt.
     Returns:
-      The end of an error message: the command that reproduces the error, or only the file if the passes succeed.
+      The end of an error message. It contains the command that reproduces the error, or only the file if the pipeline
+      succeeds when it runs alone.
     """
     folder = os.environ.get(VARIABLE) or None
     try:

@@ -81,13 +81,13 @@ class Symbol:
 
 @dataclass(frozen=True, eq=False)
 class SymbolicImport:
-    """A program with dynamic sizes, as a frontend returns it.
+    """A program with dynamic sizes in the form in which a frontend returns it.
 
     Attributes:
       text: as for an ImportedProgram, with symbols (docs/contributors/architecture.md).
       initial: as for an ImportedProgram.
-      unsigned: role ("state", "input" or "output") and name of each tensor of unsigned integers.
-      complex: role and name of each tensor of complex numbers.
+      unsigned: the role ("state", "input" or "output") and the name of each tensor of unsigned integers.
+      complex: the role and the name of each tensor of complex numbers.
     """
 
     text: str = field(repr=False)

@@ -29,9 +29,9 @@ def run_prepared_passes(
 
     Args:
       source: MLIR text or bytecode.
-      prepare: receives the module, which it may change, and returns the comma-separated names of the passes to run.
+      prepare: a function of the module, which it may change; returns the comma-separated names of the passes to run.
       stage: the name of the passes in dumps (debugging.py).
-      read: receives the module after the passes, in its context.
+      read: a function of the module after the passes, which is called in the module's MLIR context.
     Raises:
       ReproError: the compiler reports an error; the message is the first diagnostic, preceded by its location.
     """
@@ -40,7 +40,8 @@ def run_prepared_passes(
 
     context = ir.Context()
     with context, ir.Location.unknown():
-        # Frontends may return operations of unregistered dialects that the import passes read (tm_tensor).
+        # Frontends may return operations of dialects that are not registered here, such as tm_tensor; the import passes
+        # read them.
         context.allow_unregistered_dialects = True
         errors = collect_errors(context)
         try:

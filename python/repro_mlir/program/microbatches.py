@@ -28,7 +28,7 @@ _MAGIC_OF_OWN = b"repro-microbatches-v2\0"
 
 
 class MicrobatchError(ReproError):
-    """The bytes of a step in microbatches are invalid, or their parts do not match."""
+    """Raised if the bytes of a step in microbatches are invalid, or if its parts do not match each other."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ class MicrobatchProgram:
 
     @property
     def sums(self) -> tuple[TensorType, ...]:
-        """The results of a microbatch; floats are summed, all others must be equal in all microbatches (B3)."""
+        """The results of a microbatch that are combined: floats are summed, other element types must be equal in all
+        microbatches (B3)."""
         return self.part.outputs[: len(self.part.outputs) - len(self.own)]
 
     @cached_property
@@ -241,8 +242,8 @@ def _joined(
 
 
 def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -> None:
-    """Raises ReproError if the name of an argument of `program` differs from the signature of the step; skips `between`
-    arguments after the state, which are not tensors of the step."""
+    """Raises ReproError if an argument of `program` has another name than in `wanted`. The `between` arguments after
+    the state are not checked, because they are not tensors of the step."""
     found = program.examined
     arguments = [*found.arguments[: found.num_state], *found.arguments[found.num_state + between :]]
     for own, kind in zip(arguments, wanted, strict=True):
@@ -289,7 +290,7 @@ class _Stored(NamedTuple):
 
 
 def _stored(data: bytes) -> _Stored:
-    # Both magic values have the same length.
+    # `_MAGIC` and `_MAGIC_OF_OWN` have the same length.
     position = len(_MAGIC)
 
     def take(count: int) -> tuple[int, ...]:

@@ -144,7 +144,7 @@ def _operands(op: Any, block: Any) -> list[Any]:
 
 
 def _bytes(value: Any) -> float:
-    """Returns the size in bytes of a tensor; infinity for any other value, which cannot be sent."""
+    """Returns the size in bytes of a tensor; infinity for a value of another type, which cannot be sent."""
     from repro_mlir import ir
 
     if not isinstance(value.type, ir.RankedTensorType):

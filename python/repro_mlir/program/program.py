@@ -84,7 +84,7 @@ class Program:
 
     @cached_property
     def examined(self) -> Examined:
-        """The properties of the module."""
+        """The properties that are read from the module."""
         return examine_admitted(self.data) if self.untrusted else examine(self.data)
 
     @property
@@ -191,7 +191,7 @@ class Program:
 
 @contextlib.contextmanager
 def _within(path: str | Path) -> Iterator[None]:
-    """Prefixes a ReproError in the block with the path of the file."""
+    """A context manager that prefixes the message of a ReproError with the path of the file."""
     try:
         yield
     except ReproError as error:
@@ -238,12 +238,13 @@ def import_program(text: str, passes: str = IMPORT) -> bytes:
 
 
 def canonicalize(text: str) -> str:
-    """Returns the MLIR text of the result of `import_program`, with locations."""
+    """Converts imported linalg to a canonical program as `import_program` does; returns its MLIR text, with
+    locations."""
     return from_bytes(import_program(text))
 
 
 def cached_import(text: str, passes: str = IMPORT) -> bytes:
-    """Runs `import_program`, with its results cached on disk (base/files/cache.py)."""
+    """Returns the result of `import_program`, from the disk cache (base/files/cache.py) if it is there."""
     from repro_mlir.program import debugging
 
     if debugging.is_dumping():

@@ -111,7 +111,8 @@ class SymbolicProgram:
         return {symbol.name: found[symbol.name][0] for symbol in self.symbols}
 
     def in_order(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Returns the sizes in symbol order. Raises ReproError as `specialize`, but does not check conditions."""
+        """Returns the sizes in the order of the symbols. Raises ReproError as `specialize` does, but does not check the
+        conditions."""
         unknown = sizes.keys() - {symbol.name for symbol in self.symbols}
         if unknown:
             names = ", ".join(symbol.name for symbol in self.symbols)
@@ -156,7 +157,8 @@ _CONDITION = re.compile("cannot import the program: (?:.*?: )?at these sizes: (.
 
 
 class PerSize:
-    """A cache of objects built from a symbolic program per combination of sizes, for the most recently used sizes."""
+    """A cache of objects that are built from a symbolic program, one for each of the most recently used combinations of
+    sizes."""
 
     MOST = 32
 
@@ -193,7 +195,8 @@ def symbolic_program_of(imported: SymbolicImport) -> SymbolicProgram:
 
 @dataclass(frozen=True)
 class _Examined:
-    """The properties of a module with symbols; `state` and `elements` are names and element types of state tensors."""
+    """The properties of a module with symbols. `state` and `elements` are the names and the element types of the state
+    tensors."""
 
     identity: str
     symbols: tuple[Symbol, ...]

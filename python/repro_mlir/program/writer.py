@@ -39,7 +39,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Number:
-    """A scalar in the formula of an element; Python operators write the f32 operations on it."""
+    """A scalar value in a formula. Each Python operator on it writes an f32 operation to the program."""
 
     name: str
     writer: Writer = field(repr=False, compare=False)
@@ -139,8 +139,8 @@ class Writer:
         return self._generic([tensor], [range(len(shape)), kept], iterators, start.kind, start.name, fold, folds=True)
 
     def take(self, tensor: Tensor, indices: Tensor) -> Tensor:
-        """Gathers elements of an f32 tensor [N, C, *] by their indices in dimension 1, an i64 tensor [N, *]. With an
-        index out of range the step has no result (E1)."""
+        """Gathers elements of an f32 tensor [N, C, *] along dimension 1, at the indices in an i64 tensor [N, *]. An
+        index out of range makes the step fail (E1)."""
         rank = len(indices.kind.shape)
         kind = TensorType("", "f32", indices.kind.shape)
         empty = self.write(f"tensor.empty() : {text_of(kind)}")

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ordered folds (F1) to (F7) and scans (D3), implemented literally, over arrays of independent results.
+"""Folds (F1) to (F7), scans (D3) and scatters (D1), implemented literally, on arrays with the elements of many
+independent results.
 
 All arrays have the folded elements along axis 0 and the independent results along the other axes.
 """
@@ -30,7 +31,7 @@ SCATTER_CHUNK = 512
 
 @dataclass(frozen=True)
 class Order:
-    """(F1) to (F3) `#repro.order`: the order of an ordered fold."""
+    """(F1) to (F3) `#repro.order`: the order of an ordered fold. The fields are the parameters of the attribute."""
 
     chunk: int
     lanes: int
@@ -204,7 +205,7 @@ def grouped_fold(
 def scatter(
     original: np.ndarray, destinations: np.ndarray, updates: np.ndarray, start: np.ndarray, combine: Combine
 ) -> np.ndarray:
-    """(D1) Folds updates[p] into the row original[destinations[p]]; returns a new array.
+    """(D1) Returns a copy of `original`, in whose row destinations[p] updates[p] has been folded, for each p.
 
     `original` has shape [m, ...], `destinations` is int64 of shape [n], in range, `updates` has shape [n, ...].
     """
@@ -226,7 +227,7 @@ def scatter(
 
 
 def scatter_replace(original: np.ndarray, destinations: np.ndarray, updates: np.ndarray) -> np.ndarray:
-    """(D1) Scatters without combining: the last update of a row wins; returns a new array."""
+    """(D1) Returns a copy of `original` in which each updated row is replaced by its last update."""
     rows, last = np.unique(destinations[::-1], return_index=True)
     result = original.copy()
     result[rows] = updates[::-1][last]

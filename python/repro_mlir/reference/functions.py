@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # See https://llvm.org/LICENSE.txt for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) The correctly rounded elementary functions of f32 and f64, by MPFR.
+"""(S5) The correctly rounded elementary functions of f32 and f64, computed by MPFR.
 
 This module is independent of the compiler's expansions of these functions: MPFR (through gmpy2) computes with the
 precision and the exponent range of the type, including subnormals, and rounds once. Every element of an f64 array is
@@ -54,8 +54,8 @@ def _exp10(x: F64) -> F64:
 
 
 def _powi(x: F64, n: NDArray[np.int64]) -> F64:
-    # An exponent beyond 2^53 loses bits here. The result then depends only on its sign, its
-    # parity (below) and whether |x| is below, equal to or above 1.
+    # An exponent beyond 2^53 loses bits here. The result then depends only on the sign and the parity (below) of the
+    # exponent, and on whether |x| is below, equal to or above 1.
     y = np.power(np.abs(x), n.astype(np.float64))
     odd = (n & 1).astype(bool)
     return np.where(odd, np.copysign(y, x), y)
@@ -98,7 +98,7 @@ EXACT: dict[str, Callable[..., gmpy2.mpfr]] = {
 }
 EXACT["pow"] = lambda x, y: x**y
 EXACT["powi"] = lambda x, n: x ** gmpy2.mpz(n)
-# MPFR returns +inf for -0.
+# For -0, rec_sqrt returns +inf, but 1 / x returns -inf.
 EXACT["rsqrt"] = lambda x: gmpy2.rec_sqrt(x) if x else 1 / x
 
 #: The names of all functions of (S5).
@@ -110,7 +110,7 @@ DOUBLE: tuple[str, ...] = tuple(name for name in NAMES if name not in ("atan2", 
 
 @functools.lru_cache(maxsize=1 << 16)
 def round_exact(name: str, *operands: float) -> float:
-    """Returns the correctly rounded f32 value, computed by MPFR alone."""
+    """Returns the correctly rounded f32 value of the function `name`, computed only by MPFR."""
     with gmpy2.context(F32_CONTEXT):
         exact = [v if isinstance(v, int) else gmpy2.mpfr(v) for v in operands]
         return float(EXACT[name](*exact))

@@ -54,7 +54,7 @@ class IndexSum:
 
     @property
     def dimension(self) -> int | None:
-        """The dimension that the index equals; None for any other sum."""
+        """The dimension, if the index is that of a single dimension with factor 1; otherwise None."""
         if self.constant or self.divisions or len(self.dimensions) != 1 or self.dimensions[0][1] != 1:
             return None
         return self.dimensions[0][0]
@@ -89,7 +89,8 @@ Index = int | Along | np.ndarray
 
 @dataclass(frozen=True)
 class Block:
-    """A part of an iteration space: the indices of each dimension, and the number of axes."""
+    """A part of an iteration space: the indices of each dimension, and the number of axes of the arrays on which it is
+    evaluated."""
 
     indices: tuple[Index, ...]
     axes: int

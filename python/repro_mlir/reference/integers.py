@@ -32,43 +32,44 @@ def _signed_parts(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray,
 
 
 def divide_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Signed division: x / 0 = -1, and MIN / -1 = MIN by wrapping."""
+    """Returns the signed quotient: x / 0 = -1, and MIN / -1 = MIN by wrapping."""
     quotient, _, zero = _signed_parts(a, b)
     return np.where(zero, np.int64(-1), quotient)
 
 
 def remainder_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Signed remainder: x % 0 = x, and MIN % -1 = 0."""
+    """Returns the signed remainder: x % 0 = x, and MIN % -1 = 0."""
     _, remainder, zero = _signed_parts(a, b)
     return np.where(zero, a, remainder)
 
 
 def divide_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Unsigned division: x / 0 = all ones."""
+    """Returns the unsigned quotient; x / 0 has all bits set."""
     x, y = as_unsigned(a, width), as_unsigned(b, width)
     return np.where(y == 0, np.uint64(2**64 - 1), x // np.where(y == 0, np.uint64(1), y)).astype(np.int64)
 
 
 def remainder_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Unsigned remainder: x % 0 = x."""
+    """Returns the unsigned remainder; x % 0 = x."""
     x, y = as_unsigned(a, width), as_unsigned(b, width)
     return np.where(y == 0, x, x % np.where(y == 0, np.uint64(1), y)).astype(np.int64)
 
 
 def shift_left(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Left shift by an unsigned amount; 0 if the amount is at least the width."""
+    """Returns `a` shifted left by the unsigned amount `b`; 0 if the amount is at least the width."""
     amount = as_unsigned(b, width)
     over = amount >= width
     return np.where(over, np.int64(0), a << np.where(over, np.uint64(0), amount).astype(np.int64))
 
 
 def shift_right_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Arithmetic right shift by an unsigned amount; sign bits only if the amount is at least the width."""
+    """Returns the arithmetic right shift of `a` by the unsigned amount `b`; only sign bits if the amount is at least
+    the width."""
     return a >> np.minimum(as_unsigned(b, width), np.uint64(63)).astype(np.int64)
 
 
 def shift_right_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
-    """Logical right shift by an unsigned amount; 0 if the amount is at least the width."""
+    """Returns the logical right shift of `a` by the unsigned amount `b`; 0 if the amount is at least the width."""
     amount = as_unsigned(b, width)
     over = amount >= width
     shifted = as_unsigned(a, width) >> np.where(over, np.uint64(0), amount)

@@ -77,7 +77,7 @@ def _evaluate(op: Operation, env: dict[int, np.ndarray]) -> Sequence[np.ndarray]
 
 
 def _checked(op: Operation, kind: ValueType, value: np.ndarray) -> np.ndarray:
-    """Returns the value after checking that it matches its type, so that interpreter bugs do not go unnoticed."""
+    """Checks that a value matches its type, which fails only for a bug of the interpreter, and returns the value."""
     value = np.asarray(value)
     if value.shape != (kind.shape or ()) or value.dtype != kind.element.dtype:
         raise op.error(f"expected a result of type {kind}, computed {value.dtype} of shape {value.shape}")
@@ -97,7 +97,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
     if element.name == "f16" and array.dtype == np.float16:
         return array.astype(np.float32)
     if accepted.kind == "i" and array.dtype == np.dtype(f"u{accepted.itemsize}"):
-        # Integers are signless (V1).
+        # Integers are signless (V1), so unsigned arrays are accepted too.
         array = array.view(accepted)
     if array.dtype != accepted:
         raise ProgramError(f"{what}: expected {accepted} for {kind}, got {array.dtype}")
@@ -112,7 +112,7 @@ def import_array(array: np.ndarray, kind: ValueType, what: str) -> np.ndarray:
 
 @float_environment()
 def export_array(array: np.ndarray, element: ElementType) -> np.ndarray:
-    """Converts an array to the representation for callers, with canonical NaNs."""
+    """Converts an array of the interpreter to the representation that callers get, with canonical NaNs (V4)."""
     return np.ascontiguousarray(canonical(array, element).astype(_public(element))).reshape(array.shape)
 
 

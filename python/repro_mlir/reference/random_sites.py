@@ -11,7 +11,8 @@ from repro_mlir.reference.program import Operation
 
 
 def random_site(op: Operation, seed: np.ndarray, step: np.ndarray) -> tuple[int, int, int]:
-    """Returns seed, site and step. Raises StepFailed (E1) for a step beyond 32 bits, ProgramError for such a site."""
+    """Returns seed, site and step. Raises StepFailed (E1) if the step does not fit in 32 bits, ProgramError if the site
+    does not."""
     number, site = int(step), op.attributes["site"]
     if not 0 <= number < 2**32:
         raise op.failure(f"(R1) expected a step within 0 .. 4294967295, got {number}")

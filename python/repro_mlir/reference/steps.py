@@ -16,7 +16,7 @@ from repro_mlir.reference.interpreter import Interpreter
 
 
 class StepInterpreter:
-    """Runs steps of a stored program; the interpreter is slow and defines the results."""
+    """Runs steps of a stored program in the reference interpreter, which is slow and defines the results."""
 
     def __init__(self, data: bytes) -> None:
         self._interpreter = Interpreter(data)
@@ -29,7 +29,7 @@ class StepInterpreter:
     def run(self, states: Sequence[np.ndarray], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Runs one step: replaces the contents of `states` and `outputs`.
 
-        A state that the program returns unchanged is not written. A StepFailed leaves the states unchanged.
+        A state that the program returns unchanged is not written. If StepFailed is raised, the states are unchanged.
         """
         results = self._interpreter.run(*states, *inputs)
         targets = (*states, *outputs)

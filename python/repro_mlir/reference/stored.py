@@ -75,7 +75,7 @@ class _Cursor:
         self.data, self.at, self.end = data, at, end
 
     def error(self, message: str, at: int | None = None) -> ProgramError:
-        """Returns an error at the next byte, or at byte `at`."""
+        """Returns an error whose message names the position of the next byte, or of byte `at`."""
         return ProgramError(f"(H2) byte {self.at if at is None else at} of the stored program: {message}")
 
     def take(self, size: int) -> bytes:
@@ -151,7 +151,7 @@ class _Head:
 
 
 class _Messages:
-    """The messages of the assertions, in order."""
+    """Reads the messages of the assertions, in the order of the assertions."""
 
     def __init__(self, section: _Cursor | None) -> None:
         self._section = section
@@ -171,7 +171,7 @@ class _Messages:
 
 
 class _Origins:
-    """The source locations of the operations, in order."""
+    """Reads the source locations of the operations, in the order of the operations."""
 
     def __init__(self, section: _Cursor | None) -> None:
         self._section = section
@@ -284,7 +284,8 @@ class _BodyReader:
         return tuple(self.bytes.naturals("dimensions", _MAX_RANK) for _ in range(count))
 
     def segments(self, head: _Head) -> tuple[int, ...]:
-        """Reads the number of operands per role, and checks that it matches the operation."""
+        """Reads the number of operands in each role, such as inputs and outputs, and checks that these match the
+        operation."""
         start = self.bytes.at
         found = self.bytes.naturals("segments", 1 << 31)
         if head.name == "repro.quantize":

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Formats of tensors in blocks, (Q1) to (Q3), from the numbers that a stored program encodes them with."""
+"""Decodes the formats of tensors in blocks, (Q1) to (Q3), from the numbers that represent them in a stored program."""
 
 from __future__ import annotations
 
@@ -49,17 +49,18 @@ _T = TypeVar("_T")
 
 
 class InvalidFormat(Exception):
-    """Numbers that do not encode a format; the message states what was expected."""
+    """Raised for numbers or types that are not valid for a tensor in blocks; the message states what was expected."""
 
 
 @dataclass(frozen=True)
 class StoredFormat:
-    """A format of a program.
+    """The block format of a quantization, as stored in a program.
 
     Attributes:
-      format: the block format; a stored tile extent of 0 is None here, the whole extent.
+      format: the block format. A stored tile extent of 0, which means the whole extent, is None here.
       element: the element type of the codes in the program.
-      is_ptx: whether stochastic rounding assigns random bits as PTX does (Q3), or uses the first bits of each word.
+      is_ptx: whether stochastic rounding assigns random bits to elements as PTX does (Q3); otherwise it uses the first
+        bits of each element's word.
     """
 
     format: BlockFormat

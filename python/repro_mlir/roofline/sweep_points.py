@@ -26,7 +26,7 @@ class SweepPoint:
     """The prediction of one step on one machine with changed parameters.
 
     Attributes:
-      program: the name of the program among the programs of the sweep.
+      program: the key of the program in the argument `programs` of `sweep`.
       machine: the name of the machine.
       given: the changed parameters by name, as the caller wrote them.
       numbers: the resulting values of these parameters.

@@ -199,7 +199,8 @@ class _Stack:
 
 
 def _split(pieces: list[_Piece], place: int) -> int:
-    """Splits the piece that contains `place`, if any; returns the index of the first piece at or after `place`."""
+    """Splits the piece that contains the offset `place`, if there is one; returns the index of the first piece at or
+    after `place`."""
     number = bisect_left(pieces, place, key=lambda piece: piece.begin)
     if number and pieces[number - 1].end > place:
         before = pieces[number - 1]

@@ -24,16 +24,16 @@ def parse(text: bytes | str, where: str, limit: int = canonical_json.LIMIT) -> A
       limit: the maximum size of the text in bytes.
     Raises:
       ReproError: the text is too long, nested deeper than `canonical_json.DEPTH` or not JSON; or it contains a
-        duplicate key, a number that is not finite, or half of a surrogate pair.
+        duplicate key, a number that is not finite, or a lone surrogate.
     """
-    # Half of a surrogate pair becomes invalid UTF-8, which the decoding below rejects.
+    # A lone surrogate becomes invalid UTF-8, which the decoding below rejects.
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     canonical_json.check_bounds(data, where, limit)
     try:
         value = json.loads(
             data.decode(), parse_float=_finite, parse_constant=_no_number, object_pairs_hook=_distinct_keys
         )
-        # Rejects half of a surrogate pair that is written as an escape sequence.
+        # Rejects a lone surrogate that is written as an escape sequence.
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
         raise ReproError(f"{where}: expected JSON in UTF-8") from None

@@ -80,8 +80,8 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
         size = os.fstat(file.fileno()).st_size
         check_size(path, size, limit)
         try:
-            # One byte more than `size` detects growth. Not limit + 1, because read() allocates the requested number of
-            # bytes.
+            # One byte more than `size` detects growth. Reading limit + 1 bytes would too, but read() would allocate all
+            # of them.
             data = file.read(size + 1)
         except OSError as error:
             if error.errno in SHORTAGES:

@@ -35,7 +35,8 @@ def write_whole(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def check_can_write(path: str | Path) -> None:
-    """Raises ReproError if no file or new folder can be created at a path; called before its contents are computed."""
+    """Raises ReproError if no file or new folder can be created at a path. Callers check this before they compute the
+    contents."""
     target = Path(os.path.realpath(path))
     folder = target.parent
     reason = None
@@ -77,7 +78,7 @@ def _own_partial(path: Path) -> Path:
 
 
 def write_file(path: str | Path, data: bytes) -> None:
-    """Writes a file at a path of the user; an old file is replaced only when the new file is completely on disk.
+    """Writes a file at a path that the user gave; an old file is replaced only when the new file is completely on disk.
 
     Follows a symbolic link, and writes directly to a device or FIFO. Raises ReproError if the file cannot be written.
     """

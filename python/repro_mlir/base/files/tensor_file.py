@@ -3,9 +3,9 @@
 
 """Reads and writes state tensors as safetensors files.
 
-The format is a u64 with the length of a JSON header, the header, and the data. This module writes it instead of the
-safetensors package, so that equal tensors give equal bytes with every version of the package, and bf16, f8, f6 and f4
-are handled as bits.
+The format is a u64 with the length of a JSON header, the header, and the data. This module does not use the safetensors
+package: equal tensors must give equal bytes, whatever version of the package is installed, and bf16, f8, f6 and f4 are
+handled as bits.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
 
 
 def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndarray, ...]:
-    """Loads tensors as `read_tensors` does, from a path of the user.
+    """Loads tensors as `read_tensors` does, from a path that the user gave.
 
     Raises:
       ReproError: as `read_tensors`; also if the file is larger than these tensors and the largest header.

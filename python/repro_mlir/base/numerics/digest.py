@@ -74,10 +74,10 @@ def blake3_of(*parts: Bytes, alone: bool = True) -> bytes:
 
 
 def blake3_of_chunks(chunks: Callable[[], Iterable[Bytes]]) -> bytes:
-    """Returns `blake3_of` data that is never in memory as a whole; needs the package blake3.
+    """Returns the hash (`blake3_of`) of data that is never in memory as a whole; needs the package blake3.
 
     Args:
-      chunks: returns the data from its beginning; called a second time if threads cannot be started.
+      chunks: a function that returns the data from its beginning; it is called again if threads cannot be started.
     """
     return _hashed(chunks, together=True)
 

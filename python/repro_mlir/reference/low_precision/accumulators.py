@@ -135,7 +135,8 @@ Accumulator = Fdpa | LateFdpa | DownFdpa | FlushedPairs
 
 @dataclass(frozen=True)
 class _Terms:
-    """Aligned values of a block: (-1)^negative * magnitude * 2^(exponent - fraction), arrays of one shape.
+    """The terms of a block, with the values (-1)^negative * magnitude * 2^(exponent - fraction), as arrays of one
+    shape.
 
     `exponent` is Exp of rule (M1); `magnitude` is an int64.
     """
@@ -149,7 +150,7 @@ class _Terms:
 def _significands(value: Unpacked, of: BinaryFormat) -> _Terms:
     """(M1) Returns Sig and Exp of finite values; a subnormal has the exponent of the smallest normal."""
     exponent = np.maximum(value.exponent + bit_length(value.magnitude) - 1, of.min_exponent)
-    # Shifts Sig, so that it has the same number of fraction bits for every value.
+    # Shifts Sig so that it has `of.fraction_bits` fraction bits for every value, also for subnormals.
     return _Terms(
         value.negative,
         shift_left(value.magnitude, value.exponent - exponent + of.fraction_bits),

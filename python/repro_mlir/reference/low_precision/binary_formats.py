@@ -155,7 +155,7 @@ def encode(
     bits: int = 0,
     saturate: bool = False,
 ) -> np.ndarray:
-    """(Q3) Returns the int64 codes that exact values round to.
+    """(Q3) Rounds exact values; returns the int64 codes of the results.
 
     Values are rounded as if the format had no largest value. A result above the largest finite value then becomes that
     value if `saturate`, or if the format has neither infinities nor NaNs; else an infinity, or a NaN if the format has
@@ -163,7 +163,7 @@ def encode(
     """
     negative, magnitude, exponent = np.broadcast_arrays(negative, magnitude, exponent)
     if isinstance(to, FixedFormat):
-        # From 2^40 units on the exact value is irrelevant, because it saturates.
+        # The exact value is irrelevant from 2^40 units on, because it overflows in any case.
         far = (magnitude != 0) & (exponent + bit_length(magnitude) > to.least_place + 40)
         place = np.broadcast_to(np.int64(to.least_place), exponent.shape)
         inside = np.where(far, 0, magnitude)

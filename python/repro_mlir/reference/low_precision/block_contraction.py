@@ -160,5 +160,5 @@ def e4m3_scales(codes: np.ndarray) -> np.ndarray:
 
 
 def tensor_factor(x_amax: np.ndarray, y_amax: np.ndarray, x_largest: int = 448, y_largest: int = 448) -> np.ndarray:
-    """(Q9) Returns the factor that the result of a contraction of two `nvfp4` operands is multiplied by."""
+    """(Q9) Returns the factor by which the result of a contraction of two `nvfp4` operands is multiplied."""
     return divide(multiply(x_amax, y_amax), np.float32(36 * x_largest * y_largest))

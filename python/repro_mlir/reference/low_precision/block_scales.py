@@ -59,8 +59,9 @@ class PowerOfTwo:
     """(Q2) A scale of f8E8M0FNU; elements are divided by it exactly.
 
     Attributes:
-      rule: how the power of two is chosen.
-      infinity: the byte for an infinite amax, and for one that EVEN rounds to 2^128: 255, 254, or as if it were 2^128.
+      rule: the rule that chooses the power of two.
+      infinity: the byte for an infinite amax, and for an amax that EVEN rounds to 2^128: 255 (NAN), 254 (LARGEST), or
+        the byte for an amax of 2^128 (POWER).
       nan: the byte for an amax that is NaN.
       least: the exponent of the power of two by which elements are divided if the byte is 0; None for -127, as in the
         byte's value.

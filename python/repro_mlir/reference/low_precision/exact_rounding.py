@@ -51,7 +51,7 @@ def round_to_place(
     random: np.ndarray | None = None,
     bits: int = 0,
 ) -> np.ndarray:
-    """(Q3) Returns the magnitude of the value as an int64 multiple of 2^place.
+    """(Q3) Rounds the value to a multiple of 2^place; returns its magnitude in units of 2^place, as int64.
 
     Args:
       random: for STOCHASTIC: integers below 2^bits.

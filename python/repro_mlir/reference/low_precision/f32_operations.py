@@ -52,7 +52,8 @@ def multiply_add(a: Array, b: Array, c: Array) -> np.ndarray:
 
 
 def largest_magnitude(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """(Q2) Returns the amax: the greatest |x| of a float32 array along `axis`, NaN if there is one; +0 if empty."""
+    """(Q2) Returns the amax: the greatest |x| of a float32 array along `axis`; NaN if an element is NaN, +0 if there
+    are no elements."""
     # Magnitudes are ordered like their bits, with infinity above all numbers and NaNs above infinity.
     bits = f32_bits(x) & 0x7FFFFFFF
     bits = np.where(bits > 0x7F800000, 0x7FC00000, bits)
@@ -60,5 +61,5 @@ def largest_magnitude(x: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
 
 
 def minimum(x: np.ndarray, limit: float) -> np.ndarray:
-    """Returns the lesser of x and a limit; NaN is unchanged."""
+    """Returns the smaller of x and `limit`; NaN is unchanged."""
     return np.where(x > np.float32(limit), np.float32(limit), x)

@@ -35,7 +35,7 @@ _PAUSES = (0.008, 0.004, 0.002, 0.001)
 _MOST_LOST = 0.9
 # The alignment of buffers in bytes.
 _LINE = 64
-# The number of dependent multiply-adds.
+# The number of multiply-adds in a dependency chain.
 _CHAIN = 100
 _LAUNCHES = 32
 _SYSTEM = Path("/sys/devices/system/cpu")

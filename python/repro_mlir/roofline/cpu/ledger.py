@@ -132,7 +132,8 @@ def measure(
     while steps < _LEAST_STEPS or time.perf_counter() < end:
         taken = [min(each) for each in zip(taken, (seconds for seconds, _ in run()), strict=True)]
         steps += 1
-    # Counted in separate steps, because reading counters between launches lets waiting threads go to sleep.
+    # Events are counted in separate steps: reading counters between launches lets waiting threads go to sleep, which
+    # would distort the measured times.
     with Counters({threading.get_native_id(), *(threads_of_process() - before)}) as counters:
         counted = [run(counters) for _ in range(_LEAST_STEPS)] if counters.names else []
     fastest = [min(each, key=lambda one: one[0])[1] for each in zip(*counted, strict=True)] or [{}] * len(kernels)

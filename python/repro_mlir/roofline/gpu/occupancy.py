@@ -11,7 +11,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.gpu.architecture import ARCHITECTURES, PARTS, REGISTER_UNIT, SHARED_UNIT, WARP
 from repro_mlir.roofline.machines.accelerator import Accelerator
 
-# The tag of a record in the cubin section .nv.info with two words: a symbol and its register count.
+# The tag of those records in the cubin section .nv.info that contain a symbol and its register count.
 _REGISTERS = b"\x04\x2f"
 
 

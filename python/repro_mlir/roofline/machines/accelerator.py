@@ -91,7 +91,7 @@ class Accelerator:
         """Returns the device with changed parameters.
 
         Args:
-          changes: by attribute, a number, or a factor such as `2x` or `0.5x`.
+          changes: maps the name of an attribute to a number, or to a factor such as `2x` or `0.5x`.
         Raises:
           ReproError: an attribute that is not numeric, or a malformed value.
         """

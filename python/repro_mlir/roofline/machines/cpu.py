@@ -97,7 +97,7 @@ class CpuMachine:
         """Returns the machine with changed parameters.
 
         Args:
-          changes: by attribute, a number, or a factor such as `2x` or `0.5x`.
+          changes: maps the name of an attribute to a number, or to a factor such as `2x` or `0.5x`.
         Raises:
           ReproError: an attribute that is not numeric, or a malformed value.
         """

@@ -122,7 +122,7 @@ def changed_numbers(current: Mapping[str, float], changes: Mapping[str, str], wh
 
     Args:
       current: all parameters, by name.
-      changes: by name, a number, or a factor such as `2x` or `0.5x`.
+      changes: maps the name of a parameter to a number, or to a factor such as `2x` or `0.5x`.
       whole: the names of integer parameters.
     Raises:
       ReproError: a name that is not in `current`, or a malformed value.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Converts a prediction, and its ledger if there is one, to JSON."""
+"""Converts the prediction of a step, and its measurement (ledger) if there is one, to JSON."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
 
 
 def case_as_json(case: Case) -> dict[str, Any]:
-    """Returns `as_json` of the case, with the changes and the prediction without them."""
+    """Returns the JSON object of a case: that of `as_json`, with the changes and the prediction without changes
+    added."""
     found = as_json(case.prediction, case.ledger)
     if case.given is not None:
         found |= {"changes": dict(case.changes), "given": as_json(case.given, None)}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Formats a prediction, and its ledger if there is one, as lines of text."""
+"""Formats the prediction of a step, and its measurement (ledger) if there is one, as lines of text."""
 
 from __future__ import annotations
 

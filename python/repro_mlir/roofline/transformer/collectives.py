@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The time of communication among devices from latencies and bandwidths; collectives follow Thakur et al. (2005).
+"""Predicts the time of communication among devices from latencies and bandwidths. The times of collectives follow
+Thakur et al. (2005).
 
 The gradient sums of compiled programs (B2) transfer the same number of bytes, in p-1 messages among p ranks, if each
 rank has one node of the summation tree (docs/guides/distributed.md).
@@ -51,7 +52,7 @@ class Group:
 
     @property
     def hop_seconds(self) -> float:
-        """The maximum latency of an empty message."""
+        """The maximum latency of an empty message between two devices of the group."""
         return self.machine.network_seconds if self.nodes > 1 else self.machine.node_seconds
 
     def gather_seconds(self, bytes: float) -> float:

@@ -80,7 +80,7 @@ class TrainingPrediction(PredictedTime):
 
     @property
     def utilization(self) -> float:
-        """`device_model_flops` as a fraction of the peak of the precision's products."""
+        """`device_model_flops` as a fraction of the peak rate of products in the format `precision`."""
         return self.device_model_flops / NUMBER_FORMATS[self.training.precision].peak(self.machine)
 
     @property
@@ -136,8 +136,9 @@ class DecodingPrediction(PredictedTime):
 def predict_training(config: TransformerConfig, machine: Accelerator, training: Training) -> TrainingPrediction:
     """Predicts the time of a training step.
 
-    A device runs its kernels in sequence. In a pipeline, the slowest stage processes all microbatches, and the other
-    stages fill and drain it: (p-1)/v of a microbatch (Narayanan et al., arXiv:2104.04473, section 2.2).
+    A device runs its kernels in sequence. In a pipeline, the slowest stage processes all microbatches. Filling and
+    draining the pipeline takes (p-1)/v of the time of a microbatch in addition, for p stages of v parts each (Narayanan
+    et al., arXiv:2104.04473, section 2.2).
 
     Raises:
       ReproError: a degree that does not divide the corresponding size.
@@ -277,8 +278,8 @@ class _Stage:
         return 0.0
 
     def _end_exchanges(self) -> float:
-        """Returns the time of tensor-parallel communication for the embedding and the head, which devices divide by
-        rows.
+        """Returns the time of tensor-parallel communication for the embedding and the head, whose weights are divided
+        by rows among the devices.
 
         See Shoeybi et al., arXiv:1909.08053, section 3.
         """
@@ -352,7 +353,8 @@ def predict_decoding(
     if gathers_operands:
         gathered = (elements * format.stored_bytes for elements in kernels.gathered_elements())
         exchange = sum(groups["tensor"].gather_seconds(bytes) for bytes in gathered)
-    # The embedding rows, which (T2) does not divide and thus does not exchange, and the scores.
+    # Embedding rows are exchanged unless operands are gathered: (T2) does not divide the embedding. Scores are always
+    # gathered.
     rows = 0.0 if gathers_operands else groups["tensor"].all_reduce_seconds(activations)
     scores = groups["tensor"].gather_seconds(batch * config.vocabulary * format.stored_bytes)
     causes["tensor"] = config.layers * exchange + rows + scores
