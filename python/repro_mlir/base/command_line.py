@@ -66,8 +66,8 @@ def run_command(
 
     Args:
       program: the program name that starts each message.
-      parse: returns the options; may end the process with status 0, as --help does.
-      command: accepts the options and returns 0 or a `Status`.
+      parse: a function that returns the options; it may end the process with status 0, as --help does.
+      command: a function of the options that returns 0 or a `Status`.
     """
     try:
         _open_standard_streams()

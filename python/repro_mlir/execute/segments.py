@@ -29,7 +29,7 @@ def run_steps(
 
     Args:
       values: the values by number, at first only the arguments; all other values are added.
-      call: runs a segment and returns its results.
+      call: a function that runs a segment and returns its results.
       memory: buffers for received values, by number; None to allocate new ones.
       meanwhile: a function that is called during the last exchange.
     Returns:

@@ -218,8 +218,8 @@ def _first_lines(error: Exception) -> str:
     return " ".join(lines)
 
 
-# Operations whose results contain unchanged elements of their operands; a linalg.generic does if it yields an argument
-# of its body.
+# Operations whose results may contain unchanged elements of their operands; that of a linalg.generic does if the body
+# yields one of its arguments.
 _MOVEMENTS = frozenset(
     ["linalg.generic", "repro.barrier", "repro.scatter"]
     + [f"tensor.{name}" for name in ("cast", "collapse_shape", "concat", "expand_shape", "extract", "extract_slice")]

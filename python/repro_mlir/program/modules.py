@@ -69,7 +69,7 @@ def import_module(data: bytes, lower_stablehlo: Callable[[bytes], bytes]) -> byt
 
     Args:
       data: the module.
-      lower_stablehlo: lowers a StableHLO module, which our MLIR build cannot parse, to linalg.
+      lower_stablehlo: a function that lowers a StableHLO module, which our MLIR build cannot parse, to linalg.
     Raises:
       ReproError: the import fails; the message is the first error and its line.
     """

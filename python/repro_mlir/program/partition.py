@@ -45,7 +45,8 @@ class Cut:
         return self.part(np.ascontiguousarray(whole), rank).reshape(self.shape(whole.shape, rank)).copy()
 
     def part(self, whole: np.ndarray, rank: int) -> np.ndarray:
-        """Returns a view [outer, blocks, size, inner] of a rank's shard of a contiguous tensor."""
+        """Returns a view of a rank's shard of a contiguous tensor, of shape [outer, blocks, size, inner]: the cut
+        dimension becomes `blocks` and `size`, and the dimensions before and after it are merged."""
         outer, inner = whole.shape[: self.dimension], whole.shape[self.dimension + 1 :]
         view = whole.reshape(math.prod(outer), self.blocks, self.offsets[-1], math.prod(inner))
         return view[:, :, self.offsets[rank] : self.offsets[rank + 1]]
@@ -53,7 +54,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Call:
-    """A step that runs a segment on values.
+    """A step of a rank's program that runs a segment on values.
 
     Attributes:
       segment: the index of the segment.
@@ -68,7 +69,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Gather:
-    """A step that gathers a whole tensor from the shards of all ranks (T2).
+    """A step of a rank's program that gathers a whole tensor from the shards of all ranks (T2).
 
     Attributes:
       part, whole: the values of the shard and of the whole tensor.
@@ -84,7 +85,7 @@ class Gather:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """A step that broadcasts a tensor of one rank to all ranks (T2), (T3).
+    """A step of a rank's program that broadcasts a tensor of one rank to all ranks (T2), (T3).
 
     Attributes:
       part: the value on the owner; None on the other ranks.
@@ -110,7 +111,8 @@ class RankProgram:
       rank, size: the rank and the number of ranks.
       cuts: the partition of each state tensor and each input; None if the rank has the whole tensor.
       owners: for each state tensor and each input, the only rank that has it; None if every rank has it or a shard.
-      segments: the programs between two exchanges. Their state is state that the whole program does not change.
+      segments: the programs that run between exchanges. Their state tensors are states that the whole program does not
+        change.
       steps: the steps in order. Values are numbered, starting with the arguments of the program.
       results: the values of the new state and the outputs.
     """

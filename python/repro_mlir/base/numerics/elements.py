@@ -124,7 +124,7 @@ class Element:
 
     @property
     def largest_bits(self) -> int:
-        """The bits of the greatest magnitude of a float that is not a NaN."""
+        """The bits of +infinity, or of the largest finite value if the type, a float, has no infinity."""
         assert self.format is not None
         return self.format.largest if self.format.infinity is None else self.format.infinity
 

@@ -67,7 +67,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     Args:
       name: the name of the machine.
       level: the CPU level of the code; the best one by default.
-      tell: receives the name of each measurement before it starts.
+      tell: a function that is called with the name of each measurement before the measurement starts.
     Raises:
       ReproError: a level that this machine does not run, caches of unknown sizes, or no llvm-mca.
     """

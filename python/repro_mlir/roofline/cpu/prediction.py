@@ -69,7 +69,8 @@ class Code:
     Attributes:
       machine: the machine whose level and execution units the code is for.
       operands: the operands of each kernel, by name of the kernel.
-      kernels: the sequences of each kernel; sequences of negligible weight have no cycles.
+      kernels: the sequences of each kernel with their cycles; None instead of cycles for sequences that are too rare to
+        be simulated.
       operations: the operations of each kernel, by name of the kernel, then by `operations.OPERATIONS`.
       scattered: for each kernel, the fraction of the lines from beyond the L2 cache that no prefetcher fetches in time.
       flops_per_cycle: the maximum number of floating-point operations per cycle of a core.

@@ -199,8 +199,8 @@ class _Stage:
         return {cause: seconds * count for cause, seconds in found.items()}
 
     def sends(self, count: int) -> float:
-        """Returns the time that a stage waits for its neighbours' activations and gradients; virtual stages overlap the
-        wait with kernels."""
+        """Returns the time that a stage waits for its neighbours' activations and gradients. With virtual stages,
+        kernels run during these waits, except while the pipeline is filled and drained."""
         parallelism = self._training.parallelism
         elements = self._kernels.tokens * self._config.hidden / parallelism.tensor
         once = 2 * self._groups["pipeline"].send_seconds(elements * self._stored)
@@ -284,8 +284,8 @@ class _Stage:
         See Shoeybi et al., arXiv:1909.08053, section 3.
         """
         group, tokens = self._groups["tensor"], self._kernels.tokens
-        # Forward: embedding rows; backward: the gradient of the head's input; for the loss: a maximum, a sum and the
-        # target's score per token, in f32.
+        # The devices all-reduce the embedding rows in the forward pass, the gradient of the head's input in the
+        # backward pass, and for the loss a maximum, a sum and the target's score per token, in f32.
         activations = tokens * self._config.hidden * self._stored
         return 2 * group.all_reduce_seconds(activations) + 3 * group.all_reduce_seconds(4 * tokens)
 
