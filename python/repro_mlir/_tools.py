@@ -18,7 +18,7 @@ def _execute(tool: str) -> None:
 
 
 def _check_files() -> None:
-    """Exits with an error if an argument is a repro-mlir file of another type than a module.
+    """Exits with an error if an argument is a file that repro-mlir wrote but that does not contain an MLIR module.
 
     The native tools would report such a file as malformed MLIR text.
     """

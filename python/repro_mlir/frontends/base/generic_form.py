@@ -10,7 +10,7 @@ from typing import Any
 
 
 class OperationWriter:
-    """Creates operations directly before another operation, with its source location."""
+    """Creates operations directly before a given operation, with the source location of the given operation."""
 
     def __init__(self, ir: Any, operation: Any) -> None:
         """`ir` is the Python module of the MLIR bindings to which `operation` belongs."""
@@ -62,7 +62,8 @@ class OperationWriter:
           inputs, outputs: tensors; the results have the types of the outputs.
           maps: one indexing map per input and output.
           iterators: "parallel" or "reduction" for each dimension.
-          compute: returns the elements of the results for those of the operands; creates operations in the body.
+          compute: creates the operations of the body. Receives one element of each input and output, and returns one
+            element of each result.
         """
         ir = self._ir
         kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{each}>") for each in iterators]

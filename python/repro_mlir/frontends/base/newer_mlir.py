@@ -9,7 +9,7 @@ _HEX_BOOLEANS = re.compile(r'dense<"0x([0-9A-Fa-f]+)"> : tensor<((?:[0-9]+x)+)i1
 
 
 def for_llvm_22(text: str) -> str:
-    """Rewrites the constants that newer MLIR prints in another format than LLVM 22 reads."""
+    """Returns `text` with boolean constants in the format that LLVM 22 parses."""
     return _HEX_BOOLEANS.sub(_pack_booleans, text)
 
 

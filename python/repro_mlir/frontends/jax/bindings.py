@@ -60,7 +60,7 @@ class JaxBindings:
         return ()
 
     def flatten_batch(self, batch: Any) -> Sequence[np.ndarray]:
-        """Returns the tensors of the arguments after the state (`batch` is their tuple), in the order of the inputs.
+        """Returns the leaves of `batch`, the tuple of the arguments after the state, as arrays in input order.
 
         Raises:
           CaptureError: the structure, shapes or element types differ from those of the captured arguments.
@@ -71,8 +71,8 @@ class JaxBindings:
         return [array_of(leaf, kind) for leaf, kind in zip(leaves, self.inputs, strict=True)]
 
     def flatten_state(self, *state: Any) -> dict[str, np.ndarray]:
-        """Copies the state, passed as the leading arguments, to new arrays by name, which a compiled step updates in
-        place.
+        """Returns copies of the leading arguments (`state`) as arrays, keyed by the names of the state tensors. A
+        compiled step updates these arrays in place.
 
         Raises:
           CaptureError: as `flatten_batch`.
@@ -83,12 +83,12 @@ class JaxBindings:
         return {kind.name: np.array(array_of(leaf, kind)) for leaf, kind in zip(leaves, self.state, strict=True)}
 
     def state_of(self, values: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
-        """Converts the state by name to the pytrees of the leading arguments, with their own arrays."""
+        """Converts a state, keyed by name, to the pytrees of the leading arguments. Their arrays are copies."""
         arrays = [_typed(values[kind.name], dtype) for kind, dtype in zip(self.state, self._dtypes[0], strict=True)]
         return tuple(jax.tree.unflatten(self._trees[0], arrays))
 
     def outputs_of(self, values: Mapping[str, np.ndarray]) -> Any:
-        """Converts the outputs by name to the pytree of the function's results after the state."""
+        """Converts the outputs, keyed by name, to the pytree of the results that follow the state."""
         arrays = [_typed(values[kind.name], dtype) for kind, dtype in zip(self.outputs, self._dtypes[1], strict=True)]
         return jax.tree.unflatten(self._trees[2], arrays)
 

@@ -21,7 +21,9 @@ from repro_mlir.frontends.stablehlo.lowering import lower
 from repro_mlir.program.imported import ImportedProgram
 
 _PLATFORM = "tpu"
-"""The TPU lowerings consist of StableHLO operations; those for CPUs and GPUs call libraries and kernels."""
+"""The platform whose lowerings JAX uses: they consist of StableHLO operations, but those for CPUs and GPUs call
+libraries and kernels.
+"""
 
 
 def capture_function(
@@ -69,7 +71,7 @@ def capture_function(
     try:
         lowered = traced.lower(lowering_platforms=(_PLATFORM,))
     except (NotImplementedError, RuntimeError, ValueError) as error:
-        # The lowering of a callback fails because it needs a specific platform.
+        # JAX cannot lower a Python callback for this platform, and its message then mentions the lowering platform.
         hint = " (a callback of Python is no part of a program)" if "lowering platform" in str(error) else ""
         raise CaptureError(f"JAX cannot lower the function: {_first_line(error)}{hint}") from error
     text = lower(
@@ -105,7 +107,7 @@ def _has_static(error: Exception) -> bool:
 
 
 def _split(results: Any, arguments: Sequence[Any], state: int) -> tuple[tuple[Any, ...], Any]:
-    """Splits the results into the new state and the outputs: a tuple, or the output itself if there is one."""
+    """Returns the new state and the outputs. The outputs are a tuple, or the output itself if there is only one."""
     if not isinstance(results, tuple) or len(results) < state:
         found = f"a tuple of {len(results)}" if isinstance(results, tuple) else f"a {type(results).__name__}"
         raise CaptureError(

@@ -17,7 +17,7 @@ from repro_mlir.base.numerics.tensors import TensorType
 from repro_mlir.program.imported import ImportedProgram
 
 Pure = Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]
-"""Maps state and inputs by name to the new state and the outputs by name.
+"""A function from the state and the inputs to the new state and the outputs; all four are dictionaries keyed by name.
 
 The names start with `variables.`, `batch.` and `output.`, as in the program.
 """
@@ -32,28 +32,32 @@ class Backend(Protocol):
     def import_function(
         self, function: Pure, state: Mapping[str, Any], inputs: Mapping[str, Any], seed: int | None
     ) -> ImportedProgram[Any]:
-        """Captures a function for these values. Raises ReproError for a function that cannot be captured."""
+        """Captures `function`; `state` holds its initial state and `inputs` holds examples. Raises ReproError for a
+        function that cannot be captured.
+        """
 
     def read_inputs(self, program: ImportedProgram[Any], inputs: Mapping[str, Any]) -> list[np.ndarray]:
-        """Converts the inputs of a program, by name, to arrays."""
+        """Converts inputs, keyed by name, to arrays in the order of the program's inputs."""
 
     def gradients(
         self, function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequence[Any]
     ) -> tuple[Any, list[Any]]:
         """Calls `function(values)`, which returns a scalar and auxiliary results.
 
-        Returns the auxiliary results and the gradient of the scalar for each value.
+        Returns the auxiliary results, and the gradients of the scalar with respect to the values.
         """
 
     def array_of(self, value: Any, kind: TensorType) -> np.ndarray:
-        """Converts a value to a program's array."""
+        """Returns a value as a NumPy array of the type `kind`."""
 
     def value_of(self, array: np.ndarray, kind: TensorType, like: Any) -> Any:
         """Copies an array to a new value with the element type of `like`."""
 
 
 def backend() -> Backend:
-    """Returns the module for the backend of this process. Raises ReproError for an unsupported backend."""
+    """Returns the module that implements `Backend` for the Keras backend of this process. Raises ReproError for an
+    unsupported backend.
+    """
     name = keras.config.backend()
     if name not in ("jax", "torch"):
         raise ReproError(

@@ -36,7 +36,7 @@ class Imported:
         return backend().read_inputs(self.program, _leaves("batch", arguments))
 
     def outputs_of(self, values: Mapping[str, np.ndarray]) -> Any:
-        """Converts the outputs by name to the structure of the function's results, with NumPy arrays."""
+        """Returns the function's results in their structure, as NumPy arrays; `values` maps names to outputs."""
         return _replaced("output", self._outputs, values)
 
 
@@ -50,8 +50,8 @@ def import_function(
 
     Args:
       function: reads and writes only the variables in `state`, and returns tensors in tuples, lists and dicts. Its
-        first argument is the scope that it runs in, which provides `gradients`.
-      state: the variables, each once, with their values.
+        first argument is the `Scope` in which it runs; it can call the scope's method `gradients`.
+      state: pairs of a variable and its value; each variable occurs once.
       arguments: tensors of the backend or arrays, in tuples, lists and dicts; None stays None.
       seed: the initial seed of the random numbers on PyTorch, 0 by default; on JAX it must be None.
     Raises:
@@ -67,7 +67,7 @@ def import_function(
         with Scope((variable, values[name]) for name, variable in zip(names, variables, strict=True)) as scope:
             results = keras.tree.map_structure(keras.ops.convert_to_tensor, function(scope, **given))
             new = {name: scope.get_current_value(each) for name, each in zip(names, variables, strict=True)}
-        # Only the structure of the results is needed, not the leaves.
+        # Keeps only the structure of the results: the leaves are traced tensors.
         outputs[:] = [keras.tree.map_structure(lambda _: 0, results)]
         return new, _leaves("output", results)
 
@@ -78,7 +78,7 @@ def import_function(
 
 
 def _leaves(root: str, tree: Any) -> dict[str, Any]:
-    """Returns the leaves of a tree except None, by path."""
+    """Returns the leaves of a tree except None, keyed by `root` and the path to the leaf."""
     pairs = keras.tree.flatten_with_path(tree)
     return {".".join([root, *map(str, path)]): leaf for path, leaf in pairs if leaf is not None}
 

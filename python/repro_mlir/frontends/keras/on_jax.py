@@ -17,7 +17,7 @@ from repro_mlir.frontends.jax.programs import import_function as import_jax
 from repro_mlir.frontends.keras.backends import Pure
 from repro_mlir.program.imported import ImportedProgram
 
-# JAX's arrays are immutable.
+# `array_of` copies, because JAX's arrays are immutable.
 SHARES_MEMORY = False
 
 
@@ -30,7 +30,8 @@ def import_function(
             "seed belongs to Keras' backend torch: on jax the random numbers are those of the model's seed generators"
         )
 
-    # JAX's tensor names start with the name of the argument, so the prefixes are removed and added again.
+    # The JAX frontend starts each tensor name with the name of the argument: `variables` or `batch`. The names in
+    # `state` and `inputs` already have these prefixes, so they are removed here and added again for `function`.
     def step(variables: Mapping[str, Any], batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         new, output = function(_under("variables", variables), _under("batch", batch))
         return _inside(new), _inside(output)

@@ -63,7 +63,7 @@ def gradients(function: Callable[[Sequence[Any]], tuple[Any, Any]], values: Sequ
 def array_of(value: Any, kind: TensorType) -> np.ndarray:
     """Returns the value's memory as an array; see `Backend.array_of`."""
     if not value.is_contiguous():
-        # Keras' orthogonal initializer creates such values. The variable keeps its tensor object.
+        # Keras' orthogonal initializer creates non-contiguous values. Setting `data` keeps the tensor object.
         value.data = value.data.contiguous()
     return as_array(value.detach(), kind, "state")
 
@@ -79,7 +79,7 @@ def _detached(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     detached = value.detach()
-    # Metrics read the mask, which is an attribute of the tensor.
+    # Metrics read Keras' mask, an attribute of the tensor that detach() drops.
     set_keras_mask(detached, get_keras_mask(value))
     return detached
 

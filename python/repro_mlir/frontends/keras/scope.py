@@ -18,7 +18,7 @@ from repro_mlir.frontends.keras.errors import CaptureError
 class Scope(keras.StatelessScope):
     """A scope in which variables have traced values.
 
-    Reading a variable without one is an error, because its value would become a constant.
+    Reading a variable without a traced value is an error, because its current value would become a constant.
 
     Args:
       values: pairs of a variable and its value.
@@ -38,15 +38,15 @@ class Scope(keras.StatelessScope):
 
     def add_update(self, update: tuple[Any, Any]) -> None:
         """Records an update. Raises CaptureError if the variable is not part of the state."""
-        # Raises CaptureError for a variable outside the state.
+        # Called only for its check.
         self.get_current_value(update[0])
         super().add_update(update)
 
     def gradients(self, function: Callable[[], tuple[Any, Any]], variables: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Calls `function()`, which returns a scalar and auxiliary results.
 
-        Returns the auxiliary results and the gradient of the scalar for each variable. Other variables that the
-        function writes keep their new values.
+        Returns the auxiliary results, and the gradients of the scalar with respect to `variables`. Other variables that
+        the function writes keep their new values.
         """
         keys = [id(variable) for variable in variables]
         others = {key: value for key, value in self.state_mapping.items() if key not in keys}

@@ -16,11 +16,11 @@ from repro_mlir.frontends.keras.errors import CaptureError
 from repro_mlir.frontends.keras.scope import Scope, derived_tensors
 
 Step = Callable[..., Any]
-"""Accepts a scope, `x`, `y` and `sample_weight`; returns the logs."""
+"""A function of a scope, `x`, `y` and `sample_weight` that returns the logs."""
 
 
 def state_of(model: keras.Model, *, training: bool) -> list[list[Any]]:
-    """Returns the variables of a step: trainable, non-trainable, in training the optimizer's, and the metrics'."""
+    """Returns the variables of a step in groups: trainable, non-trainable, the optimizer's if `training`, metrics'."""
     optimizer = [model.optimizer.variables] if training else []
     return [model.trainable_variables, model.non_trainable_variables, *optimizer, model.metrics_variables]
 
@@ -56,7 +56,9 @@ def settings_of(model: keras.Model, *, training: bool) -> dict[str, Any]:
 
 
 def _add(found: dict[str, Any], name: str, value: Any, is_private: bool, within: set[int]) -> None:
-    """Adds a value and the settings in it; a private value only if it is a helper object with its own settings."""
+    """Adds a value to `found` if it is a setting, and the attributes of a helper object such as a regularizer or loss.
+    A private value is added only if it is a helper object. `within` has the ids of the enclosing helper objects.
+    """
     if isinstance(value, _Helper):
         found[name] = type(value)
         if id(value) not in within:
@@ -79,7 +81,7 @@ def _is_setting(value: Any) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    """Returns a value that differs for 1, 1.0 and True, and for 0.0 and -0.0, which Python considers equal."""
+    """Returns a key for a value. Unlike in Python, 1, 1.0 and True have different keys, as have 0.0 and -0.0."""
     if isinstance(value, tuple):
         return tuple(map(_comparable, value))
     return value if isinstance(value, FunctionType) else repr(value)

@@ -30,13 +30,13 @@ def _count(name: str, given: Sequence[Any], expected: int, by: str) -> None:
 
 
 def _shape(call: Call, index: int, name: str, expected: Sequence[int], by: str) -> None:
-    """Requires the shape of an optional input, if present."""
+    """Requires an optional input, if present, to have the shape `expected`; messages say that `by` requires it."""
     if call.has(index):
         _require(f"{name} of shape", [*call.tensor(index).shape], [*expected], by)
 
 
 def _lengths(call: Call, rank: int) -> None:
-    """Requires one number (for pads, two) per spatial dimension in the attributes of windows."""
+    """Requires each window attribute that is present to have one number (pads: two) per spatial dimension."""
     for name, count in (("kernel_shape", 1), ("strides", 1), ("dilations", 1), ("output_padding", 1), ("pads", 2)):
         if (given := call.attribute(name)) is not None:
             _count(f"numbers of {name}", given, count * rank, f"{rank} spatial dimensions")
@@ -68,7 +68,7 @@ def _pool(call: Call) -> None:
 
 
 def _per_channel(*names: str) -> Callable[[Call], None]:
-    """Requires the inputs after input 0 to have one number for each channel of input 0."""
+    """Returns a check that the inputs after input 0, called `names`, have one number for each channel of input 0."""
 
     def check(call: Call) -> None:
         for i, name in enumerate(names):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX operators that run graphs, and operators on sequences of known length."""
+"""ONNX operators that run subgraphs (If, Loop, Scan, SequenceMap), and operators on sequences of known length."""
 
 from __future__ import annotations
 

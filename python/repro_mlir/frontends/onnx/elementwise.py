@@ -126,7 +126,7 @@ def _cast_to(x: torch.Tensor, dtype: torch.dtype, saturate: bool) -> torch.Tenso
         if saturate:
             return torch.clamp(wide, -most, most).to(dtype)
         if dtype is torch.float8_e4m3fn:
-            # PyTorch saturates here, but ONNX requires NaN for numbers that round to more than the greatest one.
+            # PyTorch saturates here, but ONNX requires NaN for numbers that would round to more than 448.
             wide = torch.where(torch.abs(wide) > _ROUNDED_TO_MOST, torch.nan, wide)
         return wide.to(dtype)
     if dtype is torch.bool:

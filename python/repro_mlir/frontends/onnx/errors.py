@@ -7,4 +7,4 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
 class OnnxError(CaptureError):
-    """A model that cannot be read or has no program; the one-line message names the file, or the node and operator."""
+    """A model cannot be read or cannot become a program. The message is one line with the file or the node."""

@@ -40,10 +40,10 @@ _FEW_OPERATORS = (torch.uint16, torch.uint32, torch.uint64)
 """Element types for which PyTorch implements hardly any operators on real tensors."""
 
 _FEW = 4096
-"""A constant with more equal elements than this is a tensor of the program instead of numbers in the graph."""
+"""The program, not the import, fills the result of a ConstantOfShape with more elements than this."""
 
 _DEEPEST = 32
-"""The limit on nested functions and graphs."""
+"""The limit on the nesting depth of functions and graphs."""
 
 _OF_FIRST = ("CastLike",)
 """Operators that read only the element type of the inputs after the first one."""
@@ -58,7 +58,7 @@ class Evaluation:
     """One run of a model's graph."""
 
     def __init__(self, model: onnx.ModelProto, origins: dict[int, str]) -> None:
-        """Prepares a run; `origins` receives the node names, keyed by the ids of their `_Running` objects."""
+        """Prepares a run, which adds the names of nodes to `origins`, keyed by the ids of their `_Running` objects."""
         self._functions = {(each.domain, each.name): each for each in model.functions}
         self._versions = versions_of(model.opset_import)
         self._origins = origins
@@ -66,7 +66,7 @@ class Evaluation:
         self._calls = self._known = 0
 
     def run(self, graph: onnx.GraphProto, values: dict[str, Value]) -> list[Value]:
-        """Returns the outputs of a graph for its inputs and initializers."""
+        """Returns the outputs of a graph; `values` maps the names of its inputs and initializers to their values."""
         self._run_nodes(graph.node, values, self._versions, {}, "", 0)
         return [_found(values, output.name) for output in graph.output]
 
@@ -187,7 +187,7 @@ class Evaluation:
 
 
 class _Running:
-    """A node while it runs; its method is on the call stack, from which the trace reads locations."""
+    """A node while it runs. The trace finds `run` on the call stack and reads the node's name from `origins`."""
 
     def __init__(self, evaluation: Evaluation, *arguments: Any) -> None:
         self._evaluation = evaluation
@@ -225,7 +225,7 @@ def _found(values: Mapping[str, Value], name: str) -> Value:
 
 
 def _resolved(attribute: onnx.AttributeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.AttributeProto | None:
-    """Returns the attribute, or the enclosing function's attribute that it refers to."""
+    """Returns the attribute, or the enclosing function's attribute that it refers to; None if the function has none."""
     if not attribute.ref_attr_name:
         return attribute
     found = given.get(attribute.ref_attr_name)
@@ -261,7 +261,7 @@ def _is_exact(call: Call) -> bool:
     if name in EXACT_FOR_INTEGERS:
         return not any(each.is_floating_point() for each in tensors)
     if name == "ConstantOfShape" and math.prod(call.numbers(0) or []) > _FEW:
-        # The program needs no memory for such a constant.
+        # Computing the constant now would store all of its equal elements in the program.
         return False
     if name in _OF_PAIRS:
         size = math.prod(max(each.numel(), 1) for each in tensors)
@@ -271,7 +271,7 @@ def _is_exact(call: Call) -> bool:
 
 
 def _is_conversion(given: Any, result: Any) -> bool:
-    """Whether a conversion to integers follows (S3): out of range, PyTorch's result depends on the machine."""
+    """Whether a conversion to integers follows (S3): PyTorch's results out of range depend on the machine."""
     if not isinstance(given, torch.Tensor) or not given.is_floating_point() or result.is_floating_point():
         return True
     return result.dtype is torch.bool or bool((result.double() == given.double().trunc()).all())
@@ -293,7 +293,7 @@ def _function_of(
 ) -> onnx.FunctionProto | None:
     """Returns the function that defines an operator in terms of other operators, if the ONNX standard has one."""
     try:
-        # Any, because onnx's type stubs are incomplete.
+        # Annotated as Any, because onnx's type stubs are incomplete.
         schema: Any = onnx.defs.get_schema(proto.op_type, version, domain)
     except onnx.defs.SchemaError:
         return None

@@ -27,7 +27,7 @@ from repro_mlir.frontends.torch.objects.captured_program import TorchBindings
 from repro_mlir.program.imported import ImportedProgram
 
 _OLDEST = 7
-"""Before this version, binary operators broadcast only with attributes."""
+"""The oldest version of operators that is imported as is: older binary operators broadcast only with attributes."""
 
 
 def import_model(
@@ -70,7 +70,9 @@ def import_model(
 
 
 def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Checks the model and converts old operators to a known version. Raises OnnxError for an invalid model."""
+    """Checks the model and converts operators older than `_OLDEST` to that version. Raises OnnxError for an invalid
+    model.
+    """
     if len(model.graph.node) > MOST_CALLS:
         raise OnnxError(f"the model runs more than {MOST_CALLS:,} nodes, it has {len(model.graph.node):,}")
     if model.ByteSize() < 1 << 31:
@@ -110,12 +112,12 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_weight(value: torch.Tensor) -> bool:
-    """Whether a tensor may be state; integer tensors of other types are constants."""
+    """Whether a tensor has a type of state: a float, i8 or u8. Tensors of other types are constants."""
     return value.is_floating_point() or value.dtype in (torch.int8, torch.uint8)
 
 
 def _fixed(graph: onnx.GraphProto, constants: Mapping[str, Any]) -> dict[str, Value]:
-    """Returns the inputs that are fixed by `constants`."""
+    """Returns the values of the inputs that `constants` fixes, keyed by name."""
     declared = {each.name: each.type.tensor_type.elem_type for each in graph.input}
     if unknown := sorted({*constants} - {*declared}):
         raise OnnxError(f"expected constants among {', '.join(declared)}, got {unknown[0]!r}")
@@ -131,7 +133,7 @@ def _fixed(graph: onnx.GraphProto, constants: Mapping[str, Any]) -> dict[str, Va
 def _examples(
     graph: onnx.GraphProto, sizes: Mapping[str, int], inputs: Mapping[str, Any], fixed: Mapping[str, Value]
 ) -> dict[str, torch.Tensor]:
-    """Returns an example tensor for each input; its elements are never read."""
+    """Returns, keyed by name, an example tensor for each input; its elements are never read."""
     initialized = {*(each.name for each in graph.initializer), *fixed}
     declared = [each for each in graph.input if each.name not in initialized]
     if unknown := sorted({*inputs} - {each.name for each in declared}):

@@ -17,7 +17,7 @@ _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def _from_front(index: torch.Tensor, extent: int) -> torch.Tensor:
-    """Converts indices that may count from the end to indices from the front."""
+    """Replaces negative indices, which count from the end, by the equivalent non-negative ones."""
     index = index.to(torch.int64)
     return torch.where(index < 0, index + extent, index)
 
@@ -36,7 +36,7 @@ def _gather_elements(call: Call) -> torch.Tensor:
 
 
 def _linear(index: torch.Tensor, shape: list[int]) -> torch.Tensor:
-    """Returns positions in a flattened tensor of `shape`; the last dimension of `index` has one entry per dimension."""
+    """Returns row-major positions in a tensor of `shape`; the last dimension of `index` has one entry per dimension."""
     parts = [_from_front(index[..., i], extent) for i, extent in enumerate(shape)]
     position = parts[0]
     for part, extent in zip(parts[1:], shape[1:], strict=True):
@@ -115,7 +115,7 @@ def _non_zero(call: Call) -> torch.Tensor:
 
 
 def _tensor_scatter(call: Call) -> torch.Tensor:
-    """Writes one update per sequence at a position in a cache."""
+    """Returns the cache with the update of each sequence of the batch, from the sequence's start position on."""
     cache, update = call.tensor(0), call.tensor(1)
     axis = axis_of(call.attribute("axis", -2), cache.dim())
     extent, count = cache.shape[axis], update.shape[axis]

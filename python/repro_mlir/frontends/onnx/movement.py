@@ -18,14 +18,14 @@ from repro_mlir.frontends.onnx.values import Value, dtype_of
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """Returns the axis counted from the front. Raises OnnxError if the axis is out of range."""
+    """Returns the axis as a non-negative number. Raises OnnxError if the axis is out of range."""
     if not -rank <= axis < max(rank, 1):
         raise OnnxError(f"expected an axis of a tensor of rank {rank}, got {axis}")
     return axis % rank if rank else 0
 
 
 def axes_of(axes: Sequence[int], rank: int) -> list[int]:
-    """Returns the axes counted from the front. Raises OnnxError if an axis is out of range."""
+    """Returns the axes as non-negative numbers. Raises OnnxError if an axis is out of range."""
     return [axis_of(axis, rank) for axis in axes]
 
 
@@ -68,7 +68,7 @@ def _slice(call: Call) -> torch.Tensor:
     axes = axes_of(call.numbers(3, "axes") or [*range(len(starts))], x.dim())
     steps = call.numbers(4) or [1] * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        # ONNX and Python slices agree, except for a negative end that means the beginning.
+        # slice.indices() counts negative numbers from the end and clamps numbers out of range, as ONNX does.
         chosen = range(*slice(start, end, step).indices(x.shape[axis]))
         if step > 0:
             x = (
@@ -130,7 +130,7 @@ def _pad(call: Call) -> torch.Tensor:
         sized([*x.shape[:axis], x.shape[axis] + max(low, 0) + max(high, 0), *x.shape[axis + 1 :]])
         if mode == "constant":
             continue
-        # This padding repeats elements of the tensor, and their indices are known.
+        # The modes other than constant padding repeat elements of the tensor, whose indices are known here.
         if low or high:
             index = [_padding_index(i, x.shape[axis], mode) for i in range(-low, x.shape[axis] + high)]
             x = x.index_select(axis, constant(index))
@@ -190,7 +190,7 @@ def _range(call: Call) -> torch.Tensor:
     start, limit, delta = (call.known(i) for i in range(3))
     with outside_of_trace():
         count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0) if delta.item() else -1
-        # The standard multiplies by the step instead of adding rounded steps.
+        # ONNX defines element i as start + i * delta, not as a running sum of deltas.
         return start.reshape(()) + torch.arange(sized([count])[0]).to(start.dtype) * delta.reshape(())
 
 

@@ -85,7 +85,7 @@ class Call:
         run_graph: Callable[[onnx.GraphProto, Sequence[Value]], list[Value]],
         spend: Callable[[int], None],
     ) -> None:
-        """Wraps a node. `spend(n)` counts n operations, where n depends on shapes; it raises OnnxError if too many."""
+        """Wraps a node. `spend(n)` counts n operations (n depends on shapes) and raises OnnxError above the limit."""
         self.node = node
         self.inputs = inputs
         self.run_graph = run_graph
@@ -101,11 +101,11 @@ class Call:
         self.spend(-count)
 
     def has(self, index: int) -> bool:
-        """Whether the input is present."""
+        """Whether the node has the input `index`."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def wants(self, index: int) -> bool:
-        """Whether the node uses the output."""
+        """Whether the model uses the output `index` of the node."""
         return index < len(self.node.outputs) and self.node.outputs[index] != ""
 
     def tensor(self, index: int = 0) -> torch.Tensor:
@@ -152,7 +152,9 @@ class Call:
         return value
 
     def numbers(self, index: int, name: str | None = None) -> list[Any] | None:
-        """Returns the elements of an input or of the attribute that older versions use instead; None without either."""
+        """Returns the elements of an input or of the attribute that older versions use instead; None if both are
+        absent.
+        """
         if self.has(index):
             return elements(self.known(index))
         found = self.attribute(name) if name else None
@@ -168,7 +170,7 @@ class Call:
         return values[0]
 
     def choice(self, name: str, default: str, *known: str) -> str:
-        """Returns an attribute that is one of the known words."""
+        """Returns an attribute, which must be one of the strings `known`; raises OnnxError for another one."""
         found = str(self.attribute(name, default))
         if found not in known:
             raise OnnxError(f"{name} {found!r} is not supported, expected {' or '.join(known)}")
@@ -176,7 +178,7 @@ class Call:
 
 
 Operator = Callable[[Call], Any]
-"""Returns a value, or a tuple with one value for each output."""
+"""The implementation of an operator: returns the output, or a tuple with one value for each output."""
 
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:

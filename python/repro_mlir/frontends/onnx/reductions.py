@@ -19,7 +19,9 @@ _Reduction = Callable[[torch.Tensor, list[int], bool], torch.Tensor]
 
 
 def _reduction(function: _Reduction, one: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> Operator:
-    """Returns a reduction operator; `one` is applied to each element if the list of axes is empty."""
+    """Returns an operator that reduces by `function`. With noop_with_empty_axes and no axes, it applies `one` to each
+    element instead.
+    """
 
     def run(call: Call) -> torch.Tensor:
         x, axes = call.tensor(), call.numbers(1, "axes")
@@ -138,7 +140,7 @@ def _top_k(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _flat_rows(function: Callable[[torch.Tensor, int], torch.Tensor]) -> Operator:
-    """Applies the function along one axis; before version 13, along all axes from that axis on."""
+    """Returns an operator that applies the function along one axis; before 13, along all axes from that axis on."""
 
     def run(call: Call) -> torch.Tensor:
         x = call.tensor()

@@ -27,7 +27,7 @@ _COORDINATES: dict[str, Callable[[int, float, int, int], float]] = {
     "align_corners": lambda x, scale, n, count: 0.0 if scale * n == 1 else x * (n - 1) / (scale * n - 1),
     "asymmetric": lambda x, scale, n, count: x / scale,
 }
-"""The input position of output element x, from the scale and both extents."""
+"""Functions that return the input position of output element x, given x, the scale and both extents."""
 
 _NEAREST: dict[str, Callable[[float], int]] = {
     "round_prefer_floor": lambda x: math.ceil(x - 0.5),
@@ -40,7 +40,7 @@ _MODES = ("nearest", "linear", "cubic")
 
 @dataclass(frozen=True)
 class _Axis:
-    """The resizing of one axis, from `extent` to `count` elements."""
+    """Describes how one axis is resized, from `extent` to `count` elements."""
 
     axis: int
     extent: int
@@ -115,7 +115,7 @@ def _taps(
 
 
 def _interpolated(x: torch.Tensor, axis: int, taps: list[list[tuple[int, float]]]) -> torch.Tensor:
-    """Sums weighted elements along an axis, in the order of their positions."""
+    """Computes each output element along an axis as the sum of its `taps`: pairs of input index and weight."""
     total = None
     for column in zip(*taps, strict=True):
         shape = [-1 if i == axis else 1 for i in range(x.dim())]
@@ -150,7 +150,7 @@ def _resize(call: Call) -> torch.Tensor:
             index = [min(max(_NEAREST[nearest](point), 0), axis.extent - 1) for point in points]
             inner = inner.index_select(axis.axis, constant(index))
             continue
-        # With antialiasing, each element of a smaller image combines many elements.
+        # With antialiasing, each element of a smaller output combines many input elements.
         call.spend(math.ceil(4 / min(axis.scale, 1.0)) if antialias else 4)
         if mode == "linear":
             taps = [_taps(axis, p, lambda t: max(1 - abs(t), 0.0), 1, antialias, exclude) for p in points]

@@ -31,7 +31,7 @@ NUMBERS: dict[str, tuple[int, ...]] = {
     "SequenceInsert": (2,),
     "Slice": (1, 2, 3, 4),
 }
-"""The inputs whose values an operator needs when the program is created."""
+"""For each operator, the indices of the inputs whose values it needs when the program is created."""
 
 _OF_SHAPES = ("Shape", "Size")
 

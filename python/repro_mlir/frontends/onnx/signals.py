@@ -28,7 +28,9 @@ def _circle(n: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _transformed(x: torch.Tensor, rows: int, inverse: bool) -> torch.Tensor:
-    """Returns the first `rows` rows of the transform of [..., n, 1 or 2] along n."""
+    """Returns the first `rows` elements, along n, of the Fourier transform of a real [..., n, 1] or complex [..., n,
+    2].
+    """
     n = x.shape[-2]
     sized([rows, n])
     cosine, sine = _circle(n, x.dtype)
@@ -63,7 +65,7 @@ def _dft(call: Call) -> torch.Tensor:
     moved = moved if length is None else _with_length(moved, length)
     n, inverse, onesided = moved.shape[-2], bool(call.attribute("inverse", 0)), call.attribute("onesided", 0)
     if inverse and onesided:
-        # The missing half consists of the conjugates of the present half.
+        # The input has only the first half of the spectrum; the other half consists of its conjugates.
         n = length if length is not None else 2 * (x.shape[axis] - 1)
         half = _with_length(x.transpose(axis, -2), n // 2 + 1)
         rest = half.narrow(-2, 1, n - n // 2 - 1).flip(-2)

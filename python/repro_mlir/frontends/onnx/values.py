@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from repro_mlir.frontends.onnx.errors import OnnxError
 
 Value = torch.Tensor | list[torch.Tensor] | None
-"""The value of a name in a graph: a tensor, a sequence of tensors, or nothing."""
+"""The value of a name in a graph: a tensor, a sequence of tensors, or None for an absent optional value."""
 
 _DTYPES: dict[int, torch.dtype] = {
     onnx.TensorProto.FLOAT: torch.float32,

@@ -19,10 +19,10 @@ _AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 
 class Window:
-    """The attributes of a window for inputs of the given spatial extents.
+    """A window that slides over images: its extents, strides, dilations and padding for images of given extents.
 
     Attributes:
-      before, after: the number of elements by which the window exceeds the image at each end.
+      before, after: the padding of each spatial dimension, in elements, at the start and at the end.
     """
 
     def __init__(self, call: Call, kernel: Sequence[int], extents: Sequence[int]) -> None:
@@ -46,14 +46,14 @@ class Window:
                 self.before[i], self.after[i] = halves if auto == "SAME_UPPER" else halves[::-1]
 
     def padded(self, x: torch.Tensor, value: float = 0) -> torch.Tensor:
-        """Pads the image with the elements by which the window exceeds it."""
+        """Pads the image by `before` and `after` elements of this value."""
         if not any((*self.before, *self.after)):
             return x
         pairs = [*zip(self.before, self.after, strict=True)]
         return F.pad(x, [width for pair in reversed(pairs) for width in pair], value=value)
 
     def grow_for_ceiling(self, extents: Sequence[int]) -> list[int]:
-        """Adds to `after`, and returns, the extra elements for the last windows that start within the image."""
+        """Adds to `after`, and returns, the padding of ceil_mode, with which a last, partly filled window fits."""
         more = []
         for i, extent in enumerate(extents):
             whole = extent + self.before[i] + self.after[i]
@@ -99,7 +99,7 @@ def _conv_transpose(call: Call) -> torch.Tensor:
         halves = [total // 2 for total in totals]
         rest = [total - half for total, half in zip(totals, halves, strict=True)]
         pads = [*halves, *rest] if auto == "SAME_UPPER" else [*rest, *halves]
-    # Computes the entire result, then cuts off the pads.
+    # A transposed convolution has pads on its result: computes the entire result, then cuts off the pads.
     result = torch.convolution(
         x, weight, None, strides, [0] * rank, dilations, True, [0] * rank, call.attribute("group", 1)
     )

@@ -21,7 +21,8 @@ COMBINATIONS = {
 
 
 def combination(region: ir.Region) -> str | None:
-    """Classifies a body with two arguments: add, mul, maximum, minimum, replace (returns the second), or None."""
+    """Classifies a body with two arguments: add, mul, maximum, minimum, replace (returns the second); None for others.
+    """
     block = region.blocks[0]
     operations = list(block.operations)
     returned = operations[-1].operands
@@ -46,7 +47,7 @@ def combination(region: ir.Region) -> str | None:
 
 
 def apply_elementwise(region: ir.Region, values: Sequence[ir.Value]) -> list[ir.Value]:
-    """Applies a body written for scalars to the elements of tensors of one shape."""
+    """Applies a body written for scalars to the elements of tensors of the same shape."""
     shape = emit.shape_of(values[0])
     block = region.blocks[0]
     known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, values, strict=True))
@@ -77,7 +78,7 @@ def _whole(known: dict[ir.Value, ir.Value], value: ir.Value, shape: Sequence[int
 
 
 def is_identity(init: ir.Value, kind: str) -> bool:
-    """Whether an initial value is a constant that is the identity of the combination."""
+    """Whether an initial value is a constant that is the identity of the combination, such as 0 for add."""
     owner = init.owner
     while not isinstance(owner, ir.Block) and owner.operation.name == "stablehlo.broadcast_in_dim":
         owner = owner.operands[0].owner

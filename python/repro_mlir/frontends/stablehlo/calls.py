@@ -132,7 +132,7 @@ def functions(module: ir.Module) -> list[ir.Operation]:
 def collect(
     within: ir.Module | ir.Operation, names: Container[str] | None = None, *, is_outermost: bool = False
 ) -> list[ir.Operation]:
-    """Returns the operations with these names, or all, in order; with `is_outermost`, none nested in a found one."""
+    """Returns the operations with these names, or all, in order; `is_outermost` omits those inside a found one."""
     found: list[ir.Operation] = []
 
     def look(operation: ir.Operation) -> ir.WalkResult:

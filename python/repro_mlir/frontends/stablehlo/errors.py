@@ -27,12 +27,12 @@ _PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 def place_of(location: object) -> tuple[str, int, int] | None:
-    """Returns the file, line and column that `users_place` chooses among those of a location, innermost first."""
+    """Returns the file, line and column of the user's code (`users_place`) in an MLIR location, or None."""
     return users_place([(file, int(line), int(column)) for file, line, column in _PLACE.findall(str(location))])
 
 
 def users_place(places: Sequence[tuple[str, int, int]]) -> tuple[str, int, int] | None:
-    """Returns the first line outside a library and this package, else the first one outside this package."""
+    """Returns the first line outside libraries and this package, else the first one outside this package, else None."""
     found = [each for each in places if not each[0].startswith(_PACKAGE)]
     return next((each for each in found if not _LIBRARY.search(each[0])), found[0] if found else None)
 
@@ -43,7 +43,7 @@ _NODE = re.compile(f'"{NODE}([^"]+)"')
 
 
 def node_of(location: object) -> str | None:
-    """Returns the framework's node that a location names."""
+    """Returns the framework's node that a location names, or None."""
     found = _NODE.search(str(location))
     return found and found[1]
 

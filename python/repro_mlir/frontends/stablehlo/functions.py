@@ -127,7 +127,7 @@ def barrier(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
         return build.create("repro.barrier", [operands], build.types)
 
-    # Integers, such as loop bounds, are not worth recomputing.
+    # Integers, such as loop bounds, get no barrier: recomputing them would save hardly any memory.
     return [
         calls.call([value], [value.type], write)[0] if isinstance(emit.element_of(value), ir.FloatType) else value
         for value in operation.operands

@@ -30,7 +30,7 @@ class Parameter:
     """The role of one HLO parameter.
 
     Attributes:
-      name: the value of `repro.name`.
+      name: the name of the tensor in the program (the attribute `repro.name`).
       is_state: whether the parameter is state; otherwise it is an input or a constant.
       value: the value of a constant of the program, which is neither state nor input; else None.
     """
@@ -92,7 +92,7 @@ def _arrange(
     """Moves the state to the front of arguments and results and replaces constant parameters by their values.
 
     Returns:
-      element type and shape of state, inputs and outputs.
+      the element type and shape of each state tensor, input and output, in this order.
     """
     block = main.regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1].operation
@@ -143,7 +143,7 @@ def _aliases(module: ir.Module) -> dict[int, int]:
 def _constant(value: ir.Value, array: np.ndarray) -> ir.Value:
     kind = ir.RankedTensorType(value.type)
     bits: Any = np.ascontiguousarray(array)
-    # NumPy has no name for types such as bf16, so pass their bits.
+    # NumPy has no built-in types such as bf16, so arrays of these types are passed as integers with the same bits.
     bits = bits if bits.dtype.isbuiltin else bits.view(f"uint{8 * bits.itemsize}")
     return hlo.constant(ir.DenseElementsAttr.get(bits, type=kind.element_type, shape=kind.shape))
 

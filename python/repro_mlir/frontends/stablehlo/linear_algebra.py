@@ -23,7 +23,7 @@ _LIMIT = 64
 
 @rule("stablehlo.triangular_solve")
 def triangular_solve(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Solves by substitution, row by row."""
+    """Lowers a triangular solve to a substitution, row by row."""
     a, b = operation.operands
     is_left, is_lower, is_unit = (
         ir.BoolAttr(operation.attributes[name]).value for name in ("left_side", "lower", "unit_diagonal")
@@ -38,7 +38,7 @@ def triangular_solve(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value
 
 @rule("stablehlo.cholesky")
 def cholesky(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Factors column by column, updating the rest of the matrix; the other triangle stays unchanged, as in LAPACK."""
+    """Lowers a Cholesky factorization column by column. The other triangle keeps its elements, as in LAPACK."""
     a = operation.operands[0]
     is_lower = "lower" in operation.attributes and ir.BoolAttr(operation.attributes["lower"]).value
     rest = a if is_lower else _transposed(a)

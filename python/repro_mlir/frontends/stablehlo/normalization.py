@@ -65,7 +65,7 @@ class _Features:
 
 @rule("stablehlo.batch_norm_training")
 def training(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Normalizes by the mean and variance of the elements, and returns both."""
+    """Normalizes by the mean and variance of the elements; returns the result, the mean and the variance."""
     features = _Features(operation)
     value, scale, offset = features.operands
     mean = _divided(features.total(value), features.count)

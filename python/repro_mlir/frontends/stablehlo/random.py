@@ -22,7 +22,7 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 
 Pair = tuple[ir.Value, ir.Value]
-"""The lower and upper half of a number."""
+"""The lower and upper 32 bits of a 64-bit number."""
 
 
 @rule("stablehlo.rng")

@@ -26,7 +26,7 @@ _STEPS = {
     "maximum": ("arith.maximumf", "arith.maxsi"),
     "minimum": ("arith.minimumf", "arith.minsi"),
 }
-"""For each combination, the operation on floats and the operation on integers."""
+"""The operation on floats and the operation on integers, keyed by the combination."""
 
 
 class _Window:
@@ -157,7 +157,7 @@ def _fold(padded: ir.Value, start: ir.Value, kind: str, window: _Window, calls: 
 
 @rule("stablehlo.select_and_scatter")
 def select_and_scatter(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Adds each window's element at the selected position; positions are added in window order."""
+    """Adds each element of the source at the position selected in its window, in the order of positions."""
     value, source, init = operation.operands
     window = _Window(operation)
     select_region, scatter_region = operation.regions

@@ -18,7 +18,7 @@ from repro_mlir.frontends.stablehlo.errors import CaptureError
 
 
 def paths_of(nest: Any, root: str) -> Iterator[tuple[str, Any]]:
-    """Yields a name, such as `batch.image`, and the leaf for each leaf, in the order of `tf.nest.flatten`."""
+    """Yields pairs of a name, such as `batch.image`, and the leaf with this name, in the order of `tf.nest.flatten`."""
     if isinstance(nest, Mapping):
         # TensorFlow also flattens an OrderedDict in key order.
         children = [(key, nest[key]) for key in sorted(nest)]
@@ -76,7 +76,7 @@ class TensorFlowBindings:
         return [array_of(leaf, kind) for leaf, kind in zip(tf.nest.flatten(given), self.inputs, strict=True)]
 
     def flatten_state(self) -> dict[str, np.ndarray]:
-        """Copies the current values of the variables to new arrays by name, which a compiled step updates in place."""
+        """Returns copies of the variables' values as arrays keyed by name. A compiled step updates them in place."""
         return {
             kind.name: np.array(array_of(variable, kind))
             for variable, kind in zip(self.variables, self.state, strict=True)
@@ -98,7 +98,7 @@ class TensorFlowBindings:
             variable.assign(value)
 
     def outputs_of(self, values: Mapping[str, np.ndarray]) -> Any:
-        """Converts the outputs by name to the nest of the function's results, with TensorFlow tensors."""
+        """Converts the outputs, keyed by name, to TensorFlow tensors in the nest of the function's results."""
         flat = iter(self.outputs)
         leaves = [
             spec if spec is None else _tensor(values, next(flat), spec.dtype) for spec in tf.nest.flatten(self._results)

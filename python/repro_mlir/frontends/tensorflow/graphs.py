@@ -18,7 +18,7 @@ _DROPPED = {
     **dict.fromkeys(("Assert", "CheckNumerics", "CheckNumericsV2"), "a check of values"),
     **dict.fromkeys(("Print", "PrintV2"), "a print"),
 }
-"""Operations that XLA drops when it compiles a function."""
+"""Operations that XLA drops when it compiles a function, each with its description in messages."""
 
 _CALLS = re.compile(r"(?:Stateful)?PartitionedCall(?:_\d+)?/")
 

@@ -66,7 +66,8 @@ def _without_mappings(batch: Any) -> Any:
     """Replaces mappings that are not dicts by dicts, because pytree treats such mappings as leaves."""
 
     def unwrap(leaf: Any) -> Any:
-        # isinstance would read `__class__`, which the placeholder of a changing string records as a use of the string.
+        # isinstance would read `__class__`, and the placeholder of a changing string would record this as a use of the
+        # string.
         return _without_mappings(dict(leaf)) if issubclass(type(leaf), Mapping) else leaf
 
     return pytree.tree_map(unwrap, batch)
@@ -89,4 +90,4 @@ def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
 
 
 TENSOR_LEAF = object()
-"""The marker of a tensor leaf in the list of a batch's constants."""
+"""The marker that stands for a tensor in the list of a batch's constants."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
 Returned = Literal["outputs", "gradient_norm", "gradients", "metrics"]
-"""A result of a step in addition to the loss."""
+"""The name of a result that a step returns in addition to the loss."""
 
 RETURNED: tuple[Returned, ...] = get_args(Returned)
 _OF_GRADIENTS = ("gradient_norm", "gradients")
@@ -79,7 +79,8 @@ class CaptureOptions:
         divided.
       returns: the results of a training step in addition to the loss, in the order of `Returned`. Empty: the outputs of
         the model, if there is a loss function.
-      metrics: functions of the model outputs and the target, by name, for "metrics". None: no metrics.
+      metrics: functions of the model outputs and the target, keyed by name; "metrics" in `returns` requests their
+        results. None: no metrics.
       average: averages the parameters; its state is updated after each training step. None: no averaging.
       loss_scale: scales the loss; each training step follows its rule and skips the update if a gradient is not finite.
         None: the loss is not scaled.
@@ -169,7 +170,7 @@ class CaptureOptions:
         return tuple(name for name in known if name in asked)
 
     def with_returns(self, returns: Sequence[Returned], is_evaluation: bool = False) -> Self:
-        """Returns the options of a step that has these results too.
+        """Returns these options with more requested results.
 
         Raises:
           CaptureError: a name is unknown, an evaluation requests gradients, or there are no metrics.

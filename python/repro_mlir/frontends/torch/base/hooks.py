@@ -3,8 +3,8 @@
 
 """Hooks of the user's modules and parameters: they become part of the program or are refused.
 
-A hook is called once, while the step is traced. Its result becomes part of the program. A hook that returns nothing
-works only by side effects, which a compiled step would not repeat, so it is refused.
+A hook is called once, while the step is traced. Its result becomes part of the program. A hook that returns None works
+only by side effects, which a compiled step would not repeat, so it is refused.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MODULE_HOOKS = {
 def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer | None) -> None:
     """Refuses the hooks that no program can contain.
 
-    These are hooks of all modules, of the optimizer's step, and of a gradient's accumulation. If `optimizer` is None
-    (an evaluation), only the hooks of all modules are refused.
+    These are global module hooks, hooks of the optimizer's step, and hooks that run after a gradient is accumulated. If
+    `optimizer` is None (an evaluation), only global module hooks are refused.
 
     Raises:
       CaptureError: such a hook is registered, the optimizer's `step` was replaced, or `optimizer` is not an optimizer.
@@ -60,7 +60,7 @@ def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.
 
 @contextlib.contextmanager
 def checked_module_hooks(model: torch.nn.Module) -> Iterator[None]:
-    """Wraps the hooks of the modules during a trace, so that a hook that returns nothing raises CaptureError.
+    """Wraps the hooks of the modules during a trace, so that a hook that returns None raises CaptureError.
 
     PyTorch's own hooks (weight normalization, pruning) are exempt: they set tensors that the modules use.
     """

@@ -98,7 +98,7 @@ def _is_choice_of_an_algorithm() -> bool:
 
 @dataclass(frozen=True)
 class _Open:
-    """The entry of `dynamic_shapes` for one tensor: for a dimension, a Dim or a hint such as Dim.AUTO."""
+    """The entry of `dynamic_shapes` for one tensor: `dims` maps a dimension to a Dim or a hint such as Dim.AUTO."""
 
     dims: Mapping[int, Any]
 
