@@ -21,8 +21,7 @@ COMBINATIONS = {
 
 
 def combination(region: ir.Region) -> str | None:
-    """Classifies a body with two arguments: add, mul, maximum, minimum, replace (returns the second); None for others.
-    """
+    """Classifies a body with two arguments: add, mul, maximum, minimum, replace (returns the second) or None."""
     block = region.blocks[0]
     operations = list(block.operations)
     returned = operations[-1].operands

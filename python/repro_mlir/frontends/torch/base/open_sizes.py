@@ -145,7 +145,7 @@ class Sizes:
         constraint = StrictMinMaxConstraint(warn_only=False, vr=internals.ValueRanges(least, most))
         variable = self._env.create_symbol(
             hint,
-            # PyTorch orders the terms of sums and products by the name of the source.
+            # PyTorch orders the terms of sums and products by this name, so symbols are numbered.
             source=ConstantSource(f"size{len(self.symbols)}"),
             dynamic_dim=DimDynamic.DYNAMIC,
             constraint_dim=constraint,
@@ -162,7 +162,8 @@ class Sizes:
     def tracing(self) -> Iterator[None]:
         """Configures PyTorch for tracing `fake` tensors within the block."""
         with (
-            # With this option, PyTorch treats a size that is never compared as above 1 where 1 gives the same result.
+            # With this option, PyTorch assumes sizes above 1, without a guard, in checks where a size of 1 gives the
+            # same result.
             internals.symbols_config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
             internals.functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False),
         ):
@@ -224,7 +225,7 @@ class Sizes:
         return str(expr)
 
     def place_of(self, variable: sympy.Symbol) -> tuple[int, int]:
-        """Returns the index of an input and the dimension of the input whose extent is exactly this symbol.
+        """Returns the index of an input, and the index of its dimension whose extent is exactly this symbol.
 
         Raises:
           CaptureError: no dimension has this extent.
@@ -316,7 +317,9 @@ def _in_order(model: torch.nn.Module, arguments: Any, shapes: Any) -> Any:
 
 
 def _match(value: Any, said: Any, where: str) -> Any:
-    """Returns a tree with the structure of `value` and an _Open for each leaf, made from the entry `said`."""
+    """Returns a tree with the structure of `value` and an _Open for each leaf, made from the entry `said` of
+    dynamic_shapes.
+    """
     if isinstance(value, Mapping):
         if said is not None and not (isinstance(said, Mapping) and said.keys() <= value.keys()):
             raise CaptureError(f"dynamic_shapes of {where}: expected a dict with keys of {list(value)}, got {said!r}")

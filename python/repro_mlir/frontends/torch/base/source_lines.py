@@ -3,8 +3,8 @@
 
 """Records the origin of every operator of a trace: the user's Python line, a module of the model, or a phase.
 
-A step that consists only of torch.nn modules, and the update of torch.optim, have no line of the user. Lines of PyTorch
-or of this package would not help the user, so the module or the phase names such an operator.
+A step that consists only of torch.nn modules, and the update of torch.optim, run no line of the user's code. Lines of
+PyTorch or of this package would not help the user, so the module or the phase names such an operator.
 """
 
 import contextlib
@@ -42,11 +42,11 @@ _BENEATH = tuple(os.path.join(_PACKAGES, name, "") for name in ("mpmath", "numpy
 
 @functools.cache
 def is_user_file(path: str) -> bool:
-    """Whether a file contains code of the user or of a package between the user and PyTorch."""
+    """Whether a file contains code of the user, or of a package that uses PyTorch."""
     path = os.path.realpath(path)
     if path.startswith((_LIBRARIES[0], _LIBRARIES[1], *_BENEATH)):
         return False
-    # The standard library's folder may contain site-packages, whose other packages are the user's.
+    # The folder of the standard library may contain site-packages. Its other packages count as the user's code.
     return path.startswith(_PACKAGES) or not path.startswith(_LIBRARIES[2])
 
 
@@ -83,7 +83,7 @@ _PHASE = contextvars.ContextVar("phase", default="step")
 def phase(name: str) -> Iterator[None]:
     """Names the origin of operators in the block that have neither a line of the user nor a module."""
     token = _PHASE.set(name)
-    # Gives this origin also to nodes that are copied, for which no operator is called.
+    # Nodes that are copied get this origin too; no operator is called for them, so `SourceLines` does not see them.
     torch.fx.traceback.set_stack_trace([name])
     try:
         yield

@@ -64,7 +64,7 @@ _LATE = {
     "functorch_config": "torch._functorch.config",
     "min_cut_rematerialization_partition": "torch._functorch.partitioners",
 }
-"""Names whose modules `import torch` does not import; importing some of them takes longer than capturing a step."""
+"""Names that are imported on first use: `import torch` does not import their modules, and some imports take long."""
 
 
 def __getattr__(name: str) -> Any:
@@ -122,7 +122,7 @@ def dynamo_config() -> Any:
 
 
 def load_dynamo_tables() -> None:
-    """Lets TorchDynamo make its tables of Python's functions, which it otherwise makes at its first use."""
+    """Makes TorchDynamo create its tables of Python functions now instead of at its first use."""
     torch._dynamo.trace_rules.is_builtin_callable(len)
     importlib.import_module("torch._dynamo.convert_frame")
 
@@ -139,7 +139,9 @@ def entering_compiled_functions() -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def replaced(owner: Any, **makers: Callable[[Any], Any]) -> Iterator[None]:
-    """Replaces attributes of a module, class or object within the block; a maker maps the former value to the new."""
+    """Replaces attributes of a module, class or object within the block; `makers` maps the name of an attribute to a
+    function from the former value to the new one.
+    """
     former = {name: vars(owner)[name] for name in makers}
     for name, make in makers.items():
         setattr(owner, name, make(former[name]))
@@ -151,7 +153,9 @@ def replaced(owner: Any, **makers: Callable[[Any], Any]) -> Iterator[None]:
 
 
 def replace_proxy_call(make: Callable[[Any], Any], most_known: int) -> contextlib.AbstractContextManager[None]:
-    """Replaces the function that records an operator; a trace knows constants of up to `most_known` elements."""
+    """Replaces the function that records an operator; traces keep the values of constants of `most_known` or fewer
+    elements.
+    """
     module = torch.fx.experimental.proxy_tensor
     return replaced(module, CONSTANT_NUMEL_LIMIT=lambda _: most_known, proxy_call=make)
 

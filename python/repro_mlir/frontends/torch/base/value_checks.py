@@ -44,7 +44,7 @@ def is_all_true(tensor: torch.Tensor) -> Any:
 
 
 def _shown(constraint: Any) -> str:
-    """Formats a constraint as PyTorch does; only its name if a bound is a tensor, which has no values in a trace."""
+    """Formats a constraint as PyTorch does, or only its name if a bound is a tensor, which has no values in a trace."""
     has_tensor = any(isinstance(each, torch.Tensor) for each in vars(constraint).values())
     return type(constraint).__name__.lstrip("_") if has_tensor else repr(constraint)
 
@@ -97,5 +97,6 @@ _CHECK = define(
     write=_write,
 )
 for _operator in (*_ASSERTS, _CHECK):
-    # Dead-code elimination would remove these operators, because they have no results. PyTorch lists only one of them.
+    # Dead-code elimination would remove these operators, because they have no results. PyTorch itself marks only one of
+    # them.
     torch.fx.node.has_side_effect(_operator)

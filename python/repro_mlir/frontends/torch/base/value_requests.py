@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Errors for Python code that requests the values of a traced tensor, which has none: they suggest a replacement."""
+"""Errors, with a suggested replacement, for Python code that requests the values of a traced tensor, which has none."""
 
 import sys
 import types

@@ -75,7 +75,7 @@ def import_step(step: Step, options: CaptureOptions) -> ImportedProgram[TorchBin
 def _compressed(
     imported: ImportedProgram[TorchBindings], compression: GradientCompression
 ) -> ImportedProgram[TorchBindings]:
-    """Compresses the gradients of a step, and adds the new state to the bindings."""
+    """Returns the program with compressed gradients; its bindings include the state that the compression adds."""
     found = compress_gradients(imported, compression)
     new = found.state[len(imported.state) :]
     role: Role = "gradient_compression"

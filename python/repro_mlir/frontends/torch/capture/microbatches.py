@@ -43,7 +43,7 @@ def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
 
 
 def _chosen(tensors: dict[str, torch.Tensor], asked: Sequence[str] | None) -> list[str]:
-    """Returns the names of the tensors that are split."""
+    """Returns the names of the tensors that are split: those in `asked`, or by default all tensors with dimensions."""
     if asked is not None:
         for name in asked:
             if name not in tensors:

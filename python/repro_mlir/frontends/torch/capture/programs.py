@@ -248,7 +248,7 @@ def canonical_program(
       imported: the captured program.
       options: see `in_numerics`.
       advice: the end of the message for an operator that is defined only for float32.
-      is_evaluation: whether the program is an evaluation, where a recipe only for gradients changes nothing.
+      is_evaluation: whether the program is an evaluation, in which a recipe that affects only gradients has no effect.
     """
     with working("importing"):
         try:
@@ -259,7 +259,7 @@ def canonical_program(
 
 
 def in_numerics(program: Program, options: CaptureOptions, *, is_evaluation: bool = False) -> Program:
-    """Applies `exact_digits` and `precision` to a program; (Q6) scales of earlier steps follow the program's state.
+    """Applies `exact_digits` and `precision` to a program. Scales of earlier steps (Q6) are appended to the state.
 
     Raises:
       ReproError: the recipe rounds the forward pass stochastically, which only training steps support.

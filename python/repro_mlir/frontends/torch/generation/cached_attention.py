@@ -291,8 +291,8 @@ class CachedModel(nn.Module):
     def _require_tokens_apart(self) -> None:
         """Raises CaptureError if tokens influence each other other than through attention.
 
-        The test replaces attention by a function without mixing; then half of the tokens must not change any bit of the
-        logits of the other half.
+        The test replaces attention by a function that does not combine tokens. Then changes of half of the tokens must
+        not change any bit of the logits of the other half.
         """
 
         def alone(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
@@ -371,7 +371,7 @@ class _Linears:
         self._last = (module, result, result._version) if len(arguments) == 1 else None
 
     def giving(self, logits: Any) -> nn.Module | None:
-        """Returns the layer that was called once and returned `logits`, not modified since; None if there is none."""
+        """Returns the last called layer if it ran only once and returned `logits`, unmodified since then; else None."""
         if self._last is None:
             return None
         module, result, version = self._last
@@ -380,7 +380,7 @@ class _Linears:
 
 @contextmanager
 def _before(module: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """Applies `change` to the argument of a module's calls within the block."""
+    """Within the block, applies `change` to the argument of each call of the module."""
     handle = module.register_forward_pre_hook(lambda _, arguments: (change(arguments[0]),))
     try:
         yield
@@ -389,7 +389,7 @@ def _before(module: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -
 
 
 def _caller(model: nn.Module) -> Callable[..., Any]:
-    """Returns a function that calls a model with tokens and positions, and replaces the model's tensors by name.
+    """Returns a function that calls the model with tokens, positions and, optionally, replaced tensors by name.
 
     Raises:
       CaptureError: the model's forward has fewer than two parameters.

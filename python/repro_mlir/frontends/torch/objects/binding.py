@@ -103,7 +103,9 @@ class Binding:
 
     @property
     def has_numbers(self) -> bool:
-        """Whether Python numbers contain state; a number, unlike a tensor, cannot be updated when it is read."""
+        """Whether the optimizer stores state in Python numbers, which, unlike tensors, cannot be updated when they are
+        read.
+        """
         return any(isinstance(counter, _Number) for counter in self._counters)
 
     def _counter(self, slot: Slot, others: Iterable[Binding]) -> _Counter | _Number:
@@ -158,7 +160,8 @@ class Binding:
         """
         if self.residents and not self._foreign:
             return
-        # Unconditionally, as a write through `Tensor.data` or NumPy does not change a tensor's version.
+        # Copies even if the version is unchanged: a write through `Tensor.data` or NumPy does not change a tensor's
+        # version.
         for tensor, kind, _ in self._copies:
             if kind.name not in self._foreign:
                 self._copy_in(tensor, kind)
@@ -166,7 +169,7 @@ class Binding:
             counter.pull()
 
     def see(self) -> None:
-        """Records the version counters of the tensors, whose values the arrays now have."""
+        """Records the version counters of the tensors. The arrays now have the values of the tensors."""
         self._seen = list(map(_versions, self.tensors))
 
     @property
@@ -206,7 +209,7 @@ class Binding:
         return is_first
 
     def leave(self, bring_back: Callable[[], None], foreign: frozenset[str] = frozenset()) -> None:
-        """Records that the values are elsewhere until `bring_back` is called.
+        """Records that the newest values are elsewhere, for example on a device, until `bring_back` is called.
 
         Args:
           bring_back: calls `push`, or raises.
@@ -221,7 +224,7 @@ class Binding:
         self.residents.enter([*self.tensors, *counters], bring_back)
 
     def give_up(self) -> None:
-        """Ends `leave` without the values: the tensors keep the values that they had before."""
+        """Ends what `leave` began without fetching the newest values: the tensors keep their older values."""
         self.residents.leave()
 
     @float_environment()
@@ -383,7 +386,7 @@ def _item(value: Any) -> float:
 
 
 def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozenset[str]) -> list[bool]:
-    """Returns for each tensor whether it shares no memory with another one, nor among its own elements.
+    """Returns for each tensor whether no two of its elements share memory, and none with another tensor.
 
     Raises:
       CaptureError: a step writes a tensor that shares memory.

@@ -29,7 +29,7 @@ from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES
 CHECKPOINT_FORMAT = 1
 _METADATA = "trainer"
 _NAMED = ("model", "average", *OWN_ENTRIES)
-"""The entries whose tensors have names."""
+"""The entries of a state that map names to tensors."""
 _NUMBERS = ("format", "steps", "cursor", "seed", "random_step")
 _COMPLEX = "complex"
 """The metadata key with the names of complex tensors, which the file stores as pairs of real numbers."""
@@ -183,7 +183,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     # The user may have written NaNs that are not canonical.
     arrays = [canonical_of(array, kind.element) for array, kind in zip(given, kinds, strict=True)]
     data = write_tensors(kinds, arrays, {_METADATA: json.dumps(rest, sort_keys=True)})
-    # A link is followed, not replaced.
+    # A symbolic link is followed, not replaced.
     file = Path(os.path.realpath(path))
     if file.exists() and not file.is_file():
         raise ReproError(f"cannot write {path}: expected a regular file")

@@ -96,7 +96,7 @@ class DefinedConstruction(TorchDispatchMode):
 
 
 def _is_lifted(name: str, given: list[torch.Tensor]) -> bool:
-    """Whether the elements of a lifted tensor are defined: they are Python numbers, or integers of any origin.
+    """Whether an operator lifts (imports) a tensor of defined elements: Python numbers, or integers of any origin.
 
     Memory that cannot be resized is NumPy's, and NumPy's functions of floats depend on the vector level.
     """

@@ -104,7 +104,7 @@ class Residents:
             tensor.__class__ = made[kind]
 
     def leave(self) -> None:
-        """Records that the tensors have the present values."""
+        """Records that the tensors have the newest values again, and restores their classes."""
         for tensor, kind in self._former:
             tensor.__class__ = kind
         self._former = []

@@ -6,8 +6,8 @@
 A program depends on the values that `forward`, the loss function and the optimizer's step read while they were traced:
 globals, variables of enclosing functions, attributes, elements of containers, tensors that are not state. `find_reads`
 follows references from the modules, the functions and the optimizer; a `Recording` lists the functions that ran and the
-names that they used. `_Search._visit` handles each type of object that can be watched; any other object, such as an
-iterator, is refused.
+names that they used. `_Search._visit` handles each type of object whose changes can be detected. Any other object, such
+as an iterator, is refused.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Reads:
     Attributes:
       modules: torch modules that are not part of the model, by name.
       tensors: tensors and arrays that are not state, by name.
-      unknown: objects that cannot be watched, by name.
+      unknown: objects whose changes cannot be detected, by name.
     """
 
     modules: dict[str, torch.nn.Module] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Reads:
             yield from view.parts(name)
 
     def refuse_unknown(self, recording: Recording) -> None:
-        """Raises CaptureError for the first object that cannot be watched, with the user's line that reads it.
+        """Raises CaptureError for the first object in `unknown`, with the user's line that reads it.
 
         Objects that only code of installed packages names are skipped: the packages are trusted not to change them.
         """
@@ -337,7 +337,7 @@ class _Functions(_View):
 
 
 class Looked:
-    """The results of a function for several objects, such as their classes."""
+    """A live view that yields the present results of a function for several objects, such as their classes."""
 
     def __init__(self, look: Callable[[Any], object], objects: Collection[object]) -> None:
         self._look = look
@@ -348,7 +348,7 @@ class Looked:
 
 
 class _Joined:
-    """The results of functions for keys; `_ABSENT` for a key that does not exist."""
+    """A live view that yields the present results of functions for keys; `_ABSENT` for a key that does not exist."""
 
     def __init__(self, calls: Sequence[tuple[Callable[[str, object], object], str]]) -> None:
         self._functions = [function for function, _ in calls]
@@ -359,7 +359,7 @@ class _Joined:
 
 
 class _Keys:
-    """All keys of namespaces."""
+    """A live view that yields all present keys of several namespaces."""
 
     def __init__(self, namespaces: Sequence[Mapping[str, Any]]) -> None:
         self._namespaces = namespaces
@@ -369,7 +369,7 @@ class _Keys:
 
 
 class _Results:
-    """The values of variables, slots and references."""
+    """A live view that yields the present values of variables, slots and references."""
 
     def __init__(self, got: Sequence[_Got]) -> None:
         self._functions = [each.get() for each in got]
@@ -496,7 +496,9 @@ class _Search:
         self.reads._noted.append((name, view))
 
     def _visit(self, name: str, value: Any) -> None:
-        """Handles each type of object. It reads no attribute of the value that could run the user's code."""
+        """Notes what a program depends on in a value, by the value's type. Reads no attribute that could run the user's
+        code.
+        """
         kind = type(value)
         if issubclass(kind, torch.jit.ScriptModule):
             # Its code is fixed, but its tensors are not.
@@ -838,8 +840,9 @@ def _facts(value: _Held) -> Hashable:
 
 
 def _bytes(value: _Held) -> np.ndarray:
-    """Returns the elements as bytes, copied only if they are not contiguous; for a tensor without NumPy view, its
-    version."""
+    """Returns the elements as bytes, copied only if they are not contiguous; of a tensor without NumPy view, the
+    version counter.
+    """
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
             return np.array([0 if value.is_inference() else value._version]).view(np.uint8)

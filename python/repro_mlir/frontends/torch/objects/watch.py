@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Detects changes of everything besides state on which a captured program depends, before each step.
+"""Detects, before each step, changes of everything besides the state on which a captured program depends.
 
 `Watch.unchanged` compares identities and flags of the user's objects, which takes microseconds. If any differs,
 `form_of` returns the present form of the objects. Equal forms have the same program.
@@ -66,7 +66,7 @@ class Watch:
 
         Args:
           subject: the objects that were captured.
-          held: the tensors in whose memory the state is.
+          held: the tensors whose memory contains the state.
           constants: tensors that are constants of the program.
           changing: values that may differ at later steps.
           recording: the code that ran in the trace.
@@ -197,7 +197,7 @@ def _is_value(part: Hashable) -> bool:
 
 
 def difference(one: Form, other: Form) -> str:
-    """Returns the name of the first part in which two forms differ."""
+    """Returns the name of the first entry in which two forms differ."""
     values, others = dict(one), dict(other)
     for name, value in values.items():
         if name in others and others[name] != value:

@@ -48,7 +48,7 @@ def _parts(x: Any) -> tuple[Any, Any]:
 
 
 def _like(x: Any, y: Any) -> tuple[Any, Any]:
-    """Converts both operands, at least one of which is complex, to parts of one element type."""
+    """Converts both operands, at least one of which is complex, so that their parts have the same element type."""
     kinds = [value.re.dtype for value in (x, y) if isinstance(value, Pair)]
     if not kinds:
         kinds = [torch.promote_types(v.dtype, torch.get_default_dtype()) for v in (x, y) if isinstance(v, torch.Tensor)]

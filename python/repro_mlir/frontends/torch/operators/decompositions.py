@@ -120,7 +120,7 @@ def _dimensions(x: torch.Tensor, dim: int | Sequence[int] | None) -> list[int]:
 def _var_mean(
     x: torch.Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
 ) -> Any:
-    # The default computes in f64.
+    # torch-mlir's default computes in f64.
     if x.dtype.is_complex:
         return NotImplemented
     correction = 1 if correction is None else correction
@@ -186,7 +186,7 @@ def _vector_norm(
 def _logit_backward(gradient: torch.Tensor, x: torch.Tensor, eps: float | None = None) -> Any:
     if eps is None:
         return NotImplemented
-    # The default's comparison gives a zero gradient for NaN.
+    # In torch-mlir's default, the comparison gives a zero gradient for NaN.
     outside = (x < eps) | (x > 1 - eps)
     return torch.where(outside, torch.zeros([], dtype=x.dtype), gradient / (x * (1 - x)))
 
@@ -215,7 +215,7 @@ for _operator in (aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.d
 
 def _compare(operator: Any) -> Callable[..., Any]:
     def compare(x: torch.Tensor, number: Any) -> Any:
-        # The default compares f32 elements and the Python number in f64.
+        # torch-mlir's default compares f32 elements and the Python number in f64.
         if x.dtype.is_floating_point and isinstance(number, int | float):
             return operator(x, torch.full([], float(number), dtype=x.dtype))
         return NotImplemented
@@ -287,7 +287,7 @@ def _reciprocal(x: torch.Tensor) -> Any:
 
 @_decomposes(aten.trunc.default)
 def _trunc(x: torch.Tensor) -> Any:
-    # The default multiplies by the sign, which loses the sign of -0.
+    # torch-mlir's default multiplies by the sign, which loses the sign of -0.
     return torch.where(x < 0, torch.ceil(x), torch.floor(x)) if x.dtype.is_floating_point else NotImplemented
 
 
@@ -365,7 +365,7 @@ def _fmin(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @_decomposes(aten.isinf.default)
 def _isinf(x: torch.Tensor) -> Any:
-    # The default compares in f64.
+    # torch-mlir's default compares in f64.
     return x.abs() == torch.full([], math.inf, dtype=x.dtype) if x.dtype.is_floating_point else NotImplemented
 
 
@@ -421,7 +421,7 @@ def _copysign_number(x: torch.Tensor, y: float) -> torch.Tensor:
 
 @_decomposes(aten.fmod.Tensor)
 def _fmod(x: torch.Tensor, y: torch.Tensor) -> Any:
-    # The default rounds a quotient; torch.remainder of magnitudes is exact, as C's fmod is.
+    # torch-mlir's default rounds a quotient; torch.remainder of magnitudes is exact, as C's fmod is.
     if not (x.dtype.is_floating_point and y.dtype == x.dtype):
         return NotImplemented
     magnitude = torch.remainder(x.abs(), y.abs())
@@ -625,7 +625,7 @@ def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> 
 def _smooth_l1_loss_backward(
     gradient: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int, beta: float
 ) -> torch.Tensor:
-    # The default uses the sign of the difference, which gives 0 where the difference is NaN.
+    # torch-mlir's default uses the sign of the difference, which gives 0 where the difference is NaN.
     difference = x - target
     found: torch.Tensor = smooth_l1_loss_backward(gradient, x, target, reduction, beta)
     return torch.where(difference.isnan(), difference, found)
@@ -641,7 +641,7 @@ def _nll_loss_backward(
     ignore_index: int,
     total_weight: torch.Tensor,
 ) -> torch.Tensor:
-    # Compare class indices; the default scatters.
+    # Compare class indices with the target instead of a scatter, which torch-mlir's default uses.
     axis = 0 if x.dim() < 2 else 1
     if reduction == 1:
         gradient = gradient / total_weight
@@ -774,7 +774,7 @@ def _negative_view(x: torch.Tensor) -> torch.Tensor:
 
 @_decomposes(aten.take.default)
 def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    # The default reads the value of an index of shape [], which is unknown during tracing.
+    # torch-mlir's default reads the value of an index of shape [], which is unknown during tracing.
     return x.reshape(-1)[index.reshape(-1)].reshape(index.shape)
 
 

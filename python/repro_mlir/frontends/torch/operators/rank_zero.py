@@ -32,7 +32,9 @@ def operators() -> Iterator[Any]:
 
 
 def along_one(operator: Any) -> Callable[..., Any]:
-    """Returns a decomposition that calls the operator on a [] tensor as [1]; it returns NotImplemented for others."""
+    """Returns a decomposition that treats a tensor of shape [] as one of shape [1]; it returns NotImplemented for
+    others.
+    """
 
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.dim():
