@@ -41,7 +41,8 @@ constexpr unsigned numRounds = 7;
 constexpr Value start = {{0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A,
                           0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19}};
 
-/// Returns, for each round, the order in which it reads the words of a block.
+/// Returns, for each round of the compression, the order in which the round
+/// reads the words of a block.
 constexpr std::array<std::array<uint8_t, 16>, numRounds> getSchedule() {
   constexpr uint8_t permutation[] = {2, 6,  3,  10, 7, 0,  4,  13,
                                      1, 11, 12, 5,  9, 14, 15, 8};
@@ -54,7 +55,8 @@ constexpr std::array<std::array<uint8_t, 16>, numRounds> getSchedule() {
   return schedule;
 }
 
-/// One word of each of several blocks, which are compressed together.
+/// A vector with one word of each of several blocks, which are compressed in
+/// parallel.
 using Lanes = uint32_t __attribute__((vector_size(32)));
 constexpr unsigned numLanes = sizeof(Lanes) / sizeof(uint32_t);
 
@@ -167,7 +169,7 @@ uint64_t getMiddle(uint64_t begin, uint64_t end) {
   return begin + llvm::bit_floor(end - begin - 1);
 }
 
-/// The range [begin, end) of data of `total` bytes.
+/// A stretch: the bytes [begin, end) of data of `total` bytes.
 struct Stretch {
   Stretch(uint64_t begin, uint64_t end, uint64_t total)
       : begin(begin), end(end),
@@ -182,7 +184,8 @@ struct Stretch {
       first = last = end / chunkBytes;
   }
 
-  /// Return the number of bytes before, and after, the whole chunks.
+  /// Returns the number of bytes of the stretch before its whole chunks, or all
+  /// bytes if it has none; getTail returns the number of bytes after them.
   uint64_t getHead() const {
     return first < last ? first * chunkBytes - begin : end - begin;
   }
@@ -200,7 +203,7 @@ struct Stretch {
   }
 
   uint64_t begin, end, numChunks;
-  /// The range of whole chunks.
+  /// The numbers [first, last) of the chunks that are entirely in the stretch.
   uint64_t first, last;
 
 private:

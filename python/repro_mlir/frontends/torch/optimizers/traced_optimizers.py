@@ -292,7 +292,7 @@ class TracedUpdate:
 
 
 class _Tensors(Protocol):
-    """The source of the tensors of a run."""
+    """Supplies the tensors with which a run of the step computes."""
 
     def parameter(self, parameter: torch.Tensor) -> torch.Tensor:
         """Returns a new tensor with the parameter's value, which the step may modify."""
@@ -307,7 +307,7 @@ class _Tensors(Protocol):
 
 @dataclass
 class _Fakes:
-    """Tensors without elements, within a FakeTensorMode."""
+    """Supplies fake tensors, which have no elements; used within a FakeTensorMode."""
 
     names: Mapping[torch.Tensor, str]
     updated: Collection[str]
@@ -330,7 +330,7 @@ class _Fakes:
 
 @dataclass
 class _Traced:
-    """Tensors of a trace."""
+    """Supplies the tensors of a trace, which it looks up by name."""
 
     names: Mapping[torch.Tensor, str]
     parameters: Mapping[str, torch.Tensor]
@@ -428,7 +428,7 @@ class _Entries(dict[Any, Any]):
 
 
 class _States(defaultdict[Any, Any]):
-    """The shadow's state."""
+    """The state of the shadow: `_Entries` for a parameter with a gradient, a dict for any other key."""
 
     def __init__(self, entries: Mapping[torch.Tensor, _Entries]) -> None:
         super().__init__(dict)

@@ -109,7 +109,9 @@ class BlockedAttention(ReplacedAttention):
 
 
 def _items(x: torch.Tensor, batch: Sequence[int], heads: int | None) -> torch.Tensor:
-    """Reshapes `x` [.., rows, columns] to [items, rows, columns]; the heads of a group share one item."""
+    """Reshapes `x` [.., rows, columns] to [items, rows, columns], with one item per batch element and head; the heads
+    of a group share one item.
+    """
     if heads is not None and (*x.shape[:-3], heads) != tuple(batch):
         # Heads are repeated before the broadcast, so that gradients are summed over the broadcast dimensions first and
         # then over the heads of a group.
@@ -158,7 +160,9 @@ def _autocast(x: torch.Tensor) -> torch.Tensor:
 
 
 class _Attention(torch.autograd.Function):
-    """Maps [N, L, E], [K, S, E], [V, S, F] and a mask [N, L, S] or None to [N, L, F]; `settings` as in `_SETTINGS`."""
+    """Maps query [N, L, E], key [K, S, E], value [V, S, F] and a mask [N, L, S] or None to [N, L, F]. `settings` has
+    the attributes that `_SETTINGS` declares.
+    """
 
     @staticmethod
     def forward(

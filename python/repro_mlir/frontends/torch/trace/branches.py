@@ -27,7 +27,7 @@ _CHOOSE_ELEMENTS = ("index", "indices", "target", "sorter", "pivots", "LU_pivots
 """PyTorch's names of the operator arguments that choose elements, whose bounds are checked (E1)."""
 
 Operators = Mapping[Any, Callable[..., Any]]
-"""The replacements of operators that call functions."""
+"""Maps operators that call functions, such as `torch.cond`, to their replacements."""
 
 
 def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: torch.Tensor, operators: Operators) -> Any:
@@ -191,7 +191,8 @@ class _Checks(internals.TorchDispatchMode):
         if name in _CHOOSE_ELEMENTS:
             return pytree.tree_map_only(torch.Tensor, lambda index: _in_bounds(index, self._taken), value)
         if name == "mask" and function.overloadpacket in (aten.masked_scatter, aten.masked_scatter_):
-            # The operator reads one element of its source per true element of the mask.
+            # The operator reads one element of its source per true element of the mask: none if the branch is not
+            # taken.
             return value & self._taken
         return value
 

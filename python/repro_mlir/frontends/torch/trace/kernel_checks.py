@@ -30,7 +30,9 @@ _KEPT_DIMENSIONS = {
     "uniform": 0,
     "uniform_": 0,
 }
-"""The operators, each with the number of trailing dimensions to keep; the others become 1 unless their extent is 0."""
+"""The checked operators, each with the number of trailing dimensions that keep their extents in the small tensors. The
+extents of the other dimensions become at most 1.
+"""
 
 _NUMBERS = {
     "constant_pad_nd": "value",
@@ -47,7 +49,7 @@ _NUMBERS = {
     "scatter": "value",
     "scatter_": "value",
 }
-"""The operators that convert a number to the type of their result, each with the name of that argument."""
+"""The operators that convert a number to the type of their result, each with the name of the number's argument."""
 
 
 def refuse_arguments(graph: torch.fx.GraphModule) -> None:
@@ -144,7 +146,9 @@ def _small_convolution(
     output_padding: Any,
     groups: Any,
 ) -> tuple[Any, ...]:
-    """Reduces a convolution to one channel and one example, or none: PyTorch does not check this part in the trace."""
+    """Returns the arguments of a convolution of zeros with at most one example and channel. A trace does not check the
+    rest: the spatial extents, strides and paddings.
+    """
     kernel, extents = [*map(_extent, weight.shape[2:])], [*map(_extent, x.shape[2:])]
     if not transposed:
         reaches = [each * (extent - 1) + 1 for each, extent in zip(dilation, kernel, strict=True)]

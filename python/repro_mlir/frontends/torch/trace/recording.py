@@ -53,7 +53,7 @@ _ACTIONS = re.compile(
 
 _ACTIONS_OF_VALUE = (importlib.import_module.__code__, importlib.util.find_spec.__code__)
 _VALUES = re.compile(r"/(linecache|inspect|tokenize|typing)\.py$")
-"""Functions and files of `_ACTIONS` whose results a step may use."""
+"""The functions, and the files, of `_ACTIONS` that return values which a step may use."""
 
 _TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
 

@@ -26,9 +26,10 @@ class Rows:
 
     Attributes:
       which: bool, shape [rows]: the rows that are selected.
-      key: equal for selections that are always the same.
+      key: a value that is equal for two selections if they always select the same rows.
       origin: the user's line that selects the rows, if known.
-      parts: the dimensions that were concatenated to this one, each with its number of rows as the graph names it.
+      parts: for a concatenation, pairs of a concatenated dimension and its number of rows, as an expression of the
+        graph.
     """
 
     which: torch.Tensor
@@ -49,7 +50,9 @@ class Rows:
 
 
 Dim = tuple["int | Rows", ...]
-"""A dimension as a product, outermost factor first: extents, and selections, whose extent is that of all rows."""
+"""A dimension as a product of factors, outermost first: constant extents and selections; a selection's extent counts
+all its rows.
+"""
 
 
 def static(extent: int) -> Dim:

@@ -57,9 +57,10 @@ class Call:
     Attributes:
       target: the operator.
       expected: the fake results of the call in the graph.
-      dims: returns the dimensions for a shape of the graph.
-      new_rows: returns the `Rows` for a mask over all rows and for the values from which the mask follows.
-      rows_of: returns the `Rows` for a mask, which is a node of the graph.
+      dims: a function that returns the dimensions for a shape in the graph.
+      new_rows: a function that returns the `Rows` for a mask over all rows and for the values from which the mask
+        follows.
+      rows_of: a function that returns the `Rows` for a mask, given as a node of the graph.
       node: the node of the call.
     """
 
@@ -76,9 +77,9 @@ class Rule:
     """The rule of an operator.
 
     Attributes:
-      apply: receives a `Call` and the operator's arguments.
-      along: returns the extents along which the operator combines elements; if one of them depends on tensor values,
-        the operator is decomposed.
+      apply: a function that receives a `Call` and the operator's arguments, and returns the results.
+      along: a function that returns the extents along which the operator combines elements. If one of them depends on
+        tensor values, the operator is decomposed.
       takes_numbers: whether an argument may be a `Number`.
     """
 
@@ -110,7 +111,7 @@ def _filled(value: Any, fill: float, only: Sequence[int] | None = None) -> torch
 
 
 def _made(tensor: torch.Tensor, dims: Sequence[Dim]) -> Any:
-    """Returns a result: a plain tensor if no dimension of it is selected."""
+    """Returns `tensor` as a result with these dimensions: a plain tensor if no dimension has a selection."""
     return Selected(tensor, tuple(dims)) if any(map(chosen, dims)) else tensor
 
 
@@ -291,7 +292,9 @@ def _slice(call: Call, value: Any, dim: int = 0, start: Any = None, end: Any = N
 
 
 def _part(call: Call, dim: Dim) -> tuple[int, Dim] | None:
-    """Returns first position and dimension of the concatenated part that a slice selects; None if it is not a part."""
+    """Returns the first position and the dimension of a part of a concatenation if a slice selects exactly this part,
+    else None.
+    """
     if len(dim) != 1 or not isinstance(dim[0], Rows):
         return None
     bounds = [_expression(each) for each in call.node.args[2:4]]

@@ -68,7 +68,7 @@ def without_unsigned(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> t
 
 @dataclass(frozen=True)
 class _Unsigned:
-    """An unsigned tensor of the former graph, represented by its bits."""
+    """An unsigned tensor of the original graph, represented by its bits."""
 
     bits: torch.Tensor
     dtype: torch.dtype
@@ -155,7 +155,9 @@ class _OnSigned(NodeInterpreter):
         return pytree.tree_map(_as_expected, found, expected)
 
     def _of_one_kind(self, args: tuple[Any, ...], result: torch.dtype) -> tuple[Any, ...]:
-        """Returns the operands in PyTorch's computation type if that type is unsigned, where numbers wrap, or float."""
+        """Converts the operands to the type in which PyTorch computes if it is a float or unsigned type; numbers wrap
+        in the latter.
+        """
         formers: list[Any] = [
             each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
         ]
@@ -209,7 +211,7 @@ def _float(value: Any) -> Any:
 
 
 def _as_expected(found: Any, former: Any) -> Any:
-    """Converts a result to the type that it had in the former graph."""
+    """Converts a result to the type that it has in the original graph."""
     if is_unsigned(former):
         return _cut(found, former.dtype)
     if isinstance(former, torch.Tensor) and found.dtype is not former.dtype:
