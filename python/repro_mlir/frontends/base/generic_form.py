@@ -29,7 +29,7 @@ class OperationWriter:
 
         Args:
           name: `dialect.operation`.
-          operands: one list of values per operand group; several groups also set `operandSegmentSizes`.
+          operands: one list of values per operand group. If there are several groups, `operandSegmentSizes` is set too.
           results: the types of the results.
           attributes: inherent attributes by name.
         """

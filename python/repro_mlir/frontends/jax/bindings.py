@@ -28,11 +28,11 @@ def names_of(tree: Any, root: str) -> list[str]:
 
 @float_environment()
 def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
-    """Converts a leaf to a program's array. Raises CaptureError if the shape or element type differs."""
+    """Converts a leaf to an array of the type `kind`. Raises CaptureError if it has another shape or element type."""
     if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     array = np.asarray(leaf)
-    # Converts to the type that JAX would use: 32 bits where 64-bit types are disabled.
+    # Like JAX itself, converts 64-bit types to 32 bits unless jax_enable_x64 is set.
     array = array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
     return checked(array, kind)
 

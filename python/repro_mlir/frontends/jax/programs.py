@@ -26,12 +26,14 @@ def import_function(function: Callable[..., Any], *arguments: Any, state: int = 
 
     Args:
       function: a pure function that JAX can trace; a function from jax.jit is traced again.
-      arguments: pytrees of JAX or NumPy arrays or numbers. Only the values of the initial state matter.
+      arguments: pytrees of JAX or NumPy arrays or numbers. The values of state arguments become the initial state;
+        other values do not matter.
       state: the number of leading arguments that are state. The function then returns a tuple that starts with their
         new values, each with the structure, shapes and element types of the argument; each step starts from the state
-        of the step before. 0: the program has no state, and all results are outputs.
+        of the step before. With 0, the program has no state, and all results are outputs.
     Returns:
-      the program. A tensor's name is that of the argument or result, then the path in it: `params.dense.kernel`.
+      the program. A tensor's name consists of the name of the argument or result and the path of the leaf:
+        `params.dense.kernel`.
     Raises:
       ReproError: JAX is not installed; the function cannot be captured (see the message).
     """

@@ -7,4 +7,4 @@ from repro_mlir.base.errors import ReproError
 
 
 class CaptureError(ReproError):
-    """A Keras step that cannot be turned into a program."""
+    """Raised for a Keras step that cannot be turned into a program."""

@@ -64,9 +64,10 @@ class Scope(keras.StatelessScope):
 
 @contextlib.contextmanager
 def derived_tensors(layer: keras.Layer) -> Iterator[None]:
-    """Recomputes the tensors that a layer and its sublayers derive from variables; restores the old tensors at the end.
+    """Recomputes the tensors that a layer and its sublayers derive from variables; restores the old tensors after the
+    block.
 
-    Normalization keeps such tensors for the statistics that `adapt` computes.
+    The layer Normalization derives mean and variance from the variables that `adapt` has computed.
     """
     found = [each for each in layer._flatten_layers() if isinstance(each, keras.layers.Normalization) and each.built]
     former = [(each.mean, each.variance) for each in found]

@@ -111,7 +111,9 @@ def training_step(model: keras.Model) -> Step:
 
 
 def evaluation_step(model: keras.Model) -> Step:
-    """Returns a step of forward, loss and metrics, equivalent to Keras' `test_step`. Raises as `training_step`."""
+    """Returns a step of forward, loss and metrics, equivalent to Keras' `test_step`. Raises CaptureError if the model
+    overrides `test_step`.
+    """
     _require_own_step(model, "test_step")
 
     def step(scope: Scope, x: Any, y: Any, sample_weight: Any) -> Any:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks for contradictions between attributes and inputs of ONNX nodes that the operators themselves would miss."""
+"""Checks ONNX nodes for contradictions between attributes and inputs that the operators would not notice."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _gemm(call: Call) -> None:
 
 
 def _scan(call: Call) -> None:
-    # In version 8 the sequence lengths come before the values.
+    # In version 8 of Scan, input 0 has the sequence lengths.
     body, count, given = call.attribute("body"), call.attribute("num_scan_inputs"), call.inputs[call.version < 9 :]
     if not 1 <= count <= len(given):
         raise OnnxError(f"expected num_scan_inputs of 1 to {len(given)}, got {count}")

@@ -106,7 +106,7 @@ def _scan(call: Call) -> Any:
 
 
 def _scan_of_batches(call: Call, inputs: list[Any]) -> Any:
-    """Scans as in version 8: each example of a batch separately, along the second dimension."""
+    """Runs Scan as version 8 defines it: for each example of a batch separately, along the second dimension."""
     body, count = call.attribute("body"), call.attribute("num_scan_inputs")
     split = len(inputs) - count
     results = []

@@ -30,7 +30,7 @@ def _variadic(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) ->
 
 
 def _with(function: Callable[..., torch.Tensor], **defaults: float) -> Operator:
-    """Returns an operator that calls the function with the tensor and the attributes named in `defaults`."""
+    """Returns an operator that calls the function with input 0 and the attributes named in `defaults`."""
     return lambda call: function(call.tensor(), *(call.attribute(name, value) for name, value in defaults.items()))
 
 

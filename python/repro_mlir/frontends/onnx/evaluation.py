@@ -100,7 +100,7 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> None:
-        """Evaluates one node and stores its outputs in `values`."""
+        """Evaluates one node and stores its outputs in `values`; `given` has the enclosing function's attributes."""
         self._spend(1)
         domain = "" if proto.domain in OWN_DOMAINS else proto.domain
         attributes = {each.name: each for each in (_resolved(each, given) for each in proto.attribute) if each}

@@ -152,16 +152,14 @@ class Call:
         return value
 
     def numbers(self, index: int, name: str | None = None) -> list[Any] | None:
-        """Returns the elements of an input or of the attribute that older versions use instead; None if both are
-        absent.
-        """
+        """Returns the elements of an input, or of the attribute `name`, which older versions have instead, or None."""
         if self.has(index):
             return elements(self.known(index))
         found = self.attribute(name) if name else None
         return list(found) if isinstance(found, list | tuple) else None if found is None else [found]
 
     def number(self, index: int, name: str | None = None, default: Any = None) -> Any:
-        """Returns one number, found as in `numbers`."""
+        """Returns the only element that `numbers` finds, or `default`. Raises OnnxError for several elements."""
         values = self.numbers(index, name)
         if values is None:
             return default

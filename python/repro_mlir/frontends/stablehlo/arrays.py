@@ -31,7 +31,7 @@ def array_type_of(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Te
 
 
 def checked(array: np.ndarray, kind: TensorType) -> np.ndarray:
-    """Converts a framework's array to a program's array. Raises CaptureError if the shape or element type differs."""
+    """Converts a framework's array to the type `kind`. Raises CaptureError if it has another shape or element type."""
     found = array_type_of(kind.name, array.dtype, array.shape)
     if found != kind or found.unsigned != kind.unsigned:
         raise CaptureError(

@@ -68,7 +68,9 @@ def _collect_calls(main: ir.Operation) -> list[ir.Operation]:
 
 @rule("stablehlo.custom_call")
 def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Rejects code outside the module; custom calls that only describe the placement of a tensor are identities."""
+    """Lowers a custom call that only describes the placement of a tensor to its operands; rejects code outside the
+    module.
+    """
     target = ir.StringAttr(operation.attributes["call_target_name"]).value
     if target in _IDENTITIES and len(operation.operands) == len(operation.results):
         return list(operation.operands)
@@ -79,7 +81,7 @@ def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.set_dimension_size")
 def set_size(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Returns the operand; supported only if the size equals the dimension's extent."""
+    """Lowers to the operand; supported only if the size equals the dimension's extent."""
     value, size = operation.operands
     extent = emit.shape_of(value)[ir.IntegerAttr(operation.attributes["dimension"]).value]
     if isinstance(size.owner, ir.Block) or size.owner.operation.name != "stablehlo.constant":

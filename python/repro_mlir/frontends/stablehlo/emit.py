@@ -52,7 +52,7 @@ def splat(shape: Sequence[int], element: ir.Type, number: float) -> ir.Value:
 
 
 def like(value: ir.Value, number: float) -> ir.Value:
-    """Creates a constant as `splat` does, with the type of a tensor."""
+    """Creates a constant as `splat` does, with the type of `value`."""
     return splat(shape_of(value), element_of(value), number)
 
 

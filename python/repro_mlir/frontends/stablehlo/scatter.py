@@ -57,9 +57,9 @@ class _Windows:
     Attributes:
       shape: the operand's shape, with at least one dimension.
       sizes: the extents of a window, one per dimension of the operand.
-      starts: per dimension, the position in the index vector of the window's start, if any.
-      batching: per dimension, the batch dimension that selects each window's slice of the operand, if any.
-      window_dims: per dimension, the dimension of the updates; None if windows have extent 1 in this dimension.
+      starts: per dimension of the operand, the position of the window's start in the index vector, or None.
+      batching: per dimension of the operand, the batch dimension that selects each window's slice, or None.
+      window_dims: per dimension of the operand, the dimension of the updates; None if windows have extent 1 there.
       batch_dims: the other dimensions of the updates.
       index_vector_dim: the dimension of the indices that contains the index vector.
       indexed, filled: the dimensions in which windows are smaller than the operand, and the others.
@@ -137,7 +137,7 @@ class _Windows:
         return emit.concatenate(columns, 1), emit.reshape(moved, [emit.size(points), *filled])
 
     def _start(self, indices: ir.Value, batch: list[int], dim: int) -> ir.Value | None:
-        """Returns the start per window in a dimension, i64 with the batch's shape; None means 0."""
+        """Returns the start of each window in a dimension, i64 with the batch's shape; None if all starts are 0."""
         along, position = self.batching[dim], self.starts[dim]
         if along is not None:
             return emit.iota(batch, along)

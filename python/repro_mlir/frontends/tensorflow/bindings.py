@@ -34,7 +34,7 @@ def paths_of(nest: Any, root: str) -> Iterator[tuple[str, Any]]:
 
 
 def array_of(leaf: Any, kind: TensorType) -> np.ndarray:
-    """Converts a tensor to a program's array. Raises CaptureError if the shape or element type differs."""
+    """Converts a tensor to an array of the type `kind`. Raises CaptureError if it has another shape or element type."""
     return checked(np.asarray(leaf), kind)
 
 

@@ -81,8 +81,9 @@ class CaptureOptions:
         the model, if there is a loss function.
       metrics: functions of the model outputs and the target, keyed by name; "metrics" in `returns` requests their
         results. None: no metrics.
-      average: averages the parameters; its state is updated after each training step. None: no averaging.
-      loss_scale: scales the loss; each training step follows its rule and skips the update if a gradient is not finite.
+      average: the `AveragedModel` that averages the parameters; its state is updated after each training step. None: no
+        averaging.
+      loss_scale: the `GradScaler` that scales the loss; a training step skips the update if a gradient is not finite.
         None: the loss is not scaled.
       microbatches: (B1) the example batch is one microbatch, and the results of a training step are reduced over all
         microbatches. None: the example batch is a whole batch.

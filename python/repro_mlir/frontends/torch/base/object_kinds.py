@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Classifies Python objects by which parts of them can change. Objects of unknown classes are refused."""
+"""Classifies Python objects by which parts of them can change. A step must not read objects of other classes."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ _CHOOSING_OPERATORS = {
     torch.ops.aten.matmul.default,
     torch.ops.aten.reshape.default,
 }
-"""More functions and operators that read a size only to choose an algorithm; they are in C++ and have no frame."""
+"""More functions and operators that read a size only to choose an algorithm. They are C++ and have no Python frame."""
 
 
 _UNLIKELY_SIZES = (29, 31, 37, 41, 43, 47, 53, 59, 61, 23, 19, 17, 13, 11, 7, 5, 3)

@@ -81,7 +81,7 @@ _PHASE = contextvars.ContextVar("phase", default="step")
 
 @contextlib.contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Names the origin of operators in the block that have neither a line of the user nor a module."""
+    """Within the block, operators that have neither a line of the user's code nor a module get the origin `name`."""
     token = _PHASE.set(name)
     # Nodes that are copied get this origin too; no operator is called for them, so `SourceLines` does not see them.
     torch.fx.traceback.set_stack_trace([name])

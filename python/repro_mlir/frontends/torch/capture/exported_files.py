@@ -43,7 +43,7 @@ _WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 @contextmanager
 def _tensors_alone() -> Iterator[None]:
-    """Sets the environment variable without which torch.export.load unpickles objects of any class."""
+    """Within the block, sets the environment variable that restricts torch.export.load to unpickling tensors."""
     with _ENVIRONMENT:
         former = os.environ.get(_WEIGHTS_ONLY)
         os.environ[_WEIGHTS_ONLY] = "1"

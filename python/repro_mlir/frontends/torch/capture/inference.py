@@ -55,7 +55,8 @@ def capture_function(
         that it replaces is the tensor's new value after the step.
       state: the state tensors.
       inputs: examples of the inputs; only the shapes and element types matter.
-      origins: by an object's id, the name in messages and locations for operators that the object's methods call.
+      origins: maps the id of an object to the name, in messages and locations, of operators that the object's methods
+        call.
       options: as for `capture_inference`.
     Returns:
       the program; its state contains the floats first, then the integers.

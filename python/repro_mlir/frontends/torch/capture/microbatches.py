@@ -17,7 +17,7 @@ from repro_mlir.program.imported import Microbatches
 
 
 def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
-    """Returns the first microbatch of a batch; its attribute `whole` is the batch, and `cut` lists the split tensors.
+    """Returns the first microbatch of a batch. In the result, `whole` is the batch and `cut` lists the split tensors.
 
     Raises:
       CaptureError: it is ambiguous which tensors are split; a name is unknown; the number of microbatches does not

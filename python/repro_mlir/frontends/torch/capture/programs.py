@@ -124,7 +124,7 @@ def capture(
 
 
 def is_exported(model: Any) -> bool:
-    """Whether a model is a torch.export.ExportedProgram; it has its own example inputs."""
+    """Whether a model is a torch.export.ExportedProgram, which has its own example inputs."""
     export = sys.modules.get("torch.export")
     return export is not None and isinstance(model, export.ExportedProgram)
 

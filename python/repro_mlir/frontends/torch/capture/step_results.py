@@ -37,7 +37,7 @@ def returned_by(names: Iterable[str]) -> tuple[Returned, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """A placeholder for a tensor: the program's output at this position."""
+    """A placeholder in a structure for a tensor: the program's output at the index `position`."""
 
     position: int
 
@@ -82,7 +82,7 @@ class Results:
 def read_results(
     structure: Mapping[str, Any], kinds: Sequence[TensorType], arrays: Sequence[np.ndarray]
 ) -> dict[str, Any]:
-    """Returns the structure for the user, with new tensors instead of placeholders.
+    """Returns a step's results as the user receives them: the structure with new tensors instead of placeholders.
 
     Args:
       structure: see `Results`.

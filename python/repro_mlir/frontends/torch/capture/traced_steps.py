@@ -45,7 +45,9 @@ class TracedStep:
 
     @functools.cached_property
     def second(self) -> tuple[torch.fx.GraphModule, bool]:
-        """The graph to lower, and whether its program draws random numbers; if not, the graph lacks seed and step."""
+        """The graph to lower, and whether its program draws random numbers. If it draws none, seed and step are
+        removed.
+        """
         graph = second_stage(self.first)
         seed = [node for node in graph.graph.nodes if node.op == "placeholder"][len(self.own)]
         draws = self.keeps_random or any(user.op != "output" for user in seed.users)

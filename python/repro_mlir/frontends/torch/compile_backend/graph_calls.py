@@ -23,7 +23,7 @@ from repro_mlir.frontends.torch.trace.representation import represented
 # The type stubs of PyTorch and NumPy are wrong for these functions.
 _shares_memory: Any = np.shares_memory
 _address: Any = torch.Tensor.data_ptr
-# By element size in bytes, an element type that NumPy supports; bfloat16, for example, has no NumPy type.
+# For each element size in bytes, an element type that NumPy has; NumPy has no bfloat16, for example.
 _SAME_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 # The limit of numpy.shares_memory's search; it corresponds to about a millisecond.
 _MOST_WORK = 10_000
@@ -152,7 +152,7 @@ class Calls:
         self._executable.write(updated, [*map(_dense, inputs)], made)
         for state, value in zip(states, updated, strict=True):
             if value is not state:
-                # Through `data`, because AOTAutograd already increments the version counter.
+                # Writes through `data`, because AOTAutograd already increments the version counter.
                 state.data.copy_(value)
 
 

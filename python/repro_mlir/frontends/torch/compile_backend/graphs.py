@@ -204,7 +204,7 @@ class CapturedGraph:
         for i in self._represented:
             argument, value = arguments[self._positions[i]], tensors[i]
             if i < self._num_state and argument.is_complex() and (argument.is_conj() or argument.is_neg()):
-                # Through `data`, because AOTAutograd already increments the version counter.
+                # Writes through `data`, because AOTAutograd already increments the version counter.
                 argument.data.copy_(torch.view_as_complex(value))
 
     def write_state(self, values: Sequence[Any]) -> None:
@@ -374,7 +374,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
                 raise CaptureError("a number that depends on tensor values is a result: expected the tensor itself")
             else:
                 results.append(_Constant(value))
-        # The values of states are the new values, because the graph has written them.
+        # `values` has the new values of the states, because the graph has written them.
         return [*values[: len(states)], *outputs.values()]
 
     def draw(*values: torch.Tensor) -> list[torch.Tensor]:
@@ -491,7 +491,7 @@ def errors_of_nodes() -> Iterator[None]:
 
 
 def name_origins(graph: torch.fx.Graph) -> None:
-    """Sets each node's `stack_trace` in the format of source_lines.py: the innermost user line, or else module."""
+    """Sets each node's `stack_trace` in the format of source_lines.py: the innermost user line, or else the module."""
     for node in graph.nodes:
         frames = _user_frames(node.stack_trace or "")
         modules = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]

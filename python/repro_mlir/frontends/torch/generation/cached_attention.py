@@ -116,7 +116,7 @@ class CachedModel(nn.Module):
         self._format: Format | None = None
         self._calls = _caller(model)
         self._tensors: dict[str, tuple[str, bool]] = {}
-        # In a tuple, so that the linear layer does not become a submodule of this module.
+        # Stored in a tuple, so that the linear layer does not become a submodule of this module.
         self._head: tuple[nn.Module] | None = None
         self._take_tensors(model)
         try:
@@ -161,8 +161,8 @@ class CachedModel(nn.Module):
             first = (torch.arange(rows) if slots is None else slots) * heads
             entry = (first[:, None] + torch.arange(heads))[:, :, None]
             root = math.sqrt(1.0 / math.sqrt(query.shape[-1]) if scale is None else scale)
-            # A non-finite value would make the result of queries that must not see it NaN, because 0 * inf is NaN. Such
-            # a value is stored as 0 with a NaN key, which affects only the queries that see it.
+            # A non-finite value has weight 0 for queries that must not see it, but 0 * inf would make their results
+            # NaN. Such a value is stored as 0 with a NaN key, which affects only the queries that see it.
             finite = torch.isfinite(self._load(self._store(value), value.shape[-1])).all(-1, keepdim=True)
             _put(keys, (entry, entries), self._store(torch.where(finite, key * root, math.nan)))
             _put(values, (entry, entries), self._store(torch.where(finite, value, 0.0)))
@@ -188,7 +188,8 @@ class CachedModel(nn.Module):
         def select(found: torch.Tensor) -> torch.Tensor:
             if last is None:
                 return found
-            # Not by indexing, which would add a bounds check (E1): before it, caches could not be written in place.
+            # Avoids indexing, which would add a bounds check (E1): caches cannot be written in place before such a
+            # check.
             chosen = torch.arange(length) == last[:, None]
             return torch.where(chosen[:, :, None], found, -math.inf).amax(1, keepdim=True)
 
@@ -199,7 +200,7 @@ class CachedModel(nn.Module):
                 return self._calls(tokens, positions.clamp(min=0), tensors)
 
     def tensor_names(self) -> dict[str, tuple[str, bool]]:
-        """Returns for each parameter and buffer except caches the model's name and whether the tensor is transposed."""
+        """Returns, for each parameter and buffer except caches, its name in the model and whether it is transposed."""
         return {own: (name, is_transposed) for name, (own, is_transposed) in self._tensors.items()}
 
     def _make_caches(self, slots: int, shapes: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> None:
@@ -218,7 +219,7 @@ class CachedModel(nn.Module):
             self.caches.append((names[0], names[1]))
 
     def _empty(self, shape: tuple[int, int, int]) -> dict[str, torch.Tensor]:
-        """Returns the initial cache by the suffix of a buffer's name: zeros, with scales of 1."""
+        """Returns the buffers of an empty cache, keyed by the suffixes of their names: zeros, with scales of 1."""
         if self._format is None:
             return {"": torch.zeros(shape)}
         return {f"_{part}": value for part, value in zip(PARTS, zeros(shape, self._format), strict=False)}

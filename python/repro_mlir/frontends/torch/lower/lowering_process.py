@@ -18,7 +18,9 @@ _NO_MEMORY = (b"bad_alloc", b"out of memory", b"Cannot allocate memory")
 
 
 class LoweringEnded(Exception):
-    """The process crashed or exceeded a limit; the message continues "operator aten.x", as in "crashes torch-mlir"."""
+    """The process crashed or exceeded a limit. The message is a predicate such as "crashes torch-mlir", for a sentence
+    that begins with the operator.
+    """
 
 
 def run_torch_mlir(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -> subprocess.CompletedProcess[bytes]:

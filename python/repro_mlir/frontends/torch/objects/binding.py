@@ -57,14 +57,14 @@ class Binding:
 
         Args:
           subject, captured: the objects that were captured, and the captured program.
-          own: by name, arrays for the state that no object of the user contains: `seed`, `step`, gradient compression,
-            `added`.
+          own: arrays, keyed by name, for the state that no object of the user contains: `seed`, `step`, gradient
+            compression, `added`.
           others: bindings of other programs to the same objects, whose counters are shared.
           added: the state that the program has after the captured state.
         Raises:
           CaptureError: a tensor that a step writes shares memory with another one, or among its own elements.
-          Stale: counters that are one tensor of the program have different values, or the optimizer lacks state of the
-            program.
+          Stale: counters of the optimizer that the program represents by one tensor have different values, or the
+            optimizer lacks state of the program.
         """
         self.arrays: dict[str, np.ndarray] = {}
         self.tensors: list[torch.Tensor] = []
@@ -260,7 +260,7 @@ _EMPTY = np.empty(0)
 
 
 class _Counter:
-    """A value of the program that the optimizer stores in one tensor per parameter.
+    """A value of the program, such as a step counter, that the optimizer stores in one tensor per parameter.
 
     Attributes:
       array: the program's array of shape [].
@@ -272,7 +272,7 @@ class _Counter:
         self._held: np.ndarray | None = None
         self._tensors: list[torch.Tensor] = []
         if slot.kind == "count":
-            # Only our program has this value: whether torch.optim.SGD would find a momentum buffer.
+            # Only the program has this value, which says whether torch.optim.SGD would find a momentum buffer.
             found = [float(state.get("momentum_buffer") is not None) for state in self._states()]
         else:
             if slot.start is None and any(slot.key not in state for state in self._states()):
@@ -281,7 +281,7 @@ class _Counter:
             found = [_item(state.get(slot.key, start)) for state in self._states()]
         self.array = np.zeros((), slot.initial.numpy().dtype)
         self.array[...] = found[0]
-        # All NaNs are equal.
+        # All NaNs count as equal.
         if not np.array_equal(found, [found[0]] * len(found), equal_nan=True):
             raise Stale
 

@@ -96,7 +96,7 @@ class DefinedConstruction(TorchDispatchMode):
 
 
 def _is_lifted(name: str, given: list[torch.Tensor]) -> bool:
-    """Whether an operator lifts (imports) a tensor of defined elements: Python numbers, or integers of any origin.
+    """Whether a call is PyTorch's `lift` of a tensor with defined elements: Python numbers, or integers of any origin.
 
     Memory that cannot be resized is NumPy's, and NumPy's functions of floats depend on the vector level.
     """

@@ -31,7 +31,7 @@ class KeptTensors:
             self._note(name, vars(module))
 
     def _note(self, name: str, container: Any) -> None:
-        """Copies a dict or list and the dicts and lists inside it."""
+        """Records a copy of a dict or list, and of the dicts and lists inside it."""
         if isinstance(container, dict | list) and id(container) not in self._former:
             self._former[id(container)] = name, container, container.copy()
             for key, value in _items(container):
@@ -85,7 +85,7 @@ class KeptTensors:
         return bool(traced) and all(id(each) in self._constant for each in traced)
 
     def _give_examples(self) -> None:
-        """Replaces the stored tensors by ordinary tensors, so that the second trace shows where it reads them."""
+        """Replaces the stored tensors by ordinary tensors, so that the second trace shows where the step reads them."""
         self._put_back(self._is_constant)
         seen = set[int]()
         for _, container, _ in [*self._former.values()]:
@@ -151,7 +151,7 @@ def kept_tensors(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[Kep
 
 def _is_same(one: torch.fx.GraphModule, other: torch.fx.GraphModule) -> bool:
     contents = contents_of(one), contents_of(other)
-    # Graphs with operators of the user, complex constants or dynamic shapes have no hash.
+    # `contents_of` returns None for graphs with operators of the user, complex constants or dynamic shapes.
     return one.code == other.code if None in contents else contents[0] == contents[1]
 
 

@@ -3,8 +3,8 @@
 
 """Memory for large results, reused after a result has been freed.
 
-The C library maps blocks larger than 32 MiB again for each allocation; the operating system takes longer to clear such
-a block than a kernel takes to write it.
+For each allocation above 32 MiB, the C library maps a new block, and the operating system takes longer to clear this
+block than a kernel takes to write it.
 """
 
 import weakref

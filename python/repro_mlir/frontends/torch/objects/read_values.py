@@ -139,7 +139,7 @@ class Reads:
     def refuse_unknown(self, recording: Recording) -> None:
         """Raises CaptureError for the first object in `unknown`, with the user's line that reads it.
 
-        Objects that only code of installed packages names are skipped: the packages are trusted not to change them.
+        Objects that only code of installed packages refers to are skipped: the packages are trusted not to change them.
         """
         for name, value in self.unknown.items():
             last = re.split(r"[.\[]| of ", name.partition(" of ")[0])
@@ -176,7 +176,9 @@ class _Names(_View):
 
 
 class _Attributes(_Names):
-    """The names of an object's or class's namespace for which `counts` is true; names may be added later."""
+    """The values of those names in the namespace of an object or class for which `counts` is true; names may be added
+    later.
+    """
 
     def __init__(self, names: Mapping[str, Any], counts: Callable[[str], bool]) -> None:
         super().__init__(names, filter(counts, [*names]))
@@ -690,7 +692,7 @@ class _Search:
                 self._follow_code(constant)
 
     def _globals(self, namespace: dict[str, Any], names: Names) -> None:
-        """Notes the globals that code names; missing names are builtins."""
+        """Notes the globals whose names occur in code; names that are missing among the globals are builtins."""
         view = _Names(namespace, sorted(names.variables))
         self._note("", view)
         value: Any
@@ -737,7 +739,8 @@ class _Search:
         return self._everything or key in self._known or (key.startswith("__") and key not in _NOTHING_SAYS)
 
     def _counts_in(self, value: object) -> Callable[[str], bool]:
-        """Returns a predicate for the attributes that count: those that the user's code or methods of the class name.
+        """Returns a predicate for the attributes that count: those whose names occur in the user's code or in methods
+        of the class.
 
         All attributes count for a SimpleNamespace, which Python itself compares.
         """
@@ -793,7 +796,7 @@ def _is_of_library(cls: type) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _attributes_of_class(cls: type, recording: Recording | None) -> frozenset[str]:
-    """Returns the attributes that the library methods of a class name, for those methods that ran."""
+    """Returns the attributes whose names occur in library methods of a class; only methods that ran count."""
     found = set[str]()
     for base in cls.__mro__:
         if base is torch.nn.Module:

@@ -23,7 +23,7 @@ class Subject:
     Attributes:
       model, loss_fn: see `capture_training`.
       optimizer: the optimizer; None for an evaluation.
-      options: the other options; the user's objects among them are watched too.
+      options: the other options; changes of the user's objects among them are detected too.
     """
 
     model: torch.nn.Module

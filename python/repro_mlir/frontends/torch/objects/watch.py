@@ -150,7 +150,7 @@ def form_of(
       changing: values that are not part of the form.
       recording: the code that ran in the trace of a program; None: everything found from the user's objects counts.
     Raises:
-      CaptureError: the recorded trace read an object that cannot be watched.
+      CaptureError: the recorded trace read an object whose changes cannot be detected.
     """
     with TRACE_LOCK:
         if changing:
