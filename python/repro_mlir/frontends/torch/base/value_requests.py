@@ -88,8 +88,7 @@ def _is_raised_by_user(traceback: types.TracebackType | None) -> bool:
 
 
 def no_tensor(what: str, value: Any) -> str:
-    """Returns the message for a result `value`, called `what`, that is a number or another object instead of a tensor.
-    """
+    """Returns the message for a result `value`, called `what`, that is a number or other object instead of a tensor."""
     mode = get_proxy_mode()
     if mode is None or not isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         return f"{what} is a {type(value).__name__}, expected a tensor"

@@ -271,8 +271,7 @@ def _is_number(value: Any) -> bool:
 
 
 class _ValueCalls(NumberCalls):
-    """Handles the PyTorch calls of a forward pass that have traced numbers as arguments. All other calls run unchanged.
-    """
+    """Handles the PyTorch calls of a forward pass that have traced numbers as arguments. Other calls run unchanged."""
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -154,7 +154,7 @@ _NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.
 def _members(
     data: torch.Tensor, lengths: torch.Tensor | None, offsets: torch.Tensor | None, axis: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the mask of the elements of each segment, bool [*, segments, elements, 1, ...], and their number."""
+    """Returns the masks of the elements of segments, bool [*, segments, elements, 1, ...], and the element counts."""
     if offsets is not None:
         begins, ends = (
             offsets.narrow(axis, 0, offsets.shape[axis] - 1),

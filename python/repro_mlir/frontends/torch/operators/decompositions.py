@@ -231,7 +231,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 def _power(x: torch.Tensor, exponent: float) -> Any:
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         return torch.pow(x.to(torch.result_type(x, exponent)), exponent)
-    # For the following exponents, ATen uses the same operations.
+    # ATen itself computes powers with the following exponents by these operations.
     if not x.dtype.is_floating_point:
         return NotImplemented
     if exponent == 0.5:
@@ -507,9 +507,9 @@ def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
         return NotImplemented
     if not x.numel():
         return x.clone()
-    # torch-mlir's sum of exponentials overflows. Here the exponents are differences from the greatest element so far,
-    # which is added once, at the end: the gradient contains the exponential of any rounding error. Each round doubles
-    # the number of elements in a sum.
+    # torch-mlir's sum of exponentials overflows. Here the exponents are differences from the greatest element so far.
+    # This element is added only at the end, because the gradient contains the exponential of any rounding error. Each
+    # round doubles the number of elements in a sum.
     greatest = x.float() if x.dtype.itemsize == 2 else x
     total, reach = torch.ones_like(greatest), 1
     while reach < x.shape[dim]:

@@ -54,7 +54,7 @@ def floor_divide(x: Any, y: Any) -> Any:
 def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode == "floor":
         return floor_divide(x, y)
-    # For two tensors torch-mlir's lowering truncates in integer arithmetic.
+    # For two tensors, torch-mlir's lowering already truncates in integer arithmetic.
     operands = None if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) else of_one_kind(x, y)
     if rounding_mode is None or operands is None:
         return NotImplemented

@@ -275,7 +275,7 @@ def _replication_pad_backward(gradient: torch.Tensor, x: torch.Tensor, pad: Sequ
 
 
 def _window_sums(x: torch.Tensor, axis: int, windows: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """Sums each window along `axis`; consecutive windows of one element stay one slice."""
+    """Sums each window along `axis`; consecutive windows of one element each become one slice."""
     parts = []
     index = 0
     while index < len(windows):

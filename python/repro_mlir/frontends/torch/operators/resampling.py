@@ -67,7 +67,8 @@ def _places(
 
 def _between(low: torch.Tensor, high: torch.Tensor, ratio: torch.Tensor, is_copied: bool) -> torch.Tensor:
     difference = high - low
-    # Infinities have no difference. In PyTorch, a dimension that keeps its size does not read the next element.
+    # The difference of two infinities is NaN. In PyTorch, a dimension that keeps its size does not read the next
+    # element.
     product = low * (1 - ratio) + (low if is_copied else high) * ratio
     return torch.where(difference.abs() < math.inf, low + difference * ratio, product)
 
@@ -80,7 +81,7 @@ def _triangle(x: float) -> float:
 
 
 def _cubic(x: float) -> float:
-    # Keys' kernel with a = -1/2.
+    # The cubic convolution kernel of Keys, with a = -1/2.
     x = abs(x)
     if x < 1:
         return (1.5 * x - 2.5) * x * x + 1

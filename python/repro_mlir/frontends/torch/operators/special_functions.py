@@ -194,7 +194,7 @@ def _ndtri(p: torch.Tensor) -> torch.Tensor:
 
 
 def _bessel(order: int, scaled: bool) -> Callable[[torch.Tensor], Any]:
-    """Returns the function I0 or I1 (`order`), times e^-|x| if `scaled`."""
+    """Returns the modified Bessel function I0 or I1 (`order`), times e^-|x| if `scaled`."""
     tail_table = tables.I1_TAIL if order else tables.I0_TAIL
 
     def bessel(x: torch.Tensor) -> Any:

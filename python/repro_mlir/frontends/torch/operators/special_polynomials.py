@@ -62,7 +62,7 @@ def _chebyshev(kind: str, shifted: bool) -> Callable[..., Any]:
             return NotImplemented
         x, n = _operands(x, n)
         x, n = torch.broadcast_tensors(2 * x - 1 if shifted else x, n)
-        # Replace degrees that are out of range by 0: a digit may multiply 0 by an infinite power.
+        # Replace degrees that are out of range by 0, because their digits may multiply 0 by an infinite power.
         degree = torch.where((n < 0) | (n >= 2**_DIGITS), torch.zeros_like(n), n)
         a, b = _binary_power(x, degree)
         found = {

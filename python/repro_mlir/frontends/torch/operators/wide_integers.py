@@ -47,7 +47,9 @@ def _shift_right(x: Any, amount: Any) -> torch.Tensor:
 
 
 def _divided(x: torch.Tensor, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the quotient and remainder; for a divisor of 0 they are all ones and x (I1)."""
+    """Returns the quotient and remainder; for a divisor of 0, the quotient has all bits set and the remainder is x
+    (I1).
+    """
     y = y if isinstance(y, torch.Tensor) else torch.full([], y, dtype=torch.int64)
     one = torch.ones([], dtype=torch.int64)
     # The quotient of a divisor of at least 2^63 is 1 or 0.

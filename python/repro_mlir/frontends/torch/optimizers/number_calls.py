@@ -137,7 +137,7 @@ class NumberCalls(TorchFunctionMode):
         return self._tape.tensor(node).to(dtype)
 
     def _fuse(self, compute: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Computes a fused operator; element types of low precision are computed in f32 and rounded once."""
+        """Computes an operator of `_FUSED`; element types of low precision are computed in f32 and rounded once."""
         dtype = args[0].dtype
         args, kwargs = self._with_tensors(args, kwargs, every=False)
         if dtype not in LOW_PRECISION:
@@ -315,7 +315,7 @@ _FUSED: dict[str, Callable[..., torch.Tensor]] = {
     "baddbmm": _product(torch.bmm),
     "addbmm": _product(lambda one, other: torch.bmm(one, other).sum(0)),
 }
-"""Operators with arguments that must be numbers, as arithmetic."""
+"""Operators with arguments that must be numbers, each with a function that computes it by arithmetic on tensors."""
 
 _FACTORS = ("alpha", "beta", "value")
 """Arguments that must be numbers; PyTorch also accepts tensors of one element."""

@@ -202,7 +202,7 @@ RULES: dict[type, Callable[[Group], Rule]] = {
     torch.optim.AdamW: Adam.of,
     torch.optim.RMSprop: RMSprop.of,
 }
-"""By optimizer class, the function that returns the rule of a parameter group."""
+"""Maps an optimizer class to the function that returns the rule of a parameter group."""
 
 
 def has_rule(optimizer: torch.optim.Optimizer) -> bool:

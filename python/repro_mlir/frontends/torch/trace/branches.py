@@ -24,7 +24,7 @@ from repro_mlir.frontends.torch.trace.written_tensors import written_by
 aten = torch.ops.aten
 
 _CHOOSE_ELEMENTS = ("index", "indices", "target", "sorter", "pivots", "LU_pivots")
-"""PyTorch's names of the operator arguments that choose elements, whose bounds are checked (E1)."""
+"""PyTorch's names of operator arguments that contain indices; programs check their bounds (E1)."""
 
 Operators = Mapping[Any, Callable[..., Any]]
 """Maps operators that call functions, such as `torch.cond`, to their replacements."""
@@ -161,7 +161,7 @@ class _Checks(internals.TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        # Disabled because function modes would also intercept these operators, which are already below autograd.
+        # Disables function modes: they would also intercept these operators, which are already below autograd.
         with internals.DisableTorchFunction():
             return self._call(function, args, kwargs or {})
 

@@ -54,7 +54,7 @@ def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str
 def _length(x: torch.Tensor, p: float) -> torch.Tensor:
     found = torch.linalg.vector_norm(x, p, dim=-1)
     if p == 0:
-        # PyTorch's gradient of the number of differences is zero rather than absent.
+        # For p = 0, the number of differences, PyTorch's gradient is zero rather than absent.
         found = torch.where(torch.zeros([], dtype=torch.bool), x.sum(-1), found)
     return found
 
@@ -286,7 +286,9 @@ def _norm_of_element(function: Any) -> Callable[..., torch.Tensor]:
 
 
 def _of_selection(composition: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls the composition if a tensor has an extent that depends on tensor values, else the function."""
+    """Returns a function that calls `composition` if a tensor has an extent that depends on tensor values, else
+    `function`.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         tensors = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
@@ -474,7 +476,7 @@ def _require_no_bytes(x: torch.Tensor, mode: str) -> None:
 
 
 def _require_elements(x: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-    """Returns a resampled image. PyTorch's kernels require elements in all dimensions but the batch."""
+    """Returns the resampled image `found`. As PyTorch's kernels do, refuses empty dimensions other than the batch."""
     if any(statically_known_true(extent == 0) for extent in (*x.shape[1:], *found.shape[1:])):
         shapes = f"{list(x.shape)} to {list(found.shape)}"
         raise CaptureError(f"expected channels and sizes of an interpolation greater than 0, got {shapes}")
@@ -549,7 +551,7 @@ def _group_norm(
         return torch.group_norm(x, num_groups, weight, bias, eps, cudnn_enabled)
     if weight is not None and weight.requires_grad and x.shape[0] != 0:
         raise CaptureError("group_norm of no elements, of whose weight PyTorch's gradient is NaN, is not supported")
-    # The operator's own gradient divides by the number of elements.
+    # The operator's own gradient divides by the number of elements, which is 0 here.
     shape = [-1, *[1] * (x.dim() - 2)]
     x = x.clone() if weight is None else x * weight.reshape(shape)
     return x if bias is None else x + bias.reshape(shape)

@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 _READS = aten._unsafe_index.Tensor
 _WRITES = {aten._unsafe_index_put.default, aten.index_put.default, aten.index_put_.default}
-"""Operators of the gradients, which write to the indices that `_READS` has read."""
+"""Operators in gradients that write at the indices at which `_READS` has read."""
 
 
 def bound_indices(graph: torch.fx.Graph) -> None:

@@ -35,7 +35,7 @@ _EXACT_OF_ONE = {aten.sum, aten.prod, aten.mean}
 
 
 class KnownValues:
-    """The values of tensors of a trace."""
+    """Finds the values of tensors of a trace if they depend on constants alone."""
 
     def __init__(self) -> None:
         self._values: dict[torch.fx.Node, Any] = {}

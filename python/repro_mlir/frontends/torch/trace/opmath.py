@@ -74,7 +74,9 @@ def _narrow(result: Any, expected: Any) -> Any:
 
 
 def _saturate(x: torch.Tensor) -> torch.Tensor:
-    """Clamps to the finite range: PyTorch's cast to float8_e4m3fn saturates, also infinities; (S3) would return NaN."""
+    """Clamps to the finite range: PyTorch's cast to float8_e4m3fn saturates, even for infinities; (S3) would return
+    NaN.
+    """
     if x.dtype is torch.float8_e4m3fn:
         return x
     largest = torch.finfo(torch.float8_e4m3fn).max

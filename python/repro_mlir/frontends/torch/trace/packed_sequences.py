@@ -86,7 +86,7 @@ def _pack(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[to
 
 
 def _known(lengths: torch.Tensor) -> list[int] | None:
-    """Returns the elements if they follow from constants, else None."""
+    """Returns the elements of `lengths` if they follow from constants, else None."""
     if not isinstance(lengths, internals.FakeTensor):
         # The lengths are a constant of the program. The mask also reads them, so a change of them is detected.
         with internals.disable_current_modes():

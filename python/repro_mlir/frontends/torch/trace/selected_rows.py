@@ -110,7 +110,7 @@ class Selected:
     """A tensor over all rows, of which only the selected rows count.
 
     Attributes:
-      dims: per dimension of `tensor`, which rows count.
+      dims: for each dimension of `tensor`, which rows count.
       coordinates: the mask, if the elements are positions at which a mask is true.
       numbers: the selection, if the elements are indices among its selected rows.
     """
@@ -161,7 +161,7 @@ def regrouped(dims: Sequence[Dim], shape: Sequence[Dim | None]) -> tuple[Dim, ..
     Args:
       shape: products whose factors may be in any order; None, at most once, for a dimension to be inferred.
     Returns:
-      None if a dimension of the new shape is not a product of adjacent factors.
+      the dimensions of the new shape; None if one of them is not a product of adjacent factors.
     """
     left = [each for dim in dims for each in dim]
     unknown = shape.index(None) if None in shape else len(shape)

@@ -68,7 +68,8 @@ def tracing_environment() -> Iterator[None]:
     """Sets the PyTorch settings under which both stages trace; one thread traces at a time."""
     with (
         TRACE_LOCK,
-        # The other attention kernels have a forward decomposition whose saved values their backward misreads.
+        # The backward functions of the other attention kernels misread the values that their forward decompositions
+        # save.
         sdpa_kernel(SDPBackend.MATH),
         _without_mkldnn(),
         torch.fx.traceback.preserve_node_meta(),
@@ -87,8 +88,8 @@ _MOST_KNOWN = 64
 def _known_elements() -> contextlib.AbstractContextManager[None]:
     """Lets a trace know the elements of small constants, such as sizes in a tensor.
 
-    By default PyTorch knows only constants of one element. It does not notice writes through another view, so constants
-    that were written are excluded here.
+    By default PyTorch knows only constants of one element. PyTorch does not notice writes through another view, so
+    constants that were written are excluded here.
     """
 
     def make(former: Any) -> Callable[..., Any]:
@@ -315,7 +316,8 @@ def _drop_profiling(graph: torch.fx.Graph) -> None:
 def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Returns the graph to lower for a graph of `first_stage`: a functional graph with the same arguments and `meta`.
 
-    Without blocked attention it also runs on real tensors. Raises CaptureError if an operator cannot be decomposed.
+    If it has no blocked attention, it also runs on real tensors. Raises CaptureError if an operator cannot be
+    decomposed.
     """
     former = torch.get_default_dtype()
     torch.set_default_dtype(first.meta["default_dtype"])

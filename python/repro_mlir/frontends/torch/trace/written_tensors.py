@@ -58,7 +58,7 @@ def _memory(node: torch.fx.Node) -> object:
 
 
 def refuse_new_entries(former: Mapping[str, Any], present: Mapping[str, Any]) -> None:
-    """Raises a CaptureError if a step has changed the lists and dicts of its batch, given by their leaves."""
+    """Raises a CaptureError if a step has changed the lists and dicts of its batch, given as leaves by name."""
     for name, value in present.items():
         if name not in former or value is not former[name]:
             raise CaptureError(
