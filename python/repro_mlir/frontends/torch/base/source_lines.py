@@ -96,7 +96,7 @@ WHOLE = "model"
 
 
 def module_names(model: torch.nn.Module) -> dict[int, str]:
-    """Returns the names of the modules of `model` in messages, by the modules' ids."""
+    """Returns the names of the modules of `model` in messages, keyed by the modules' ids."""
     return {id(module): f"module {name}" if name else WHOLE for name, module in model.named_modules()}
 
 

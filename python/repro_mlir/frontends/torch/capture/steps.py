@@ -54,8 +54,8 @@ class StepTensors:
     """The tensors with which a step computes.
 
     Attributes:
-      parameters, buffers: the model's tensors by name.
-      state: the tensors of the optimizer and of `Step.extra` by name.
+      parameters, buffers: the model's tensors, keyed by name.
+      state: the tensors of the optimizer and of `Step.extra`, keyed by name.
       hyper_parameters: the hyper-parameters of the optimizer.
       changing: the Python numbers that are inputs because they change from step to step.
       batch: the batch, with its tensors in the trace.
@@ -140,7 +140,7 @@ class Step:
         """Returns the tensors of a trace for `run`.
 
         Args:
-          state: the state tensors by name.
+          state: the state tensors, keyed by name.
           numbers: the hyper-parameters, then the changing numbers.
           batch: the tensors of the batch; its other leaves are those of the captured batch.
         """

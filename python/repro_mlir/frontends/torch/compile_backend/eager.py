@@ -55,8 +55,8 @@ class EagerGraph:
     """Runs the captured graph of a program with PyTorch's kernels, on arrays in the format of base/numerics/tensors.py.
 
     Attributes:
-      nodes: the types of the ATen nodes whose result is one tensor of a type that programs support, by node name.
-      modules: the names of the modules that called the nodes, such as "module blocks.3", by node name.
+      nodes: the types of the ATen nodes whose result is one tensor of a type that programs support, keyed by node name.
+      modules: the names of the modules that called the nodes, such as "module blocks.3", keyed by node name.
     """
 
     def __init__(self, program: Program, captured: TorchBindings) -> None:
@@ -77,8 +77,8 @@ class EagerGraph:
           arrays: the state before the step, then the inputs.
           wanted: names in `nodes`.
         Returns:
-          the new state and the outputs, and the values of the wanted nodes by name. State that the graph does not have,
-          (Q6) scales of earlier steps, is returned unchanged.
+          the new state and the outputs, and the values of the wanted nodes, keyed by name. State that the graph does
+            not have, such as scales of earlier steps (Q6), is returned unchanged.
         """
         program = self._program
         own, added = program.state[: self._count], arrays[self._count : len(program.state)]

@@ -68,8 +68,8 @@ def capture_one_request(
     The program is the second one of `capture_generation` for one slot, with the same arguments and errors.
 
     Returns:
-      the program; and, for each state tensor that is not a cache, by name, the name of the model's tensor and whether
-      the state tensor is its transpose.
+      the program; and a dictionary from the name of each state tensor that is not a cache to the name of the model's
+        tensor and whether the state tensor is its transpose.
     """
     cached = CachedModel(model, 1, capacity, cache)
     token = torch.zeros((1, 1), dtype=torch.int64)

@@ -39,7 +39,7 @@ class Binding:
     """The state of a program in the user's tensors.
 
     Attributes:
-      arrays: the state tensors by name, in the order of the program: contiguous, writable and disjoint.
+      arrays: the state tensors, keyed by name, in the order of the program: contiguous, writable and disjoint.
       tensors: the user's tensors that contain state.
       residents: the tensors whose newest values are elsewhere: if on a device, all `tensors` and the optimizer's
         counters; if on other ranks, some of `tensors`.

@@ -114,7 +114,7 @@ class TorchBindings:
 
     @property
     def optimizer_constants(self) -> Mapping[torch.Tensor, dict[Any, Any]]:
-        """Entries that the optimizer's first step creates and that are not state tensors, by parameter."""
+        """Entries that the optimizer's first step creates and that are not state tensors, keyed by parameter."""
         return self._optimizer.constants if self._optimizer else {}
 
     def optimizer_structure(self) -> Hashable:

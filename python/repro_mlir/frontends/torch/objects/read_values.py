@@ -107,9 +107,9 @@ class Reads:
     """The objects that a step reads.
 
     Attributes:
-      modules: torch modules that are not part of the model, by name.
-      tensors: tensors and arrays that are not state, by name.
-      unknown: objects whose changes cannot be detected, by name.
+      modules: torch modules that are not part of the model, keyed by name.
+      tensors: tensors and arrays that are not state, keyed by name.
+      unknown: objects whose changes cannot be detected, keyed by name.
     """
 
     modules: dict[str, torch.nn.Module] = field(default_factory=dict)

@@ -33,7 +33,7 @@ class Subject:
 
     @property
     def functions(self) -> dict[str, Any]:
-        """The functions that are not part of the model, by name."""
+        """The functions that are not part of the model, keyed by name."""
         named = {"loss_fn": self.loss_fn}
         if "metrics" in self.options.returns:
             named |= {f"metric {name}": function for name, function in (self.options.metrics or {}).items()}
@@ -53,12 +53,12 @@ class Subject:
 
     @property
     def extra(self) -> dict[str, torch.Tensor]:
-        """The state tensors that belong to neither the model nor the optimizer, by name."""
+        """The state tensors that belong to neither the model nor the optimizer, keyed by name."""
         beside = {} if self.average is None else average_tensors(self.average)
         return beside if self.scaler is None else beside | scaler_tensors(self.scaler)
 
     @property
     def choices(self) -> tuple[tuple[str, Hashable], ...]:
-        """The options that may differ from step to step, by name."""
+        """The options that may differ from step to step, as pairs of a name for messages and the value."""
         rule = None if self.scaler is None else scaler_rule(self.scaler)
         return ("what is asked for in returns", self.options.returns), ("a factor of loss_scale", rule)

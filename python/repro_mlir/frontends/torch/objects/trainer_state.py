@@ -54,7 +54,7 @@ def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[
 
 
 def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: CaptureOptions) -> dict[str, np.ndarray]:
-    """Returns copies of the arrays in the entries of a state, by the names of the program's state.
+    """Returns copies of the arrays in the entries of a state, keyed by the names of the program's state.
 
     A layer without values in the state starts from initial values, like a layer that was frozen until now.
 

@@ -27,7 +27,7 @@ PARTS = ("codes", "scales", "amaxes")
 """The results of `quantize`; the amaxes exist only for formats with an amax per row."""
 
 _ONES = {"f32": 1, "f8E8M0FNU": 127, "f8E4M3FN": 0x38}
-"""The stored representation of the scale 1, by scale element type."""
+"""The stored representation of the scale 1, keyed by the scale's element type."""
 
 
 def zeros(shape: Sequence[int], format: Format) -> tuple[torch.Tensor, ...]:

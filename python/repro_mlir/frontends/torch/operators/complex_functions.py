@@ -645,4 +645,4 @@ RULES: dict[str, Callable[..., Any]] = {
     "view_as_complex": _view_as_complex,
     "view_as_real": lambda x: torch.stack([x.re, x.im], -1),
 }
-"""The rules by ATen operator name; complex operands are pairs, other tensors are real."""
+"""The rules, keyed by the name of the ATen operator; complex operands are pairs, other tensors are real."""

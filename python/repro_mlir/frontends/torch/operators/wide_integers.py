@@ -110,4 +110,4 @@ RULES: dict[str, Callable[..., Any]] = {
     "topk": _top,
     "sort": _sort,
 }
-"""The rules by operator name; unsigned operands and results are bits in int64."""
+"""The rules, keyed by the operator's name; unsigned operands and results are bits in int64."""

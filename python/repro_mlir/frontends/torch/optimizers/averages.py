@@ -22,13 +22,13 @@ _COUNT = f"{_PREFIX}n_averaged"
 
 
 def average_tensors(average: AveragedModel) -> dict[str, torch.Tensor]:
-    """Returns the parameters and buffers of an average by the names of their state tensors."""
+    """Returns the parameters and buffers of an average, keyed by the names of their state tensors."""
     named = itertools.chain(average.named_parameters(), average.named_buffers())
     return {f"{_PREFIX}{name}": tensor for name, tensor in named}
 
 
 def average_functions(average: AveragedModel) -> dict[str, Any]:
-    """Returns the user-defined averaging functions of an average by name."""
+    """Returns the user-defined averaging functions of an average, keyed by name."""
     named = {"average.avg_fn": average.avg_fn, "average.multi_avg_fn": average.multi_avg_fn}
     return {name: function for name, function in named.items() if function is not None}
 
@@ -59,8 +59,8 @@ def update_average(
     """Updates the average as `average.update_parameters(model)` does: replaces its entries in `state`.
 
     Args:
-      parameters, buffers: those of the model after the step, by name.
-      state: state tensors by the names of `average_tensors`.
+      parameters, buffers: those of the model after the step, keyed by name.
+      state: state tensors, keyed by the names of `average_tensors`.
     """
     values = {**parameters, **buffers}
     averaged = [*parameters, *buffers] if average.use_buffers else [*parameters]

@@ -28,7 +28,9 @@ def check_scaler(scaler: Any) -> None:
 
 
 def scaler_values(scaler: torch.amp.GradScaler) -> dict[str, torch.Tensor]:
-    """Returns copies of scale (f32) and growth tracker (i32), both of shape [], by the names of their state tensors."""
+    """Returns copies of scale (f32) and growth tracker (i32), both of shape [], keyed by the names of their state
+    tensors.
+    """
     tracker = scaler._get_growth_tracker()
     return {
         _SCALE: torch.tensor(scaler.get_scale(), dtype=torch.float32),
@@ -64,7 +66,7 @@ def unscaled(
       updated: names of the parameters that the optimizer updates; `GradScaler.unscale_` leaves the other gradients as
         they are, and so does this function.
     Returns:
-      the gradients by name, and an i1 of shape []: whether any of them is not finite.
+      the gradients, keyed by name, and an i1 of shape []: whether any of them is not finite.
     Raises:
       CaptureError: a parameter is f16, which `GradScaler` refuses too.
     """

@@ -22,7 +22,7 @@ Numbers = Mapping[str, torch.Tensor]
 
 
 Slots = dict[str, torch.Tensor]
-"""The state tensors of one parameter by key."""
+"""The state tensors of one parameter, such as `exp_avg`, with their keys in the optimizer's state."""
 
 
 class Rule(Protocol):
@@ -33,7 +33,9 @@ class Rule(Protocol):
         """The keys of the state tensors; `step` counts all steps, `count` those with a momentum buffer."""
 
     def read(self, group: Group) -> dict[str, Any]:
-        """Returns the numbers that the update reads from a group, by name: Python numbers or tensors of one element."""
+        """Returns the numbers that the update reads from a group, keyed by name: Python numbers or tensors of one
+        element.
+        """
 
     def update(self, slots: Slots, parameter: torch.Tensor, gradient: torch.Tensor, number: Numbers) -> torch.Tensor:
         """Returns the parameter after a step and replaces the slots. The values of `number` are tensors of shape []."""

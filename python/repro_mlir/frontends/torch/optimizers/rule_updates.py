@@ -114,7 +114,7 @@ class RuleUpdate:
         return "the parameter groups are others than at capture"
 
     def _numbers(self, index: int) -> dict[str, float]:
-        """Returns the present hyper-parameters of a group that still has its captured structure, by name."""
+        """Returns the present hyper-parameters, keyed by name, of a group that still has its captured structure."""
         group = self._optimizer.param_groups[index]
         try:
             return {name: float(number) for name, number in self._rules[index].read(group).items()}

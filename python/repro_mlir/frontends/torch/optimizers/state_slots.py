@@ -64,8 +64,8 @@ class UpdateTensors:
     """The tensors of a traced update, which replaces the entries of `parameters` and `state`.
 
     Attributes:
-      parameters, gradients: tensors by parameter name.
-      state: state tensors by slot name.
+      parameters, gradients: tensors, keyed by the parameter's name.
+      state: state tensors, keyed by the slot's name.
       numbers: one tensor per number that the update reads.
     """
 

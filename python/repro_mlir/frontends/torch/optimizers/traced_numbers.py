@@ -329,7 +329,7 @@ _OPERATIONS: dict[str, _Operation] = {
     "eq": _compare(operator.eq),
     "ne": _compare(operator.ne),
 }
-"""The operations on numbers by name; as in Python, max and min return the first of two equal operands."""
+"""The operations on numbers, keyed by name. As in Python, max and min return the first of two equal operands."""
 
 
 # --- Numbers as the step sees them ---

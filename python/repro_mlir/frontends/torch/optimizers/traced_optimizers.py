@@ -383,7 +383,7 @@ class _Entries(dict[Any, Any]):
     Attributes:
       index: the index of the parameter group.
       before: the entries before the step: those of the optimizer, or the initial values of a first step.
-      leaves: the leaves of the entries that are tracked as numbers, by key.
+      leaves: the leaves of the entries that are tracked as numbers, keyed by the entry's key.
       made: the first values of the entries that the step has created; `_DEPENDENT` for a value that is not a constant.
     """
 
@@ -461,8 +461,8 @@ class _Findings:
     """The facts about a step that its runs have found.
 
     Attributes:
-      starts: initial values of the state that the first step creates, by parameter and key.
-      stepped: entries of groups that the step changes, by group and key.
+      starts: initial values of the state that the first step creates, keyed by parameter and key.
+      stepped: entries of groups that the step changes, as pairs of the group's index and the key.
       apart: entries of state that are numbers and differ between the parameters of a group.
       unfollowed: entries of state that are tensors of shape [] but cannot be tracked as numbers.
     """

@@ -68,7 +68,7 @@ def _saved_in_bounds(taken: torch.Tensor) -> Iterator[None]:
 
 
 class _OwnMemory:
-    """The memory of the tensors that a branch makes, by address. This object keeps the memory alive."""
+    """The memory of the tensors that a branch makes. This object keeps the memory alive."""
 
     def __init__(self) -> None:
         self._storages: dict[int, torch.UntypedStorage] = {}

@@ -92,7 +92,7 @@ class Recording:
     Attributes:
       names: the attributes that the user's code, and code that it called, read.
       everything: whether code read all attributes of some object, as `vars` does.
-      namespaces: the globals of the user's code that ran, by code object.
+      namespaces: the globals of the user's code that ran, keyed by code object.
       asked: globals that code requested as a whole.
       settings: PyTorch and NumPy functions written in C that were called and may return a setting.
     """

@@ -887,4 +887,4 @@ _TAKE_NUMBERS = (
 )
 
 RULES = _rules()
-"""The rules by operator name, without the namespace."""
+"""The rules, keyed by the operator's name without the namespace."""
