@@ -31,10 +31,12 @@ from repro_mlir.frontends.onnx.operators import EXACT, EXACT_FOR_INTEGERS, OPERA
 from repro_mlir.frontends.onnx.values import Value, to_torch, type_proto
 
 MOST_CALLS = 20_000
-"""The limit on evaluated nodes, counting each execution in loops and functions: one or two minutes of work."""
+"""The limit on the number of evaluated nodes, counting each execution in loops and functions: one or two minutes of
+work.
+"""
 
 MOST_KNOWN_OF_ALL = 1 << 27
-"""The limit on elements of all tensors that are computed before the program runs."""
+"""The limit on the number of elements of all tensors that are computed before the program runs."""
 
 _FEW_OPERATORS = (torch.uint16, torch.uint32, torch.uint64)
 """Element types for which PyTorch implements hardly any operators on real tensors."""

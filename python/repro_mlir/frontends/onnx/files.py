@@ -21,7 +21,8 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """Reads the model in a file, including its external tensors.
 
     Raises:
-      ReproError: the file cannot be read, is too large or not an ONNX model, or a tensor is outside its folder.
+      ReproError: the file cannot be read, is too large or not an ONNX model, or a tensor is in a file outside the
+        model's folder.
     """
     path = Path(path)
     model = onnx.ModelProto()

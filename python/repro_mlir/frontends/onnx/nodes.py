@@ -52,7 +52,7 @@ def outside_of_trace() -> contextlib.AbstractContextManager[Any]:
 
 
 MOST_KNOWN = 1 << 24
-"""The limit on elements of a tensor that is computed before the program runs."""
+"""The limit on the number of elements of a tensor that is computed before the program runs."""
 
 
 def sized(shape: Sequence[int]) -> list[int]:

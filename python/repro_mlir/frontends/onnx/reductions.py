@@ -134,7 +134,7 @@ def _top_k(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     k = call.number(1, "k")
     if not 0 <= k <= x.shape[axis]:
         raise OnnxError(f"expected k of 0 to {x.shape[axis]}, got {k}")
-    # The sort is stable: equal elements stay in index order. `sorted` needs no check, as 0 allows any order.
+    # The sort is stable: equal elements stay in index order. `sorted` needs no check, because 0 allows any order.
     values, index = torch.sort(x, dim=axis, descending=bool(call.attribute("largest", 1)), stable=True)
     return values.narrow(axis, 0, k), index.narrow(axis, 0, k)
 

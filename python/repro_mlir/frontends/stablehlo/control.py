@@ -20,7 +20,7 @@ _IDENTITIES = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "anno
 """Custom calls that only describe the placement of a tensor."""
 
 _MOST_CALLS = 100_000
-"""The limit on inlined calls; calls in a called function count each time that the function is inlined."""
+"""The limit on the number of inlined calls; calls in a function count each time that the function is inlined."""
 
 
 def inline(module: ir.Module) -> None:

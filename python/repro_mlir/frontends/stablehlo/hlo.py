@@ -131,7 +131,7 @@ def _arrange(
 
 
 def _aliases(module: ir.Module) -> dict[int, int]:
-    """Returns, for each aliased parameter number, the number of the result that is the new value."""
+    """Maps the number of each aliased parameter to the number of the result that is its new value."""
     found: dict[int, int] = {}
     for entry in ir.ArrayAttr(module.operation.attributes["mhlo.input_output_alias"]):
         alias: Any = ir.DictAttr(ir.DictAttr(entry)["alias"])

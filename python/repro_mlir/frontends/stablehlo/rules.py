@@ -41,7 +41,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def apply(module: ir.Module, calls: Calls) -> None:
-    """Applies the rules, also to the operations that rules create, until no rule applies.
+    """Applies the rules, including to operations that rules create, until no rule applies.
 
     Raises:
       CaptureError: an operation in a variant that is not supported.

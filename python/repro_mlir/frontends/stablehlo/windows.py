@@ -18,7 +18,7 @@ from repro_mlir.frontends.stablehlo.calls import Builder, Calls
 from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 _MOST_POSITIONS = 1024
-"""The limit on positions of a window that is unrolled position by position."""
+"""The limit on the number of positions of a window that is unrolled position by position."""
 
 _STEPS = {
     "add": ("arith.addf", "arith.addi"),

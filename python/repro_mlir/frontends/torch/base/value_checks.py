@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Assertions on tensor values (`torch._assert_async`, also from `assert` in torch.compile) as checks of a step (E1)."""
+"""Turns assertions on tensor values into checks of a step (E1): `torch._assert_async`, and `assert` in torch.compile.
+"""
 
 import sys
 from collections.abc import Callable, Sequence

@@ -23,7 +23,7 @@ def load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
       ReproError: the file cannot be read, is damaged, or was not written by torch.export.
     """
     try:
-        # PyTorch does not check the checksums of an archive, so a damaged weight would be read as a wrong weight.
+        # PyTorch does not check the checksums of an archive, so it would load a damaged weight without an error.
         with open_regular(os.fspath(path), follow=True) as file, zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()
         if damaged is not None:

@@ -41,7 +41,7 @@ class StateTensor:
 
     @property
     def kind(self) -> TensorType:
-        """The name, element type and shape."""
+        """The name, element type and shape of the tensor."""
         return kind_of(self.name, self.initial)
 
     def array(self) -> np.ndarray:

@@ -68,7 +68,7 @@ class TracedStep:
         """Returns the state of the program, which includes `seed` and `step` if the program draws random numbers.
 
         Raises:
-          CaptureError: a state tensor of the model has the name of one of these.
+          CaptureError: a state tensor of the model is named `seed` or `step`.
         """
         if not draws:
             return self.own

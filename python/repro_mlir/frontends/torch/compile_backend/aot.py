@@ -90,7 +90,8 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
         config = internals.dynamo_config()
         config.fail_on_recompile_limit_hit = True
         if config.recompile_limit == _DEFAULT_LIMIT:
-            # The default assumes that running in eager mode beyond the limit is acceptable.
+            # The default limit is low, because PyTorch falls back to eager mode beyond it. Here exceeding the limit is
+            # an error.
             config.recompile_limit = _SIZES
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:

@@ -246,7 +246,7 @@ class Binding:
         with as_they_are():
             for tensor, kind, written in self._copies:
                 if written and kind.name not in foreign:
-                    # `no_grad` is avoided, as a Ctrl-C at its end would leave gradients disabled.
+                    # `no_grad` is avoided, because a Ctrl-C at its end would leave gradients disabled.
                     tensor.detach().copy_(to_tensor(self.arrays[kind.name], kind))
             torch.autograd.graph.increment_version(self._written)
             self.see()
@@ -377,7 +377,7 @@ class _Number:
     adopt = push
 
     def tensors(self) -> list[torch.Tensor]:
-        """Returns an empty list, as no tensor contains the value."""
+        """Returns an empty list, because no tensor contains the value."""
         return []
 
 

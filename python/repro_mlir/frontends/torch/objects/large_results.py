@@ -47,5 +47,5 @@ def empty(layout: Layout, size: int) -> torch.Tensor:
 
 
 def _give_back(size: int, memory: np.ndarray) -> None:
-    # The list is looked up again, as `empty` may have cleared `_free`.
+    # The list is looked up again, because `empty` may have cleared `_free`.
     _free[size].append(memory)

@@ -503,7 +503,7 @@ class _Search:
         """
         kind = type(value)
         if issubclass(kind, torch.jit.ScriptModule):
-            # Its code is fixed, but its tensors are not.
+            # The code of a ScriptModule is fixed, but its tensors are not.
             self._open += ((f"{name}.{key}", tensor) for key, tensor in value.state_dict(keep_vars=True).items())
         elif issubclass(kind, torch.nn.Module):
             self.reads.modules[name] = value
@@ -820,7 +820,7 @@ class Contents:
         return id(value) in self._copies
 
     def unchanged(self) -> bool:
-        """Whether the contents and properties are still the same."""
+        """Whether the contents and properties are unchanged since this object was created."""
         return all(
             _facts(value) == facts and np.array_equal(_bytes(value), copy)
             for value, facts, copy in self._copies.values()

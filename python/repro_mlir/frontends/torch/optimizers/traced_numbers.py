@@ -71,7 +71,7 @@ class Tape:
     """The numbers of a traced step, and the guards that depend on them.
 
     Attributes:
-      guards: the guards by node; another program is needed if one of them has another outcome.
+      guards: the guards by node; another program is needed if a guard has another outcome.
       read: the leaves from which tensors have been computed since `begin`.
     """
 
@@ -453,7 +453,7 @@ class TracedInt(TracedNumber, torch.SymInt):
 
 
 def is_traced(value: Any) -> bool:
-    """Whether a value is a number of a trace, which `isinstance` cannot determine as `__class__` is float or int."""
+    """Whether a value is a number of a trace; `isinstance` cannot tell, because `__class__` is float or int."""
     return issubclass(type(value), TracedNumber)
 
 
@@ -536,7 +536,7 @@ def _clock(name: str, original: Callable[[], Any]) -> Callable[[], Any]:
 
 @contextlib.contextmanager
 def functions_on_numbers(modules: Iterable[types.ModuleType], known: Known) -> Iterator[None]:
-    """Makes `min`, `max` and functions of `math` accept traced numbers, also where `modules` imported them by name.
+    """Makes `min`, `max` and functions of `math` accept traced numbers, even where `modules` imported them by name.
 
     `min` and `max` also accept tensors of shape [] whose number `known` does not know. Raises CaptureError if the
     user's code reads a clock.

@@ -184,8 +184,8 @@ class TracedUpdate:
                 raise CaptureError(f"the optimizer's step removes {entries.place(key)}: expected state that stays")
             if entries.parameter not in self._optimizer.state and run.has_touched(entries):
                 self.constants[entries.parameter] = {}
-            # Sorted, as the order in which a step creates entries differs from the order in an optimizer that has them
-            # already.
+            # Sorted, because the order in which a step creates entries differs from the order in an optimizer that has
+            # them already.
             for key in sorted(entries, key=str):
                 self._make_slot(run, entries, key, shared)
 
@@ -716,7 +716,7 @@ def _attributes(optimizer: torch.optim.Optimizer) -> tuple[tuple[str, Hashable],
 
 
 def _options(group: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Returns the entries of a group except its parameters; sorted, as load_state_dict changes their order."""
+    """Returns the entries of a group except its parameters; sorted, because load_state_dict changes their order."""
     return [(key, group[key]) for key in sorted(group) if key != "params"]
 
 

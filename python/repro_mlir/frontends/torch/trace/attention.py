@@ -22,7 +22,7 @@ from repro_mlir.frontends.torch.trace.random_sites import current_sites
 
 
 class ReplacedAttention(TorchFunctionMode):
-    """Replaces `scaled_dot_product_attention` while it is active, also in calls from PyTorch's own modules."""
+    """Replaces `scaled_dot_product_attention` while it is active, including in calls from PyTorch's own modules."""
 
     def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
         """`attend`: accepts the arguments of PyTorch's function."""

@@ -91,7 +91,7 @@ class _OwnMemory:
 
 
 class _SelectedGradients(TorchFunctionMode):
-    """Passes outside tensors to a branch such that their gradients are zero if the branch is not taken.
+    """Passes tensors from outside to a branch such that their gradients are zero if the branch is not taken.
 
     A zero gradient that went through the branch could become NaN, as in 0 * infinity.
     """
@@ -121,7 +121,7 @@ class _SelectedGradients(TorchFunctionMode):
         return results
 
     def select(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Returns the tensor that the branch reads instead of an outside tensor."""
+        """Returns the tensor that the branch reads instead of a tensor from outside."""
         if id(tensor) in self._inside or not tensor.requires_grad or not torch.is_grad_enabled():
             return tensor
         if id(tensor) not in self._selected:
@@ -132,7 +132,9 @@ class _SelectedGradients(TorchFunctionMode):
         return self._selected[id(tensor)][1]
 
     def require_all(self, results: Iterable[torch.Tensor]) -> None:
-        """Raises a CaptureError if a gradient of results reaches outside tensors without passing `select`."""
+        """Raises a CaptureError if a gradient of `results` reaches tensors from outside the branch without passing
+        `select`.
+        """
         seen = {selected.grad_fn for _, selected in self._selected.values()}
         rest = [each.grad_fn for each in results if each.grad_fn is not None]
         rest = [node for node in rest if node._sequence_nr() >= self._first]
@@ -151,7 +153,7 @@ class _SelectedGradients(TorchFunctionMode):
 
 
 class _Checks(internals.TorchDispatchMode):
-    """Keeps the checks of a branch that is not taken from failing, and refuses writes to outside tensors."""
+    """Keeps the checks of a branch that is not taken from failing, and refuses writes to tensors from outside."""
 
     def __init__(self, taken: torch.Tensor, own: _OwnMemory) -> None:
         super().__init__()

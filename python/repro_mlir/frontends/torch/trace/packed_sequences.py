@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Represents packed sequences (`torch.nn.utils.rnn`) as elements that a mask selects, also for recurrent networks.
+"""Represents packed sequences (`torch.nn.utils.rnn`) as elements that a mask selects, including for recurrent networks.
 
 The rows of a packed tensor are the rows of the padded tensor, time first, that a mask of times and sequences selects.
 Operators treat them as any other selection (selected_rows.py). A recurrent network computes all times, and keeps the
@@ -117,7 +117,7 @@ _Cell = Callable[[torch.Tensor, _State, Sequence[torch.Tensor], bool], _State]
 
 
 def _gates(x: torch.Tensor, hidden: torch.Tensor, weights: Sequence[torch.Tensor], bias: bool) -> list[torch.Tensor]:
-    """Returns the products of a cell's weights with its input and with its state."""
+    """Returns the products of a cell's weights with its input and with its state, plus the biases."""
     biases = weights[2:4] if bias else (None, None)
     return [F.linear(x, weights[0], biases[0]), F.linear(hidden, weights[1], biases[1])]
 

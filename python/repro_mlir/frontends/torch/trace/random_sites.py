@@ -70,7 +70,7 @@ def _randint_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequ
     bits = philox_bits(seed, step, site, size)
     if extent == 2**32:
         return bits
-    # The product needs up to 64 bits, so it is computed from 16-bit halves to stay within i64.
+    # The product may exceed the signed range of i64, so it is computed from the 16-bit halves of `bits`.
     return ((bits >> 16) * extent + ((bits & 0xFFFF) * extent >> 16)) >> 16
 
 

@@ -79,7 +79,7 @@ _HOMES = (types.ModuleType, type(get_blas_preferred_backend.__self__), types.Non
 
 _PURE_OF_SYS = {"_getframe", "exc_info", "intern", "getsizeof", "getrecursionlimit", "getdefaultencoding", "audit"}
 DYNAMIC_READS = getattr, hasattr
-"""The functions that read an attribute by a computed name, as they are outside of traces."""
+"""The functions that read an attribute by a computed name; a trace replaces these originals."""
 
 _NOW = {"now", "utcnow", "today"}
 _OF_ALL_ATTRIBUTES = frozenset({"__dict__", "__getattribute__", "__reduce_ex__", "__getstate__"})

@@ -4,7 +4,7 @@
 """Represents tensors with an extent that depends on tensor values, such as `x[mask]`, as all rows and a mask.
 
 A program has no such extent. `x[mask]` keeps all rows of `x` in their positions. The rows that the mask leaves out
-contain arbitrary values, also NaN, so operators that combine rows have to replace them first (`Selected.filled`).
+contain arbitrary values, even NaN, so operators that combine rows have to replace them first (`Selected.filled`).
 """
 
 from __future__ import annotations
@@ -178,7 +178,9 @@ def regrouped(dims: Sequence[Dim], shape: Sequence[Dim | None]) -> tuple[Dim, ..
 def _taken(
     factors: Sequence[int | Rows], shape: Sequence[Dim | None]
 ) -> tuple[list[list[int | Rows]], list[int | Rows]]:
-    """Splits leading factors into groups with these products, as far as they match; returns groups and remainder."""
+    """Splits leading factors into groups whose products are the dimensions of `shape`, up to the first mismatch.
+    Returns the groups and the remaining factors.
+    """
     left = [*factors]
     groups: list[list[int | Rows]] = []
     for wanted in shape:

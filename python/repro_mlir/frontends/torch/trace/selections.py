@@ -293,7 +293,7 @@ class _OverAllRows(NodeInterpreter):
         if expression in self._rows:
             return self._rows[expression]
         factors: list[int | Rows] = []
-        # Rows come first: a new tensor then has the order of a flattened selection.
+        # Selections come first, so that a new tensor has the order of a flattened selection.
         for factor in sorted(sympy.Mul.make_args(expression), key=lambda each: bool(each.is_Integer)):
             if factor in self._rows:
                 factors += self._rows[factor]

@@ -156,7 +156,7 @@ class _OnSigned(NodeInterpreter):
 
     def _of_one_kind(self, args: tuple[Any, ...], result: torch.dtype) -> tuple[Any, ...]:
         """Converts the operands to the type in which PyTorch computes if it is a float or unsigned type; numbers wrap
-        in the latter.
+        in an unsigned type.
         """
         formers: list[Any] = [
             each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
