@@ -16,7 +16,7 @@ from repro_mlir.frontends.keras.errors import CaptureError
 from repro_mlir.frontends.keras.scope import Scope, derived_tensors
 
 Step = Callable[..., Any]
-"""A function of a scope, `x`, `y` and `sample_weight` that returns the logs."""
+"""A function of a scope, `x`, `y` and `sample_weight` that returns Keras' logs: a dict of the loss and the metrics."""
 
 
 def state_of(model: keras.Model, *, training: bool) -> list[list[Any]]:

@@ -26,7 +26,7 @@ def lower_module(data: bytes) -> str:
     Args:
       data: MLIR text, or a portable artifact of StableHLO (VHLO bytecode).
     Raises:
-      CaptureError: not a StableHLO module, or as `lower`.
+      CaptureError: the data is not a StableHLO module; an operation or a type is not supported.
     """
     with new_context() as context:
         try:

@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Turns assertions on tensor values into checks of a step (E1): `torch._assert_async`, and `assert` in torch.compile.
-"""
+"""Turns assertions on tensor values into checks of a step (E1): `torch._assert_async`, or `assert` in torch.compile."""
 
 import sys
 from collections.abc import Callable, Sequence

@@ -393,7 +393,8 @@ def find_reads(
     """
     attributes = _CALLED.copy()
     while True:
-        # A function that is found late may name attributes of objects that were visited before.
+        # Repeats the search, because a function that is found late may read attributes of objects that were visited
+        # before.
         search = _Search(model, attributes, recording)
         for name, function in functions.items():
             search.follow(name, function)

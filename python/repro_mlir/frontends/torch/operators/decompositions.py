@@ -515,7 +515,8 @@ def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
     while reach < x.shape[dim]:
         rest = x.shape[dim] - reach
         before, after = greatest.narrow(dim, 0, rest), greatest.narrow(dim, reach, rest)
-        # Two equal infinities have no difference. At a tie all selects choose the same side, for the gradient.
+        # The difference of two equal infinities is NaN. If the elements are equal, all selects choose the same one, so
+        # that the gradient is not counted twice.
         endless = (before == after) & (before.abs() == math.inf)
         distance = torch.where(endless, torch.zeros([], dtype=before.dtype), before - after)
         factor = torch.exp(torch.where(distance > 0, -distance, distance))

@@ -19,7 +19,9 @@ def _ordered(x: Any) -> Any:
 
 
 def of_float(x: torch.Tensor) -> torch.Tensor:
-    """Converts floats to unsigned integers and returns their bits: toward zero, saturating, NaN to 0 (S3)."""
+    """Returns the bits of floats that are converted to unsigned integers: rounded toward zero, saturated, NaN as 0
+    (S3).
+    """
     half = 2.0**63
     upper = (x - half).to(torch.int64) ^ _MIN
     low = torch.clamp(x.to(torch.int64), min=0)

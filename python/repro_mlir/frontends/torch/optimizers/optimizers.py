@@ -59,7 +59,7 @@ class Update(Protocol):
         """Returns the present values of `numbers`; raises CaptureError or OverflowError if a value is not a number."""
 
     def update(self, tensors: UpdateTensors, /) -> None:
-        """Traces one step."""
+        """Traces one step: replaces the entries of `tensors.parameters` and `tensors.state`."""
 
 
 class OptimizerProgram:

@@ -126,7 +126,7 @@ class RuleUpdate:
         return [number for index in range(len(self._rules)) for number in self._numbers(index).values()]
 
     def update(self, tensors: UpdateTensors) -> None:
-        """Traces one step; see `optimizers.Update`."""
+        """Traces one step, as `optimizers.Update.update` describes."""
         parameters, gradients, state = tensors.parameters, tensors.gradients, tensors.state
         remaining = iter(tensors.numbers)
         named = [{name: next(remaining) for name in self._numbers(index)} for index in range(len(self._rules))]

@@ -260,7 +260,9 @@ class Recording:
             )
 
     def _waiting(self, frame: types.FrameType) -> CaptureError:
-        """Returns the error, to raise before the call, for a call that may block: a trace runs a step repeatedly."""
+        """Returns the error for a call that may block. It is raised before the call, because a trace runs a step
+        repeatedly.
+        """
         self._refusal = (
             f"{_user_line(frame)}the step waits for another thread, or takes a value from a queue or a socket: a "
             "compiled step has the value that it got at the capture; expected the value in the batch"

@@ -23,7 +23,7 @@ from repro_mlir.frontends.torch.base.source_lines import is_user_file
 from repro_mlir.frontends.torch.base.torch_internals import replaced
 
 _MANY = 1_000_003
-"""A number of rows that differs from the extent of any other tensor."""
+"""The number of rows that PyTorch's branches see; it differs from the extents of other tensors."""
 
 _ASKING = (os.path.realpath(sym_node.__file__), os.path.realpath(torch.__file__))
 """The files of the Python code that compares symbolic numbers, called by the code that branches."""
