@@ -20,7 +20,9 @@ Step = Callable[..., Any]
 
 
 def state_of(model: keras.Model, *, training: bool) -> list[list[Any]]:
-    """Returns the variables of a step in groups: trainable, non-trainable, the optimizer's if `training`, metrics'."""
+    """Returns the variables of a step as a list of groups: the trainable ones, the non-trainable ones, those of the
+    optimizer (only if `training`), and those of the metrics.
+    """
     optimizer = [model.optimizer.variables] if training else []
     return [model.trainable_variables, model.non_trainable_variables, *optimizer, model.metrics_variables]
 

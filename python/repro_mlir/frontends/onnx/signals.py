@@ -28,9 +28,7 @@ def _circle(n: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _transformed(x: torch.Tensor, rows: int, inverse: bool) -> torch.Tensor:
-    """Returns the first `rows` elements, along n, of the Fourier transform of a real [..., n, 1] or complex [..., n,
-    2].
-    """
+    """Returns the first `rows` results, along n, of the Fourier transform of x: [..., n, 1] (real) or [..., n, 2]."""
     n = x.shape[-2]
     sized([rows, n])
     cosine, sine = _circle(n, x.dtype)

@@ -4,7 +4,7 @@
 """Calls of a model whose state is on a device: a hook brings its tensors up to date first.
 
 Functions of torch bring tensors up to date themselves (device_tensors.py), but `torch.func` bypasses the class of
-tensors. `torch.jit` does too, and it also calls no hooks: see `Trainer.sync`.
+tensors. `torch.jit` bypasses it too and calls no hooks: see `Trainer.sync`.
 """
 
 from __future__ import annotations

@@ -516,7 +516,7 @@ def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
         rest = x.shape[dim] - reach
         before, after = greatest.narrow(dim, 0, rest), greatest.narrow(dim, reach, rest)
         # The difference of two equal infinities is NaN. If the elements are equal, all selects choose the same one, so
-        # that the gradient is not counted twice.
+        # that the gradients are consistent.
         endless = (before == after) & (before.abs() == math.inf)
         distance = torch.where(endless, torch.zeros([], dtype=before.dtype), before - after)
         factor = torch.exp(torch.where(distance > 0, -distance, distance))
