@@ -386,7 +386,7 @@ def _item(value: Any) -> float:
 
 
 def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozenset[str]) -> list[bool]:
-    """Returns for each tensor whether no two of its elements share memory, and none with another tensor.
+    """Returns, for each tensor, whether its elements share memory neither with each other nor with another tensor.
 
     Raises:
       CaptureError: a step writes a tensor that shares memory.
