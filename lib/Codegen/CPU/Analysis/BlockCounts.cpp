@@ -17,16 +17,16 @@ using namespace mlir::repro;
 
 static constexpr char countsName[] = "repro_counts";
 
-/// Removes dead code first. The loop passes then replace loops that only
-/// increment counters by additions of the trip count.
+/// These passes remove dead code and then replace each loop that only
+/// increments counters by one addition of its trip count.
 static constexpr char passes[] =
     "ipsccp,function(adce,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(loop-rotate,licm,indvars,loop-deletion),"
     "simplifycfg,instcombine<no-verify-fixpoint>)";
 
-/// Increments one element of the counts at the start of each block. The counter
-/// of a block is volatile if the block is in no loop, or in a loop around at
-/// least two levels of loops: in a register, it would need a phi in every
+/// Makes each basic block increment its own element of `counts`. The increment
+/// is volatile outside loops and in loops that contain at least two levels of
+/// loops: promoting such a counter to a register would add a phi to every
 /// block.
 static void addCounters(Function &function, GlobalVariable &counts,
                         unsigned &next) {
@@ -48,7 +48,7 @@ static void addCounters(Function &function, GlobalVariable &counts,
   }
 }
 
-/// Returns the number of times each block of the kernels in `module` runs.
+/// Returns how often each basic block of the kernels in `module` runs.
 static Expected<SmallVector<uint64_t>>
 countRuns(const Module &module, const StringMap<KernelWork> &work) {
   KernelCopy copy(module);
@@ -76,8 +76,8 @@ countRuns(const Module &module, const StringMap<KernelWork> &work) {
   return SmallVector<uint64_t>(begin, begin + count);
 }
 
-/// Adds the preheaders and exit blocks that code generation would add, so that
-/// they exist before blocks are named.
+/// Adds the preheaders and exit blocks that code generation would add later, so
+/// that they are named too.
 static void simplifyLoops(Function &function) {
   DominatorTree dominators(function);
   LoopInfo loops(dominators);

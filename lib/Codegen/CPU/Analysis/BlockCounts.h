@@ -14,10 +14,10 @@
 
 namespace mlir::repro {
 
-/// Names each block of the kernels in `module` `runs.N.`, where N is how often
-/// the block runs in one call with all work items. The name ends with
-/// `missed.N.scattered.N.` if the block has `LineAccesses`. Returns an empty
-/// string or an error.
+/// Names each basic block of the kernels in `module` `runs.N.`, where N is how
+/// often it runs in one call with all work items. If the accesses of the block
+/// miss the cache, `missed.N.scattered.N.` (`LineAccesses`) follows. Returns an
+/// error message, empty on success.
 std::string nameBlocksByCount(llvm::Module &module,
                               const llvm::StringMap<KernelWork> &work,
                               const Level &level);

@@ -34,21 +34,22 @@ static unsigned getIndex(const Function &kernel, Other other) {
   return kernel.arg_size() - NumOthers + other;
 }
 
-/// The maximum scratch size of a kernel that runs here. Sorts and scatters keep
-/// lists in scratch memory.
+/// The maximum scratch size, in bytes, of a kernel in the copy. The copy needs
+/// real scratch memory, because sorts and scatters keep lists there.
 static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
 
-/// The maximum number of loop iterations after optimization, summed over all
-/// loops: about ten seconds.
+/// The maximum number of loop iterations of all kernels together, after
+/// optimization: about ten seconds.
 static constexpr uint64_t kMostIterations = uint64_t(1) << 32;
 static constexpr char leftName[] = "repro_iterations_left";
 
-/// The function that calls all kernels and returns the number that finish; it
-/// stops at the first kernel that does not finish.
+/// The name of the generated function that calls all kernels. It stops at the
+/// first kernel that exceeds kMostIterations, and returns how many have
+/// finished.
 static constexpr char runName[] = "run";
 
-/// Whether an access may affect control flow: an access to the call's own
-/// memory, or to an integer in scratch memory, such as the lists of a scatter.
+/// Whether to keep an access because its value may decide a branch: accesses to
+/// allocas, and to integers in scratch memory, such as the lists of a scatter.
 static bool isKept(const Function &kernel, const llvm::Value *pointer,
                    const llvm::Type *type) {
   const llvm::Value *base = getUnderlyingObject(pointer, /*MaxLookup=*/0);
@@ -119,8 +120,9 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
       ConstantInt::get(number, kMostIterations), leftName);
   auto *run = Function::Create(llvm::FunctionType::get(number, false),
                                Function::ExternalLinkage, runName, *module);
-  // Kernel entries have this attribute too: callers align the stack only as the
-  // ABI requires.
+  // The caller aligns the stack only as the ABI requires, but kernels assume
+  // more (alignStack in EmitObject.cpp). Kernel entries realign it in the same
+  // way.
   run->addFnAttr("stackrealign");
   IRBuilder<> builder(BasicBlock::Create(context, "", run));
   llvm::Value *finished = builder.getInt64(0);
@@ -136,20 +138,22 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
     arguments[getIndex(*kernel, End)] =
         builder.getInt64(work.lookup(kernel->getName()).items);
     builder.CreateCall(kernel, arguments);
-    // Volatile because the loops that decrement the counter are changed after
-    // optimization.
+    // The load is volatile so that `optimize` does not fold it: limitLoops adds
+    // the code that decrements the counter only after optimization.
     llvm::Value *isFinished = builder.CreateIsNotNull(
         builder.CreateLoad(number, left, /*isVolatile=*/true));
     finished =
         builder.CreateAdd(finished, builder.CreateZExt(isFinished, number));
     kernel->setLinkage(Function::InternalLinkage);
-    // Inlining would make one large function that takes long to optimize.
+    // Inlining all kernels here would make one function that is slow to
+    // optimize.
     kernel->addFnAttr(llvm::Attribute::NoInline);
   }
   builder.CreateRet(finished);
 }
 
-/// Makes a function return when its loops run too long.
+/// Makes each iteration of a loop decrement the counter `left`; the function
+/// returns when the counter is 0.
 static void limitLoops(Function &function, const LoopInfo &loops,
                        GlobalVariable &left) {
   SmallVector<BasicBlock *> headers;
@@ -184,7 +188,8 @@ static Error optimize(llvm::Module &module, TargetMachine &machine,
   if (Error failed = builder.parsePassPipeline(pipeline, passes))
     return failed;
   pipeline.run(module, modules);
-  // Loads yield zero here, so the exit condition of a loop may never hold.
+  // Loads from buffers yield 0 in the copy, so an exit condition that depends
+  // on data may never hold.
   GlobalVariable &left = *module.getGlobalVariable(leftName, true);
   for (Function &function : module) {
     if (function.isDeclaration())

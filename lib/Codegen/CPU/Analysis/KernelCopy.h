@@ -22,15 +22,15 @@ class Function;
 
 namespace mlir::repro {
 
-/// The number of work items and the scratch size of one call of a kernel.
+/// The number of work items of a kernel in one call, and its scratch size.
 struct KernelWork {
   uint64_t items, scratchBytes;
 };
 
-/// A copy of kernels of any target, which runs on this machine. The copy
-/// executes the same blocks as the kernels but computes no results: every load
-/// from a buffer yields zero. This is enough because the control flow of
-/// kernels hardly depends on data.
+/// A copy of kernels that were built for any target, which runs on this machine
+/// to count how often its blocks run. It computes no results: loads from
+/// buffers yield 0, which hardly matters, because kernels rarely branch on
+/// data.
 class KernelCopy {
 public:
   explicit KernelCopy(const llvm::Module &original);
@@ -45,23 +45,23 @@ public:
 
   /// Removes everything except control flow, the values that control flow
   /// depends on, and indirect calls. Results of target-specific intrinsics
-  /// become zero.
+  /// become 0.
   void removeEffects();
 
-  /// Compiles the copy for this machine at `level`. No memory backs the
-  /// addresses of buffers. Returns an error if a loop never ends or a kernel
-  /// needs more than 1 GiB of scratch memory.
+  /// Compiles the copy for this machine at `level` after running `passes`;
+  /// `getBuffer` returns each buffer's fictitious address. Fails if a loop has
+  /// no exit or a kernel needs more than 1 GiB of scratch memory.
   llvm::Error load(const llvm::StringMap<KernelWork> &work,
                    llvm::function_ref<uint64_t(unsigned)> getBuffer,
                    llvm::StringRef passes, llvm::CodeGenOptLevel level);
 
-  /// Returns the address of a variable of the loaded copy.
+  /// Returns the address of a global variable of the loaded copy.
   llvm::Expected<llvm::orc::ExecutorAddr> lookup(llvm::StringRef name) {
     return jit->lookup(name);
   }
 
   /// Calls each kernel of the loaded copy with all its work items. Returns an
-  /// error if loops run too long.
+  /// error if the loops of all kernels take more than 2^32 iterations together.
   llvm::Error run();
 
 private:

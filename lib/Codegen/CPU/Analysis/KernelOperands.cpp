@@ -13,7 +13,8 @@
 
 using namespace mlir;
 
-/// Returns the number of bytes from the first to the last element.
+/// Returns the number of bytes from the first to the last element, inclusive.
+/// Returns 0 for an empty buffer or unknown strides.
 static int64_t getBytes(MemRefType type) {
   int64_t offset;
   SmallVector<int64_t> strides;

@@ -12,9 +12,9 @@
 
 namespace mlir::repro {
 
-/// Returns one line of text for each kernel of the kernel contract
-/// (docs/contributors/architecture.md): its name, then `read:BYTES`,
-/// `write:BYTES` or `read|write:BYTES` for each buffer.
+/// Returns one line of text for each kernel in `module`: its name, and for each
+/// buffer, in the order of the arguments, `read:BYTES`, `write:BYTES` or
+/// `read|write:BYTES`.
 std::string describeOperands(ModuleOp module);
 
 } // namespace mlir::repro

@@ -18,19 +18,20 @@
 using namespace llvm;
 using namespace mlir::repro;
 
-/// The maximum number of accesses that are traced for one kernel.
+/// The maximum number of accesses that are traced for one kernel, and the
+/// assumed number of ways of the L2 cache.
 static constexpr uint64_t kMostAccesses = 1 << 17;
 static constexpr unsigned kWays = 8;
-/// The number of runs of neighbouring lines tracked at a time, and the number
-/// of lines at the start of a run that no prefetcher has loaded: about one 4 KB
-/// page, because prefetchers stop at page boundaries.
+/// kRuns is the number of runs of consecutive lines that are tracked at a time.
+/// The first kRunBegin lines of a run (4 KB) count as not prefetched, because
+/// prefetchers stop at page boundaries.
 static constexpr unsigned kRuns = 32, kRunBegin = 64;
-/// The distance between two buffers, chosen so that they begin in different
-/// sets of a cache.
+/// The distance between the assumed addresses of two buffers is the sum of
+/// these, so that buffers begin in different sets of the cache.
 static constexpr uint64_t kBufferReach = uint64_t(1) << 40,
                           kBufferShift = 4096 + 64;
-/// The assumed address of scratch memory: below all buffers, and in other cache
-/// sets than the start of the first buffers.
+/// The assumed address of scratch memory. It is below those of all buffers and
+/// begins in another set of the cache than the first buffers.
 static constexpr uint64_t kScratchBegin = (uint64_t(1) << 32) + (1 << 16);
 
 namespace {
@@ -41,7 +42,7 @@ public:
     clear();
   }
   void clear() { numbers.assign(sets * kWays, ~uint64_t(0)); }
-  /// Accesses a line; returns whether the cache contained it.
+  /// Accesses the cache line with number `line`. Returns whether it was cached.
   bool use(uint64_t line) {
     uint64_t *set = &numbers[line % sets * kWays];
     unsigned at = std::find(set, set + kWays - 1, line) - set;
@@ -56,11 +57,12 @@ private:
   std::vector<uint64_t> numbers; // most recently used of a set first
 };
 
-/// Tracks runs of consecutive lines in either direction.
+/// Tracks runs: sequences of lines whose numbers rise or fall by at most 2.
 class Runs {
 public:
   void clear() { runs.fill({}); }
-  /// Returns the length of the run that ends with this line.
+  /// Adds `line` to a run, or starts a run. Returns the number of lines of that
+  /// run.
   unsigned follow(uint64_t line) {
     auto *found = std::find_if(runs.begin(), runs.end() - 1, [&](Run run) {
       return run.length && line - run.last + 2 <= 4;
@@ -80,7 +82,7 @@ private:
   std::array<Run, kRuns> runs; // most recently used first
 };
 
-/// The state of the trace while the copy runs.
+/// Receives the accesses of the copy while it runs, and counts cache misses.
 class Trace {
 public:
   Trace(const Level &level, std::vector<unsigned> kernels)
@@ -88,16 +90,16 @@ public:
         kernels(std::move(kernels)), accesses(this->kernels.size()),
         runs(this->kernels.size()) {}
 
-  /// Sets the address of scratch memory in this process. The simulated cache
-  /// sees scratch memory at a fixed address.
+  /// Sets where scratch memory lies in this process. The simulated cache uses
+  /// the address kScratchBegin instead, so that results do not vary.
   void setScratch(uint64_t address, uint64_t bytes) {
     scratch = address;
     scratchBytes = bytes;
   }
 
-  /// Records an access to `size` bytes in a block; `isFirst` marks the first
-  /// access of one run of the block. Returns whether the limit of accesses for
-  /// the kernel is reached.
+  /// Records an access of a basic block to `size` bytes. `isFirst` marks the
+  /// block's first access, which counts an execution of the block. Returns
+  /// whether the kernel has reached the maximum number of accesses.
   bool add(uint64_t address, uint64_t size, unsigned block, bool isStore,
            bool isFirst) {
     if (kernel != kernels[block]) {
@@ -123,8 +125,8 @@ public:
     return left == 0;
   }
 
-  /// Returns the accesses, scaled from the recorded runs to all runs of each
-  /// block.
+  /// Returns the misses of each basic block, scaled from the recorded
+  /// executions of the block to `all` executions.
   std::vector<LineAccesses> scale(ArrayRef<uint64_t> all) const {
     std::vector<LineAccesses> scaled = accesses;
     for (auto [each, some, many] : zip_equal(scaled, runs, all))
@@ -154,14 +156,14 @@ struct Access {
 };
 } // namespace
 
-/// The function that the copy calls for each access. Its arguments are
-/// integers, because all ABIs pass integers alike.
+/// The copy calls this function for each access. All parameters are 64-bit
+/// integers, which every ABI passes in the same way.
 static uint64_t addAccess(Trace *trace, uint64_t address, uint64_t size,
                           uint64_t block, uint64_t isStore, uint64_t isFirst) {
   return trace->add(address, size, block, isStore, isFirst);
 }
 
-/// Returns the accesses of a block to memory other than the stack.
+/// Returns the loads and stores of a basic block, except those of the stack.
 static SmallVector<Access> findAccesses(BasicBlock &block,
                                         const llvm::DataLayout &layout) {
   SmallVector<Access> found;
@@ -194,8 +196,8 @@ static SmallVector<Access> findAccesses(BasicBlock &block,
   return found;
 }
 
-/// Inserts a call that reports each access of a block, and a return from the
-/// kernel once enough accesses are recorded.
+/// Inserts a call of addAccess before each access of a basic block, and a
+/// return from the kernel if the first call reports that the limit is reached.
 static void tellAccesses(BasicBlock &block, unsigned number, Trace &trace) {
   LLVMContext &context = block.getContext();
   llvm::Type *i64 = llvm::Type::getInt64Ty(context);
@@ -215,7 +217,8 @@ static void tellAccesses(BasicBlock &block, unsigned number, Trace &trace) {
         {getAddress(&trace), builder.CreatePtrToInt(address, i64),
          builder.getInt64(size), builder.getInt64(number),
          builder.getInt64(isStore), builder.getInt64(isFirst)});
-    // One check for each block, because branches take long to compile.
+    // Only the first access of a block checks the limit, because branches take
+    // long to compile.
     if (!std::exchange(isFirst, false))
       return;
     Instruction *branch = SplitBlockAndInsertIfThen(
@@ -258,7 +261,8 @@ mlir::repro::traceLines(const llvm::Module &module,
   auto getBuffer = [](unsigned number) {
     return (number + 1) * kBufferReach + number * kBufferShift;
   };
-  // Few of the accesses run, so compilation dominates the time.
+  // Hardly any optimization is worthwhile: few accesses run, so compilation
+  // dominates the time.
   if (Error failed = copy.load(work, getBuffer,
                                "function(adce,simplifycfg,loop(loop-deletion))",
                                CodeGenOptLevel::None))

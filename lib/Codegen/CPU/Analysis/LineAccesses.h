@@ -15,20 +15,20 @@
 
 namespace mlir::repro {
 
-/// The cache misses of one block of code, over all its runs.
+/// The cache misses of one basic block, over all its executions.
 struct LineAccesses {
-  /// Lines loaded from beyond the L2 cache, and the number of them outside long
-  /// runs of neighbouring lines, which no prefetcher loads. A line that a store
-  /// misses counts twice: it is loaded and written back.
+  /// `missed` counts the lines loaded from beyond L2, and twice if for a store:
+  /// such a line is also written back. `scattered` counts those of them that no
+  /// prefetcher loads.
   uint64_t missed = 0, scattered = 0;
 };
 
-/// Simulates the accesses of the kernels in `module` in an initially empty L2
-/// cache of the CPU level. For a kernel with many accesses, only the first ones
-/// are simulated; they represent the later accesses of the same blocks.
-///
+/// Counts the misses of the kernels in `module` by simulating their accesses in
+/// an L2 cache of the CPU level, initially empty. Of a kernel with many
+/// accesses, only the first ones are simulated; their misses are scaled to all
+/// executions.
 /// Args:
-///   runs: how often each block runs, in module order.
+///   runs: how often each basic block runs, in module order.
 llvm::Expected<std::vector<LineAccesses>>
 traceLines(const llvm::Module &module, const llvm::StringMap<KernelWork> &work,
            const Level &level, llvm::ArrayRef<uint64_t> runs);

@@ -18,11 +18,11 @@ class LLJIT;
 
 namespace mlir::repro {
 
-/// An artifact whose code is loaded into this process, ready to run.
+/// An artifact that is loaded into this process, ready to run.
 class LoadedArtifact {
 public:
-  /// Reads an artifact, copies its bytes and loads its code. Returns null and
-  /// sets `error` if the artifact is damaged or was made for another machine.
+  /// Copies and loads an artifact, to run with `threads` threads. Returns null
+  /// and sets `error` if it is damaged or was made for another machine.
   static std::unique_ptr<LoadedArtifact>
   create(llvm::StringRef artifact, unsigned threads, std::string &error);
   ~LoadedArtifact();

@@ -5,13 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Computes (M5) in f64, where every step is exact. A lane is a result along N.
-// Row and column elements are packed as f64, multiplied by their scale if the
-// scale is a factor of the product, next to 2^Exp (0 for zeros). A first pass
-// through a block finds 2^E as the greatest product of these powers; a second
-// pass cuts the products times 2^(F - E) to integers and adds them. A group has
-// one scale: its sum of code products is exact and is kept from the first pass
-// to the second.
+// Computes (M5) in f64, where every step is exact. A vector lane computes one
+// result along N. Elements of rows and columns are packed as f64 values, next
+// to their powers 2^Exp (0 for zeros). If each product includes the scales,
+// values and powers are packed with their scale multiplied in. A first pass
+// through a block finds 2^E, the greatest product of two powers. A second pass
+// multiplies the products by 2^(F - E), cuts them to integers and adds these.
+// If a group of products has one scale, its sum of code products is exact, is
+// multiplied by the scale in the first pass, and is kept for the second pass.
 //
 // Codes and scales have no infinities; a NaN makes the result a NaN.
 //
@@ -31,20 +32,21 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// The number of elements of K that are packed at a time.
+/// The maximum number of elements of K that are packed at a time.
 static constexpr int64_t kSegment = 128;
-/// The maximum number of rows and columns of a work item.
+/// The maximum numbers of rows and columns of a work item.
 static constexpr int64_t kItemRows = 64, kItemColumns = 64;
-/// The number of result vectors of one row of a tile.
+/// The number of vectors along N in one row of a tile.
 static constexpr int64_t kPanelVectors = 2;
-/// The maximum number of groups of a block; their sums stay in registers.
+/// The maximum number of groups (M5) of a block: the sums of all groups stay in
+/// registers.
 static constexpr int64_t kMostGroups = 8;
-/// The width of the integers that an f64 represents exactly.
+/// f64 represents all integers of up to this number of bits exactly.
 static constexpr int64_t kExactBits = 53;
 static constexpr int64_t kF64Exponent = 0x7ff0000000000000;
 
 namespace {
-/// Builds the kernel of one operation.
+/// Builds the kernel of one block contraction.
 class AccumulatedBlocks {
 public:
   AccumulatedBlocks(HostBuilder &b, BlockContractionOp op);
@@ -52,16 +54,16 @@ public:
   void expand();
 
 private:
-  /// Values, multiplied by their scale if the scale is a factor of the product,
-  /// and the power 2^Exp of both.
+  /// Elements of rows or columns and their powers 2^Exp, both multiplied by the
+  /// scale if each product includes it.
   struct Factor {
     Value value, power;
   };
-  /// The packed buffers of the rows, or of a panel of columns.
+  /// Scratch buffers with the packed rows, or with one packed panel of columns.
   struct Packed {
     Value values, powers, scaleValues, scalePowers;
   };
-  /// The results of a tile, whose rows begin with row `local` of the work item.
+  /// A tile of results. Its first row is row `local` of the work item.
   struct Tile {
     Value local;
     int64_t rowCount;
@@ -78,13 +80,12 @@ private:
   Value getOffset(const Access &access, Value row, Value column);
 
   void beginSegment(Value first);
-  /// Iterates over the scales of the segment and the elements that each scale
-  /// covers.
+  /// Calls `body` for each scale of the segment, with the number of the scale
+  /// and the elements [from, to) of the segment that it covers.
   void forBlocks(function_ref<void(Value number, Value from, Value to)> body);
   Value loadCodes(const Access &codes, Value offset, int64_t count);
   Factor getScale(Value scale);
-  /// Returns the factor of `codes`, multiplied by `scale` if that is a factor
-  /// of each product.
+  /// Returns the packed form of `codes`, multiplied by `scale` if there is one.
   Factor getFactor(Value codes, int64_t leastExponent,
                    std::optional<Factor> scale);
   Value larger(Value x, Value y);
@@ -93,13 +94,14 @@ private:
   void packPanel(Value firstColumn);
 
   void emitTile(const Tile &tile);
-  /// Returns the values c, as f64, after the blocks of products [from, to).
+  /// Continues the chain of sums `c` with the products [from, to), block after
+  /// block. Returns the sums as f64.
   SmallVector<Value> addChain(const Tile &tile, Value from, Value to,
                               ValueRange c);
   SmallVector<Value> addBlock(const Tile &tile, Value from, Value to,
                               ValueRange c);
   Value multiplyAdd(Value x, Value y, Value sum);
-  /// (M1) Rounds an exact sum; the result is an f64.
+  /// (M1) Rounds an exact sum as the rule says; the result has type f64.
   Value round(Value exact);
   Value loadRow(Value packed, const Tile &tile, int64_t row, Value k);
   Value loadColumn(Value packed, Value k, int64_t vector);
@@ -150,8 +152,9 @@ LogicalResult AccumulatedBlocks::match() {
       rule.getRound() == SumRounding::rne_f16 ||
       terms / rule.getGroup() > (isGrouped() ? kMostGroups : terms))
     return failure();
-  // Products of code significands are below 4, and so are those of scales;
-  // group sums also span the exponents of the codes.
+  // The width of a sum: F bits, and four more because products of significands
+  // are below 4 for codes and for scales. The sum of a group also spans the
+  // exponents of its codes.
   int64_t most = *rule.getFraction() + 4;
   if (isGrouped())
     for (Type type : op.getCodeTypes())
@@ -213,7 +216,7 @@ Value AccumulatedBlocks::larger(Value x, Value y) {
   return arith::SelectOp::create(b, isLarger, x, y);
 }
 
-/// Returns 2^Exp of the values.
+/// Returns 2^Exp of each lane, at least 2^`leastExponent`.
 Value AccumulatedBlocks::getPower(Value value, int64_t leastExponent) {
   int64_t count = cast<VectorType>(value.getType()).getNumElements();
   auto integers = VectorType::get({count}, b.getI64Type());
@@ -225,7 +228,8 @@ Value AccumulatedBlocks::getPower(Value value, int64_t leastExponent) {
   return larger(power, splat(std::ldexp(1.0, int(leastExponent)), count));
 }
 
-/// (Q1) Returns scales as factors; f32 scales are powers of two.
+/// (Q1) Returns scales as values and powers; f32 scales are powers of two
+/// themselves.
 AccumulatedBlocks::Factor AccumulatedBlocks::getScale(Value scale) {
   bool isPower = getElementTypeOrSelf(scale.getType()).isF32();
   constexpr int64_t kLeast = -6; // of f8E4M3FN
@@ -356,7 +360,7 @@ Value AccumulatedBlocks::loadColumn(Value packed, Value k, int64_t vector) {
 }
 
 Value AccumulatedBlocks::multiplyAdd(Value x, Value y, Value sum) {
-  // An fma and a multiplication followed by an addition are both exact here.
+  // Both forms give the same bits, because products and sums are exact here.
   if (b.getLevel().hasFma)
     return math::FmaOp::create(b, x, y, sum);
   return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, x, y));
@@ -367,8 +371,8 @@ Value AccumulatedBlocks::round(Value exact) {
   Value rounded = arith::TruncFOp::create(b, floats, exact);
   if (rule.getRound() == SumRounding::rne_f32)
     return arith::ExtFOp::create(b, exact.getType(), rounded);
-  // A value that was rounded away from zero is one unit too large; 2^128 and
-  // above is infinity.
+  // TruncFOp rounds to nearest; toward zero, values rounded away from zero are
+  // one unit less. Magnitudes of 2^128 and above stay infinite.
   auto integers = VectorType::get({lanes}, b.getI32Type());
   auto constant = [&](int32_t value) {
     return b.constant(
@@ -388,7 +392,7 @@ Value AccumulatedBlocks::round(Value exact) {
   if (rule.getRound() == SumRounding::rz_e8m13)
     bits = arith::AndIOp::create(b, bits, constant(~0x3ff));
   Value cut = arith::BitcastOp::create(b, floats, bits);
-  // A result that is zero is +0.
+  // Adding +0 turns -0 into +0.
   cut = arith::AddFOp::create(b, cut, b.zero(floats));
   return arith::ExtFOp::create(b, exact.getType(), cut);
 }
@@ -411,7 +415,8 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
     Value isZero =
         arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, c[i], zero);
     Value power = getPower(c[i], -126);
-    // 2^128 represents infinity, because infinity times 2^(F - E) is infinity.
+    // An infinite c gives 2^128 as its power: 2^(F - E) then stays nonzero, and
+    // the infinity times it stays infinite.
     Value most = splat(std::ldexp(1.0, 128), lanes);
     Value isFinite =
         arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, power, most);
@@ -435,7 +440,8 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
                    });
                    return next;
                  });
-      // The last group may be empty.
+      // The last group may be empty; it then uses the scale of the last
+      // element.
       Value place = b.add(firstK, b.min(first, b.sub(to, b.index(1))));
       Value number = b.sub(b.div(place, block), firstBlock);
       forTile([&](int64_t row, int64_t vector, int64_t i) {
@@ -467,7 +473,7 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
     });
   }
 
-  // Computes T in units of 2^(E - F), which is an integer.
+  // Computes T in units of 2^(E - F): multiples of this unit become integers.
   int fraction = int(*rule.getFraction());
   SmallVector<Value> inverse(count), totals(count);
   auto cut = [&](Value value, int64_t i) -> Value {
@@ -497,7 +503,7 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
     });
   }
   forTile([&](int64_t, int64_t, int64_t i) {
-    // (M1) T = 0 gives +0.
+    // (M1) If T = 0, the result is +0. Adding +0 turns -0 into +0.
     Value total = arith::AddFOp::create(b, totals[i], zero);
     Value unit = arith::MulFOp::create(
         b, powers[i], splat(std::ldexp(1.0, -fraction), lanes));
@@ -534,7 +540,7 @@ void AccumulatedBlocks::emitTile(const Tile &tile) {
     for (Value end : addChain(tile, b.index(0), length, starts))
       ends.push_back(arith::TruncFOp::create(b, floats, end));
   } else {
-    // Segments contain whole blocks.
+    // A segment contains whole blocks, so each block's dot product is complete.
     auto addDots = [&](Value number, ValueRange carried) {
       Value from = b.mul(number, block);
       Value to = b.min(b.add(from, block), length);

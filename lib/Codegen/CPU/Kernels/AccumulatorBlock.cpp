@@ -54,7 +54,7 @@ SmallVector<Value> AccumulatorKernel::forEachProduct(
     const BlockPart &part, ValueRange starts,
     function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   std::optional<int64_t> count = getConstantIntValue(part.count);
-  // Unrolls by the largest factor that divides the number of products.
+  // Unrolls by the largest divisor of the number of products.
   int64_t step = 1;
   if (count)
     for (int64_t i = 1; i <= kStraight; ++i)
@@ -102,7 +102,8 @@ Value AccumulatorKernel::getExponentOf(Value c) {
   return arith::SelectOp::create(b, isZero, splat(0), most);
 }
 
-/// Returns c of the next block: the sum times 2^-scale.
+/// Rounds the integer sum of a block, times `scale`, as the rule says. The
+/// result is c of the next block.
 Value AccumulatorKernel::round(Value sum, Value scale) {
   Type floats = VectorType::get({lanes}, b.getF32Type());
   Value rounded;
@@ -118,8 +119,8 @@ Value AccumulatorKernel::round(Value sum, Value scale) {
         b, toBits(b.convertTowardZero(sum)), splat(~int64_t(0x3ff))));
     break;
   case SumRounding::rne_f16: {
-    // If bits were lost, an odd last bit makes the sum round as the full sum
-    // would.
+    // Rounds to odd: the conversion to f16 below then rounds as if from the
+    // full sum.
     Value cut = b.convertTowardZero(sum);
     Value isInexact = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
                                             b.truncate(cut), sum);
@@ -136,7 +137,7 @@ Value AccumulatorKernel::round(Value sum, Value scale) {
   return rounded;
 }
 
-/// Returns `sums` plus `more`; the sign bit of `overflow` records whether an
+/// Returns `sums` plus `more`. Sets the sign bit of `overflow` where an
 /// addition overflows.
 SmallVector<Value> AccumulatorKernel::addSums(ArrayRef<Value> sums,
                                               ArrayRef<Value> more,
@@ -175,7 +176,8 @@ SmallVector<Value> AccumulatorKernel::addProducts(const Tile &tile,
   int64_t safe = limits.getSafeProducts();
   if (safe >= rule.getTerms())
     return forEachProduct(part, zeros, multiply);
-  // Adds only as many products at a time as cannot overflow.
+  // Each inner loop adds as many products as cannot overflow; the outer loop
+  // adds these sums with a check for overflow.
   SmallVector<Value> carried = zeros;
   carried.push_back(overflow);
   carried =
@@ -210,8 +212,8 @@ AccumulatorState AccumulatorKernel::addPart(const Tile &tile,
     top = arith::MaxSIOp::create(b, top, splat(least, 16));
   }
   Type narrow = VectorType::get({lanes}, b.getI32Type());
-  // Processes one vector of columns after another, so that few values are in
-  // registers at a time and each row element is used once, as a memory operand.
+  // Each iteration computes one vector of columns, so that few values are in
+  // registers at a time and each row element is loaded as a memory operand.
   for (int64_t v = 0; v < count; ++v) {
     SmallVector<Value> scales, ofC;
     for (int64_t x = 0; x < tile.rowCount; ++x) {
@@ -221,7 +223,7 @@ AccumulatorState AccumulatorKernel::addPart(const Tile &tile,
       Value top = arith::MaxSIOp::create(
           b, arith::ExtSIOp::create(b, narrow, ofProducts), getExponentOf(c));
       next.greatest = arith::MaxSIOp::create(b, next.greatest, top);
-      // 2^(F - E).
+      // This is the exponent field of 2^(F - E).
       Value field = arith::SubIOp::create(
           b, splat(2 * kF32Bias + limits.getFraction()), top);
       Value scale = arith::ShLIOp::create(b, field, splat(kF32Fraction));

@@ -16,25 +16,27 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// The exponent of elements that the vectors cannot process, and a threshold
-/// between the exponents of zeros and of numbers.
+/// kSpecial is the exponent given to elements that the vector code cannot
+/// process: NaNs, infinities, too many bits. Exponents below kZeroLimit are
+/// zeros'.
 static constexpr int64_t kSpecial = 16000, kZeroLimit = -4000;
-/// The greatest E that the vectors support: products are below 2^(E + 2) and
-/// must be representable in f32.
+/// The greatest E that the vector code supports: products are below 2^(E + 2)
+/// and must be representable in f32.
 static constexpr int64_t kGreatest = 126;
-/// The bits of the NaN that marks a result to be recomputed.
+/// The bits of the NaN that marks a result for recomputation.
 static constexpr int64_t kNaN = 0x7fc00000;
-/// The number of elements of K after which the values c are stored to memory.
+/// If the rule has no chunks, tiles store c after this number of elements of K.
 static constexpr int64_t kSpan = 1024;
-/// The largest chunk whose rows are packed together.
+/// The largest chunk (F3) for which this kernel is used, because the rows of a
+/// whole chunk are packed together.
 static constexpr int64_t kLongestChunk = 4096;
-/// The significand bits of f32 elements that vectors multiply, which are those
-/// of tf32: products of wider significands are not exact in f32.
+/// The significand bits that f32 elements may use, as in tf32: products of
+/// wider significands are not exact in f32.
 static constexpr int64_t kFactorBits = 11;
 
 namespace {
-/// A contraction that also has chunks if the rule has none: tiles store c after
-/// each of these chunks.
+/// A contraction that has chunks even if its rule has none. Then they only
+/// divide K, and tiles store c after each of them.
 class AccumulatorContraction : public Contraction {
 public:
   AccumulatorContraction(HostBuilder &b, FoldOp op) : Contraction(b, op) {}
@@ -80,7 +82,8 @@ LogicalResult AccumulatorContraction::match(FdpaAttr rule) {
     return failure();
   if (rule.getChunk() && rule.getChunk() < fold.n)
     return success(rule.getChunk() <= kLongestChunk);
-  // If the rule has no chunks, c is stored where totals would be.
+  // The rule has no chunks. These chunks keep c in the memory that otherwise
+  // holds the totals.
   fold.chunk = std::min<int64_t>(fold.n, llvm::alignTo(kSpan, rule.getBlock()));
   return success();
 }
@@ -114,7 +117,8 @@ Value AccumulatorKernel::getExponents(Value elements, int64_t least,
 
 void AccumulatorKernel::packRowExponents(Value first, Value count) {
   Value low = splat(0xffff), places = splat(16);
-  // Whole vectors: elements after the rows are slack or are packed later.
+  // Processes whole vectors: the elements after the rows are unused or are
+  // packed later.
   b.loop(first, b.add(first, count), lanes, [&](Value at) {
     Value exponents = getExponents(b.loadVector(block, type, at, 1, lanes),
                                    limits.leastX, limits.bitsX, -kF32Bias);
@@ -185,11 +189,12 @@ SmallVector<Value> AccumulatorKernel::getStarts(const Tile &tile) {
       if (vector.count)
         mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
       Value init = loadInit(b.add(output, vector.outputOffset), mask);
-      // If c is added late, it does not affect E.
+      // An initial c that may decide E and is too small for the vectors becomes
+      // a NaN, to be recomputed. A c that is added late does not affect E.
       if (limits.checksLeast() && !rule.getLate()) {
         Value magnitude =
             arith::AndIOp::create(b, toBits(init), splat(INT32_MAX));
-        // Below the least exponent, but not zero.
+        // True if the magnitude is below 2^getLeast(), but not 0 (which wraps).
         Value isLow = arith::CmpIOp::create(
             b, arith::CmpIPredicate::ult,
             arith::SubIOp::create(b, magnitude, splat(1)),

@@ -5,21 +5,22 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Computes (M4) on a tile of results and (M1) without a branch. The exponents
-// are stored next to the packed f32 elements: a row's exponent as two equal
-// halves of an i32, a column's as an i16. A block takes two passes. The first
-// finds the greatest exponent E of each result, in i16. The second multiplies
-// each product, which is exact in f32, by 2^(F - E), which is also exact, and
-// converts it to i32 toward zero, which is the cut of the rule. The sum in i32
-// is converted to f32 toward zero.
+// Computes (M4) on a tile of results, and (M1) without a branch. Exponents are
+// packed next to the f32 elements: a row's exponent as two equal halves of an
+// i32, a column's as an i16. A block of products takes two passes. The first
+// pass finds the greatest exponent E for each result, in i16. The second pass
+// multiplies each product by 2^(F - E), which is exact in f32, and converts it
+// to i32 toward zero: this is the cut of the rule. It adds these in i32 and
+// converts the sum to f32.
 //
-// Exponents are biased by 127 like f32 fields. Zeros have an exponent below all
-// others; elements that are not finite or too long have one above all. E is at
-// least F - 125, so that products below 2^-126, which f32 rounds, are cut to 0.
-// The rule's E may be less: nonzero products then make the result a NaN, as
-// does an initial c below the limit; any other c is a multiple of 2^-125, which
-// no E cuts. An E above 126 or a sum that is too large also ends as a NaN, and
-// AccumulatorChain recomputes all NaNs.
+// Exponents are biased by 127, like f32 exponent fields. Zeros have an exponent
+// below all others; elements that are not finite or have too many significand
+// bits have one above all. E is at least F - 125, so that products below
+// 2^-126, which f32 rounds, are cut to 0. If the rule's E may be less, a
+// nonzero product below that limit makes the result a NaN, and so does an
+// initial c below it; any other c is a multiple of 2^-125, which no E cuts. An
+// E above 126 or an overflow also makes the result a NaN. AccumulatorChain
+// recomputes all results that are NaNs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,11 +35,12 @@
 namespace mlir::repro::cpu {
 
 constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
-/// The exponent of zeros. The sum of two such exponents, or of two exponents of
-/// special values, fits in i16 and is far from the exponents of numbers.
+/// The exponent given to zeros. The sum of two such exponents, or of two
+/// exponents of unsupported elements, fits in i16 and is far from all exponents
+/// of numbers.
 constexpr int64_t kZeroExponent = -8000;
 
-/// The numeric limits that the sums of a rule must respect.
+/// The ranges of exponents and sums for which vectors compute a rule's bits.
 struct SumLimits {
   FdpaAttr rule;
   int64_t leastX, leastY; ///< exponents of normal elements
@@ -48,15 +50,15 @@ struct SumLimits {
 
   int64_t getFraction() const { return *rule.getFraction(); }
   bool isF16() const { return rule.getRound() == SumRounding::rne_f16; }
-  /// Returns the least E.
+  /// Returns the least E that the vector code uses.
   int64_t getLeast() const {
     return std::max(rule.getFloor(), getFraction() - kF32Bias + 2);
   }
-  /// Whether a number below the least E could decide the rule's E.
+  /// Whether the rule's E may be less than the least E of the vector code.
   bool checksLeast() const { return getLeast() > rule.getFloor(); }
-  /// Returns the number of products of a block that cannot overflow an i32 sum.
+  /// Returns how many cut products of a block an i32 can add without overflow.
   int64_t getSafeProducts() const;
-  /// Whether the sum of a block and c may overflow an i32.
+  /// Whether the sum of a block's products and c may overflow an i32.
   bool checksOverflow() const;
 
 private:
@@ -66,19 +68,19 @@ private:
   }
 };
 
-/// The values that a tile carries from block to block.
+/// The values that a tile passes from one block of products to the next.
 struct AccumulatorState {
   SmallVector<Value> sums; ///< c, row by row
-  /// Over all blocks and rows; null if not needed: the greatest E as an f32
-  /// exponent field, the greatest unsigned i16 difference between a product's E
-  /// and the least E, and in the sign of `overflow` whether a sum overflowed.
+  /// Over all blocks and rows, null if not needed: the greatest E (an f32
+  /// exponent field); the greatest exponent of a product minus the least E, as
+  /// an unsigned i16; an i32 whose sign bit tells that a sum overflowed.
   Value greatest, low, overflow;
 
   SmallVector<Value> pack() const;
   AccumulatorState unpack(ValueRange values) const;
 };
 
-/// A contraction whose sums are those of a matrix unit (M4).
+/// The kernel of a contraction with the sums of a matrix unit (M4).
 class AccumulatorKernel : public ContractionKernel {
 public:
   AccumulatorKernel(HostBuilder &b, Contraction contraction,
@@ -108,9 +110,9 @@ private:
   /// Whether the totals of several chains are added (F3).
   bool hasChunks() const { return rule.getChunk() && rule.getChunk() < fold.n; }
   bool startsFromInit() const { return rule.getStart() == SumStart::init; }
-  /// Returns the values c with which a chain of blocks begins.
+  /// Returns the initial values of c for a chain of blocks.
   SmallVector<Value> getStarts(const Tile &tile);
-  /// (M1) Returns the exponents of elements, relative to `base`, as i32.
+  /// (M1) Returns the exponents of elements minus `base`, as i32.
   Value getExponents(Value elements, int64_t least, int64_t bits, int64_t base);
   void packRowExponents(Value first, Value count);
 
@@ -119,7 +121,8 @@ private:
                             const AccumulatorState &state);
   AccumulatorState addPart(const Tile &tile, const BlockPart &part,
                            const AccumulatorState &state);
-  /// Calls `body` for each product of a part.
+  /// Calls `body` with each product's index and the values that the previous
+  /// call returned, `starts` at first. Returns the last call's values.
   SmallVector<Value>
   forEachProduct(const BlockPart &part, ValueRange starts,
                  function_ref<SmallVector<Value>(Value, ValueRange)> body);
@@ -128,8 +131,8 @@ private:
   SmallVector<Value> getGreatest(const Tile &tile, const BlockPart &part);
   /// Returns Exp(c) as an f32 exponent field; 0 for a zero or a subnormal f32.
   Value getExponentOf(Value c);
-  /// Returns the sums of the cut products of the part with vector `v` of the
-  /// columns.
+  /// Returns, for each row, the sum of the part's cut products with vector `v`
+  /// of the columns. `scales` are the rows' factors 2^(F - E).
   SmallVector<Value> addProducts(const Tile &tile, const BlockPart &part,
                                  int64_t v, ArrayRef<Value> scales,
                                  Value &overflow);
@@ -138,7 +141,7 @@ private:
   Value round(Value sum, Value scale);
 
   void finishChain(const Tile &tile, SmallVector<Value> sums);
-  /// Recomputes the results that are NaNs.
+  /// Replaces each NaN in `sums` by the result that `chain` computes.
   SmallVector<Value> redoNaNs(const Tile &tile, ArrayRef<Value> sums);
   Value redo(const Tile &tile, Value row, const PanelVector &vector,
              Value lane);

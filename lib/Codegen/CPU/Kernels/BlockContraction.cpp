@@ -5,16 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Computes the dot product of a block (Q4), which is exact in any order: an i32
-// for integers and an f64 for f8. A vector lane is a result along N; a word
-// contains 4, 2 or 1 neighbouring elements of K, which are multiplied together.
-// The words of a column panel are packed so that words of neighbouring results
-// form a vector; words of rows are broadcast. A long K is processed segment by
-// segment.
+// Computes the dot product of each block (Q4), which is exact in any order: in
+// i32 for integers and in f64 for f8. A vector lane computes one result along
+// N. A word is an i32 or f64 that holds 4, 2 or 1 neighbouring elements of K;
+// one instruction multiplies the words of all lanes. Words of neighbouring
+// columns are packed as vectors; words of rows are broadcast. A long K is
+// divided into segments, which are packed and added one after another.
 //
-// Sums of byte products are i16 where an instruction produces i16: the sum of a
-// group of words, provided that neither the product of a word nor the sum of a
-// group can exceed i16. Intermediate additions may wrap.
+// Where an instruction adds products of bytes in i16, a group of words is added
+// in i16 and then widened to i32. This requires that neither the products of
+// one word nor those of a group can exceed i16. Intermediate additions may
+// wrap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,15 +36,17 @@ using namespace mlir::repro::cpu;
 /// The maximum number of words of K that are packed at a time.
 static constexpr int64_t kMostWords = 1024;
 /// The packed rows of an item take 1/kRowsOfCache of the L2 cache, so that
-/// there are items for many threads. Unpacking columns of f8 takes longer, so
-/// more rows must share them.
+/// there are items for many threads. For f8 they take 1/kFloatRowsOfCache:
+/// unpacking columns of f8 takes longer, so more rows must share them.
 static constexpr int64_t kRowsOfCache = 16;
 static constexpr int64_t kFloatRowsOfCache = 2;
-/// The number of items that keep threads busy.
+/// The number of work items to aim for: panels are divided until there are this
+/// many.
 static constexpr int64_t kManyItems = 16;
-/// The minimum number of panels of an item for which packing its rows pays.
+/// The minimum number of panels of a work item: with fewer, packing its rows
+/// would cost too much.
 static constexpr int64_t kManyPanels = 8;
-/// The number of result vectors of one row of a tile.
+/// The number of vectors along N in one row of a tile.
 static constexpr int64_t kTileVectors = 2;
 /// The maximum number of words of a block in one unrolled loop body.
 static constexpr int64_t kUnrolledWords = 16;
@@ -55,11 +58,12 @@ bool repro::cpu::isInRows(Value memref) {
 }
 
 namespace {
-/// The contents of a word: bytes, added as i32 or, in groups of words, as i16;
-/// halves or all of an i32; or an f64.
+/// What a word holds. `bytes`: 4 bytes, whose products are added as i32.
+/// `groupedBytes`: 4 bytes, whose products are added as i16 within a group of
+/// words. `halves`, `words`: two i16 or one i32. `floats`: one f64.
 enum class Product { bytes, groupedBytes, halves, words, floats };
 
-/// Builds the kernel of one operation.
+/// Builds the kernel of one block contraction.
 class BlockContraction {
 public:
   BlockContraction(HostBuilder &b, BlockContractionOp op);
@@ -83,8 +87,8 @@ private:
   bool isArm() const {
     return b.getLevel().machine == repro_runtime::Machine::AArch64;
   }
-  /// Whether bytes of rows are stored as unsigned with an offset of 128, as x86
-  /// instructions require; corrections subtract what the offset adds.
+  /// Whether the bytes of rows are stored as unsigned bytes, offset by 128,
+  /// because x86 multiplies unsigned by signed bytes. Sums are then corrected.
   bool hasUnsignedRows() const {
     return (product == Product::bytes || isGrouped()) && !isArm();
   }
@@ -94,7 +98,7 @@ private:
   VectorType getWordsType(int64_t count) const {
     return VectorType::get({count}, getWordType());
   }
-  /// Returns the type of the sums of a group of words, before `widen`.
+  /// Returns the type in which a group of words is added, before `widen`.
   VectorType getSumsType() const {
     if (!isGrouped())
       return getWordsType(lanes);
@@ -102,31 +106,33 @@ private:
   }
   int64_t panelWidth() const { return kTileVectors * lanes; }
 
-  /// Loads `count` words of contiguous elements, starting at an element.
+  /// Loads `count` words of elements, which are contiguous from `offset` on.
   Value loadWords(const Access &codes, Value offset, int64_t count);
   bool hasSegments() const { return segmentBlocks < blocks; }
-  /// Starts the segment of K that is packed next, at `block`.
+  /// Makes the blocks from `block` on the segment of K that is packed next.
   void beginSegment(Value block);
-  /// Calls `body` with a first word and a count for all words of the segment:
-  /// first one vector of words at a time, then single words.
+  /// Calls `body` for all words of the segment, with the first word and the
+  /// number of words: first for whole vectors, then for single words.
   void forWords(function_ref<void(Value word, int64_t count)> body);
   void packRows(Value begin, Value count);
   void packPanel(Value panel);
   void packCodes(ArrayRef<Value> columns, Value vector);
-  /// Emits all tiles of the panel for the segment.
+  /// Emits all tiles of the panel for the current segment.
   void emitPanel(Value begin, Value count, Value panel);
   void emitTile(Value row, Value local, int64_t rowCount, Value panel);
-  /// Returns the dot products of a block.
+  /// Returns the dot products of all results of a tile over one block.
   SmallVector<Value> emitDots(Value local, int64_t rowCount, Value block);
-  /// Returns the sums of the products of a group of words.
+  /// Returns the sums of a tile over the products of one group of words.
   SmallVector<Value> emitGroup(Value local, int64_t rowCount, Value group);
-  /// Returns the sums after adding the products of word `word`.
+  /// Returns `sums` plus the products of word `word`, for all results of a
+  /// tile.
   SmallVector<Value> multiplyAdd(Value local, int64_t rowCount, Value word,
                                  ValueRange sums);
   Value multiplyAdd(Value row, Value column, Value sum);
-  /// Returns the sums of a group as words.
+  /// Converts the sums of a group (`getSumsType`) to the type of words.
   Value widen(Value sums);
-  /// Returns the sums of two neighbouring i16 products.
+  /// Multiplies i16 elements and adds each pair of neighbouring products as
+  /// i32.
   Value addNeighbours(Value x, Value y);
   Value call(StringRef intrinsic, Type result, ValueRange operands);
   void writeResults(Value row, int64_t rowCount, Value panel,
@@ -151,8 +157,8 @@ private:
 };
 } // namespace
 
-/// Returns the maximum number of byte words whose products and sums fit in i16;
-/// 0 if not even one word fits.
+/// Returns the maximum number of byte words whose sum fits in i16; 0 if the
+/// products of one word may not fit.
 static int64_t getMostGroupedWords(const Level &level, BlockContractionOp op) {
   auto magnitudes = op.getMagnitudes();
   if (!magnitudes)
@@ -161,8 +167,8 @@ static int64_t getMostGroupedWords(const Level &level, BlockContractionOp op) {
   constexpr int64_t kMost = INT16_MAX;
   if (level.machine == repro_runtime::Machine::AArch64)
     return kMost / (x * y);
-  // Two products are added at a time, with x offset by 128; sums beyond i16
-  // saturate.
+  // x86 adds two products at a time and saturates. x is offset by 128, so these
+  // two products must fit in i16 even with the offset.
   return 2 * (128 + x) * y > kMost ? 0 : kMost / (2 * x * y);
 }
 
@@ -310,7 +316,8 @@ void BlockContraction::packPanel(Value panel) {
   });
   if (!hasUnsignedRows())
     return;
-  // 128 times the sum of each group.
+  // Stores 128 times the sum of the columns' bytes for each group: the offset
+  // of the rows adds this to their sums.
   VectorType words = getWordsType(lanes);
   Value zero = b.zero(getSumsType());
   Value signs =
@@ -352,7 +359,7 @@ Value BlockContraction::call(StringRef intrinsic, Type result,
 
 Value BlockContraction::multiplyAdd(Value row, Value column, Value sum) {
   if (isFloat()) {
-    // An fma and a multiplication followed by an addition are both exact here.
+    // Both forms give the same bits, because products and sums are exact here.
     if (b.getLevel().hasFma)
       return math::FmaOp::create(b, row, column, sum);
     return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, row, column));

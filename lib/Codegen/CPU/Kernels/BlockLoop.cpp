@@ -19,7 +19,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The part of a buffer that one block of rows uses, in scratch memory.
+/// A buffer in scratch memory, with only the rows that one block uses.
 struct BlockBuffer {
   int64_t bytes;
   Operation *first, *last; ///< first and last use
@@ -43,8 +43,8 @@ static BlockBuffer getBlockBuffer(memref::AllocOp alloc) {
   return buffer;
 }
 
-/// Assigns the buffer the lowest offset that does not overlap a buffer in use
-/// at the same time.
+/// Gives `buffer` the lowest offset at which it does not overlap a buffer of
+/// `placed` that is in use at the same time.
 static void place(BlockBuffer &buffer, ArrayRef<BlockBuffer> placed) {
   auto isInTheWay = [&](const BlockBuffer &other) {
     return !buffer.last->isBeforeInBlock(other.first) &&
@@ -96,7 +96,7 @@ Value BlockBuilder::getEnd() {
 
 void BlockBuilder::setWork(int64_t items, int64_t) {
   numItems = items;
-  // A loop may be built before the number of its items is known.
+  // A loop may be built before the number of its work items is known.
   if (end)
     end.setValueAttr(getIndexAttr(items));
 }
@@ -118,7 +118,7 @@ LogicalResult repro::cpu::expandBlocks(HostBuilder &b, scf::ForallOp blocks) {
       return failure();
     block.finish();
   }
-  // One block is enough work for a thread.
+  // A work item is one block, and one block is enough work for a thread.
   b.setWork(loop.getNumBlocks(), /*grain=*/1);
   return success();
 }

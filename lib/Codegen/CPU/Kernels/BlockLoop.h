@@ -15,19 +15,18 @@
 
 namespace mlir::repro::cpu {
 
-/// The loop of a kernel over its blocks of rows; a work item is a block.
+/// The loop of a kernel over its blocks of rows. Each block is one work item.
 class BlockLoop {
 public:
-  /// Turns the body of `blocks` into a loop over the blocks of the current
-  /// thread, and its allocations into scratch memory.
+  /// Turns the body of `blocks` into a loop over this thread's blocks, and the
+  /// allocations in it into scratch memory.
   BlockLoop(FunctionOpInterface kernel, scf::ForallOp blocks);
 
   Block *getBody() { return loop.getBody(); }
   int64_t getNumBlocks() const { return numBlocks; }
 
-  /// Returns the scratch size of the blocks' buffers. The scratch memory of
-  /// each operation in the loop follows the buffers, at the same offset for
-  /// all.
+  /// Returns the scratch size of the buffers of one block. The scratch memory
+  /// of the loop's operations follows these buffers; all operations share it.
   int64_t getBufferBytes() const { return bufferBytes; }
 
 private:
@@ -35,11 +34,11 @@ private:
   int64_t numBlocks, bufferBytes = 0;
 };
 
-/// Builds the loops of one operation for one block; the thread that processes
-/// the block computes all its work items.
+/// Builds the loops of one operation within a block loop. One thread computes
+/// all work items of the operation for its block.
 class BlockBuilder : public HostBuilder {
 public:
-  /// `kernel` builds the kernel that contains the loop.
+  /// `kernel` is the builder of the kernel that contains the loop.
   BlockBuilder(HostBuilder &kernel, Operation *op, const BlockLoop &loop)
       : HostBuilder(kernel.getKernel(), op, kernel.getLevel()),
         kernelBuilder(kernel) {
@@ -50,8 +49,8 @@ public:
   Value getBegin() override;
   Value getEnd() override;
   void setWork(int64_t items, int64_t grain) override;
-  /// Reserves the scratch memory and erases the operation; the kernel's builder
-  /// sets the attributes.
+  /// Reserves the operation's scratch memory in the kernel and erases the
+  /// operation. The builder of the kernel sets the kernel's attributes.
   void finish() override;
 
 private:

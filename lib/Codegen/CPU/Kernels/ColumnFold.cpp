@@ -4,9 +4,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A work item is a panel: a few vectors of results along the output's last
-// dimension in memory, with accumulators in registers. If rows are longer than
-// a panel, a thread processes its panels together: their accumulators are in
-// memory, and rows are read in memory order.
+// dimension in memory, with accumulators in registers. For folds over long
+// rows, a thread instead processes all its panels together: it reads rows in
+// memory order and keeps the accumulators in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,30 +23,29 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// A fold with lanes is unrolled up to this number of elements and this number
-/// of operations in the unrolled code, so that the code stays in the
-/// instruction cache.
+/// The maximum numbers of elements of an unrolled fold and of operations in the
+/// unrolled code: the code should stay in the instruction cache.
 constexpr int64_t kUnrolledElements = 32, kUnrolledOperations = 256;
-/// The number of vectors of a panel: independent accumulators hide the latency
-/// of a step.
+/// The number of vectors of a panel. Their accumulators are independent, which
+/// hides the latency of a step.
 constexpr int64_t kPanelVectors = 4;
-/// The maximum number of operations of a body for which several vectors or rows
-/// are processed together; larger bodies would spill registers.
+/// The maximum number of operations in a fold body for which several vectors or
+/// rows are processed together; larger bodies would spill registers.
 constexpr int64_t kBodyOperations = 16;
-/// The minimum number of panels, so that a few threads can share them, and the
-/// number of elements of a fold from which panels are narrowed to reach that
-/// number.
+/// Panels are made narrower until there are kLeastPanels, so that a few threads
+/// can share them, if the fold reads more than kThreadElements elements.
 constexpr int64_t kLeastPanels = 4, kThreadElements = 65536;
-/// The maximum number of accumulators in memory: a small part of an L1 cache.
+/// The maximum number of accumulators kept in memory: they take a small part of
+/// an L1 cache.
 constexpr int64_t kRowElements = 1024;
-/// The number of rows folded into accumulators in memory at once, so that the
-/// accumulators are not loaded and stored for each row. More rows would be more
-/// streams than a processor prefetches.
+/// This many rows are folded at once into accumulators in memory, which are
+/// then loaded and stored less often. Hardware prefetchers could not follow
+/// many more rows.
 constexpr int64_t kRowsAtOnce = 4;
-/// The minimum number of rows for which accumulators in memory pay.
+/// The minimum number of rows for which accumulators in memory are worthwhile.
 constexpr int64_t kLeastRows = 64;
 
-/// Builds the kernel of a fold with one result per lane.
+/// Builds the kernel of a fold in which each vector lane computes one result.
 class ColumnFold {
 public:
   ColumnFold(HostBuilder &b, FoldOp op) : b(b), fold(b, op) {}
@@ -54,26 +53,28 @@ public:
   void expand();
 
 private:
-  /// The accumulators, ordered by vector and then by output.
+  /// One accumulator for each vector and output, ordered by vector first.
   using Accumulators = SmallVector<Value>;
   Accumulators applyBody(ArrayRef<Value> reductionAt, ValueRange accumulators);
   Accumulators foldRange(Value begin, Value end, ValueRange starts);
   Accumulators foldElements();
   Accumulators foldUnrolled();
-  /// Sets the coordinates and base offsets of all loops but the last.
+  /// Sets the coordinates and base offsets of all parallel loops but the last.
   void setOuter(ArrayRef<Value> at);
   void emitVectors(Value inner, int64_t count, LaneMask lanesMask);
   void expandPanels();
-  /// Whether rows are long and contiguous in memory.
+  /// Whether the fold reads many rows that are longer than a panel and
+  /// contiguous in memory.
   bool hasLongRows();
-  /// Calls `body` for each vector of [firstColumn, endColumn).
+  /// Calls `body` for each vector of columns [firstColumn, endColumn), with
+  /// `innerStart` and `mask` set.
   void forEachVector(function_ref<void()> body);
   Value loadSums(Value buffer);
   void storeSums(Value sums, Value buffer);
-  /// Prefetches the current columns of `count` rows starting at `row`.
+  /// Prefetches `count` rows, starting at `row`, at the current columns.
   void fetchRows(Value row, int64_t count);
-  /// (F1) Folds rows [begin, end) of columns [firstColumn, endColumn) into a
-  /// buffer.
+  /// (F1) Folds rows [begin, end) of columns [firstColumn, endColumn) into the
+  /// accumulators in `buffer`.
   void foldRows(Value buffer, Value begin, Value end);
   void expandByRows();
   Value loadOutput(unsigned i, int64_t v);
@@ -85,13 +86,13 @@ private:
   SmallVector<CollapsedDim> reduction; ///< accesses: inputs
   int64_t width, vectors = kPanelVectors;
   bool unrolled = false, byRows = false;
-  // State of the vectors being written.
+  // The coordinates, base offsets and lanes of the vectors being computed.
   SmallVector<Value> coordinates, bases;
   Value innerStart;
   int64_t vectorCount = 0;
   LaneMask mask;
-  // Columns of the panels whose sums are in memory; firstColumn is a multiple
-  // of the vector width.
+  // The columns whose accumulators are in memory. firstColumn is a multiple of
+  // the vector width.
   Value firstColumn, endColumn;
 };
 } // namespace
@@ -135,7 +136,7 @@ LogicalResult ColumnFold::match() {
     return failure();
   int64_t size = parallel.back().size;
   vectors = std::min<int64_t>(vectors, llvm::divideCeil(size, width));
-  // A long fold of few results is better distributed over a few threads.
+  // Narrower panels let a few threads share a long fold with few results.
   auto countPanels = [&] {
     return fold.results / size * llvm::divideCeil(size, vectors * width);
   };
@@ -214,8 +215,8 @@ ColumnFold::Accumulators ColumnFold::foldRange(Value begin, Value end,
       });
 }
 
-/// (F1), (F2) Folds few elements in unrolled code, where each element has a
-/// constant index.
+/// (F1), (F2) Returns the accumulators of a fold of few elements, as unrolled
+/// code in which the index of each element is a constant.
 ColumnFold::Accumulators ColumnFold::foldUnrolled() {
   SmallVector<Value> lanes(std::min(fold.lanes, fold.n));
   int64_t taken = 0;
@@ -241,8 +242,8 @@ ColumnFold::Accumulators ColumnFold::foldUnrolled() {
         lower = upper;
     }
   Value result = lanes[0];
-  // The omitted lanes are +0, so the full sum is never -0. Only an fma step can
-  // produce -0.
+  // Lanes without elements are +0 (F2), so a sum that includes one is never -0.
+  // Adding +0 here does the same; only an fma step can produce -0.
   if (taken < fold.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, width));
   return {result};
@@ -392,7 +393,8 @@ void ColumnFold::fetchRows(Value row, int64_t count) {
   Block *block = fold.op.getBody();
   for (auto [i, access] : llvm::enumerate(fold.inputs)) {
     int64_t stride = reduction[0].coefficients[i];
-    // Narrower vectors would prefetch each line several times.
+    // Skips inputs for which a vector covers less than half a cache line: each
+    // line would be prefetched several times.
     if (block->getArgument(i).use_empty() || !access.isMemory() || !stride ||
         !parallel[0].coefficients[i] ||
         width * 2 < b.getLineElements(access.element))

@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// The maximum number of elements of K in an offset table where a table is
-/// optional.
+/// The maximum number of elements of K for which offsets are looked up in a
+/// table, unless only a table can give the offsets.
 static constexpr int64_t kMostTable = 16384;
 //===----------------------------------------------------------------------===//
 // Addresses
@@ -113,7 +113,7 @@ void ContractionKernel::emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
                                    const KBlock &kBlock) {
   int64_t restRows = rows.size % config.tileRows,
           last = config.vectorCount % config.tileVectors;
-  // Masks slow down tiles whose time is bound by loads.
+  // Where loads bound the time, masks are slow: only the last tile gets them.
   bool masksLast =
       config.masked && config.kBlocksOutside && columns.loops.size() == 1;
   SmallVector<PanelVector> whole(vectors);
@@ -242,7 +242,8 @@ void ContractionKernel::emitStrips() {
   Value endBlock = b.div(b.add(end, config.groups - 1), config.groups);
   b.loop(b.div(begin, config.groups), endBlock, config.stripBlocks,
          [&](Value rowBlock) {
-           // A strip has several row blocks only if each block has one group.
+           // A strip contains several row blocks only if each block has one
+           // group.
            Value endRowBlock =
                b.min(b.add(rowBlock, config.stripBlocks), endBlock);
            Value first = b.mul(rowBlock, config.groups);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Emits a contraction in the tiling that a TileConfig describes. TileConfig.h
-// defines tiles, panels, K-blocks, blocks, groups and strips.
+// Emits a contraction as register tiles. A TileConfig describes the tiling;
+// TileConfig.h defines tiles, panels, K-blocks, blocks, groups and strips.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 
 namespace mlir::repro::cpu {
 
-/// A vector of results along N, possibly beyond the last result.
+/// A vector of results along N. Its last lanes may lie beyond the results.
 struct PanelVector {
   SmallVector<Value> leafOffsets;
   SmallVector<Value> inputOffsets; ///< of the epilogue's inputs
@@ -33,7 +33,7 @@ struct Chunk {
   Value start, end;
 };
 
-/// The K-block of the columns that is packed next.
+/// The K-block of the columns that will be packed after the current one.
 struct NextKBlock {
   Value start; ///< null: unknown
   SmallVector<PanelVector> vectors;
@@ -60,16 +60,16 @@ struct Tile {
   SmallVector<LaneMask> masks = {};   ///< of columns that are not packed
 };
 
-/// The offsets of a row's first result and of the epilogue inputs that it uses.
+/// The offset of a row's first result, and of each epilogue input for this row.
 struct ResultRow {
   SmallVector<Value> inputs;
   Value output;
 };
 
-/// The kernel of an fma fold in register tiles (K1).
+/// The kernel of an fma fold, computed in register tiles (K1).
 class ContractionKernel : public Contraction {
 public:
-  /// The factors of `contraction` must already match `config`.
+  /// `config` must have been chosen for the factors of `contraction`.
   ContractionKernel(HostBuilder &b, Contraction contraction,
                     const TileConfig &config)
       : Contraction(std::move(contraction)), b(b), config(config),
@@ -78,7 +78,7 @@ public:
   void expand();
 
 protected:
-  /// Emits the loops over this thread's items.
+  /// Emits the loops over this thread's work items, strip by strip.
   void emitStrips();
   void emitStrip(Value rowBlock, Value endRowBlock, Value firstGroup,
                  Value endGroup);
@@ -88,17 +88,18 @@ protected:
                   const KBlock &kBlock);
   SmallVector<PanelVector> getPanelVectors(Value panel);
   PanelVector getPanelVector(Value vectorIndex);
-  /// Whether K consists of contiguous runs of at least half a vector.
+  /// Whether the factor's elements along K form contiguous runs of at least
+  /// half a vector.
   bool hasLongRuns(const Factor &factor) const;
-  /// Whether offsets along K are looked up in a table; `packsRuns`: packing
-  /// works without a table.
+  /// Whether the offsets of the factor along K are looked up in a table.
+  /// `packsRuns`: the factor is packed run by run, which needs no table.
   bool needsTable(const Factor &factor, bool isPacked, bool packsRuns) const;
-  /// Fills a table with the offset of each element of K.
+  /// Returns a table in scratch memory with the offset of each element of K.
   Value fillTable(const Factor &factor);
-  /// Fills a table with the offset of each row of the strip for one access.
+  /// Fills `table` with the offset of each row of the strip for one access.
   void fillPositions(Value table, unsigned access);
-  /// Returns the offset of a row; `table` is null if a multiplication computes
-  /// the offset.
+  /// Returns the offset of a row. It is read from `table`, or computed by one
+  /// multiplication if `table` is null.
   Value getRowOffset(Value row, Value table, unsigned access);
   /// Returns the offset of element `k` in a factor that is not packed.
   Value getReductionOffset(const Factor &factor, Value table, Value k);
@@ -106,43 +107,48 @@ protected:
   // ContractionTile.cpp
   virtual void emitTile(Value row, int64_t rowCount, Value panel,
                         ArrayRef<PanelVector> vectors, const KBlock &kBlock);
-  /// Returns the tile with the locations of its rows and of the sums that are
-  /// kept in memory for the next K-block.
+  /// Returns the tile with the offsets of its rows, the masks of its columns
+  /// and its number set.
   Tile locateTile(Value row, int64_t rowCount, Value panel,
                   ArrayRef<PanelVector> vectors, const KBlock &kBlock);
   Value getSumsOffset(const Tile &tile);
-  /// Returns the accumulators after the K-block.
+  /// Returns the accumulators of the tile after the K-block; `starts` are those
+  /// before it.
   SmallVector<Value> emitSums(const Tile &tile, ValueRange starts);
-  /// Returns the accumulators after element `k`.
+  /// Returns the accumulators `sums` of the tile after adding the products of
+  /// element `k` of K.
   SmallVector<Value> multiplyAdd(const Tile &tile, Value k, ValueRange sums);
-  /// Loads row `x` of the tile; `offset` is the offset of `k` in rows that are
-  /// not packed.
+  /// Loads element `k` of row `x` of the tile. `offset` is the offset of `k` if
+  /// the rows are not packed.
   Value loadRow(const Tile &tile, int64_t x, Value k, Value offset);
   SmallVector<Value> loadColumns(const Tile &tile, Value k);
-  /// Prefetches one line of row elements of the next tile, starting at `k`.
+  /// Prefetches one cache line of each row of the next tile, starting at `k`.
   void prefetchRows(const Tile &tile, Value k);
-  /// Prefetches the next tile's share of accumulators for one line of elements.
+  /// Prefetches a share of the next tile's accumulators; it is called once for
+  /// each cache line of row elements.
   void prefetchSums(const Tile &tile, Value k);
-  /// Prefetches one of `shares` equal parts of the next columns, number
-  /// `share`.
+  /// Divides the columns of `next` into `shares` equal parts and prefetches
+  /// part number `share`.
   void prefetchColumns(Value share, int64_t shares, const NextKBlock &next);
-  /// Returns the distance between tiles of rows, packed or in place.
+  /// Returns the distance between the rows of adjacent tiles, in elements of
+  /// the packed rows or of the factor in place.
   int64_t getTileStride() const;
 
   // ContractionPacking.cpp
-  /// Returns the location of the packed rows of the K-block that contains `k`.
+  /// Returns the offset of the packed rows of the K-block that contains `k`.
   Value getPackedRows(Value k, const Chunk &chunk);
-  /// Packs the part of rows [first, end) that the K-block reads, row after row.
+  /// Packs the elements of rows [first, end) that belong to the K-block, one
+  /// row after another.
   virtual void packRowsAlongReduction(Value first, Value end,
                                       const KBlock &kBlock);
-  /// Packs all rows, tile after tile; within a tile, the elements of all rows
-  /// for one k are contiguous.
+  /// Packs all rows of the strip over a chunk, tile after tile. In a tile, the
+  /// elements of all rows for one k are adjacent.
   virtual void packRowsAlongRows(const Chunk &chunk);
   void packElementsAlongRows(Value first, int64_t count, const Chunk &chunk);
-  /// Packs the group of panels that begins with panel `first`.
+  /// Packs the K-block of the group of panels that begins with panel `first`.
   virtual void packColumns(Value first, const KBlock &kBlock);
   void packVectors(ArrayRef<PanelVector> vectors, const KBlock &kBlock);
-  /// Packs columns whose elements are contiguous along K.
+  /// Packs columns whose elements are contiguous along K: transposes them.
   void packVectorTransposed(const PanelVector &vector, const KBlock &kBlock);
   Value loadLeaf(const Factor &factor, unsigned leaf, Value offset,
                  int64_t stride, int64_t lanes, LaneMask mask);
@@ -150,58 +156,59 @@ protected:
   // ContractionResults.cpp
   /// Prefetches the results that finishTile accesses.
   void prefetchResults(const Tile &tile);
-  /// (F3) adds the chunk to the totals, or after the last chunk adds init to
-  /// the total.
+  /// Adds the sums of a chunk to the totals (F3), or writes the results if it
+  /// is the last chunk.
   void finishTile(const Tile &tile, ArrayRef<Value> sums);
   void writeResults(const Tile &tile, ArrayRef<Value> totals);
-  /// Returns the distance between results of neighbouring rows if they are
-  /// contiguous or every second element and the results of neighbouring columns
-  /// are far apart; else 0.
+  /// Returns the distance (1 or 2) between the results of neighbouring rows if
+  /// vectors along rows are the better way to write the tile; otherwise 0.
   int64_t getStepAlongRows(const Tile &tile) const;
-  /// The layout of the results of one column: the results of rows [0,
-  /// neighbours) and of rows [neighbours, end) are `step` apart.
+  /// Where the results of one column lie. Those of rows [0, neighbours) are
+  /// `step` elements apart, and so are those of rows [neighbours, end).
   struct RowPlaces {
     int64_t step = 0;      ///< 0: unknown
     Value neighbours = {}; ///< null: all rows
     Value condition = {};  ///< whether `step` applies; null: always, or if the
                            ///< condition of the previous entry fails
   };
-  /// Returns one layout, or two that are selected by the condition of the
-  /// first.
+  /// Returns one entry, or two. If there are two, the first applies if its
+  /// condition holds, and the second applies otherwise.
   SmallVector<RowPlaces> getRowPlaces(const Tile &tile,
                                       ArrayRef<ResultRow> resultRows);
-  /// Writes the totals of one vector, or the results of the epilogue, row by
-  /// row or along the rows. An empty `places` needs less code.
+  /// Writes one vector of each row: the totals, or the results of the epilogue.
+  /// If `places` is empty, it emits short code that writes row by row.
   void writeVector(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
                    const PanelVector &vector, ArrayRef<RowPlaces> places);
   void writeAlongRows(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
                       const PanelVector &vector, ArrayRef<RowPlaces> places);
-  /// Writes one lane of the results, from offset `first` to `last`.
+  /// Writes the results of one column. `first` and `last` are the offsets of
+  /// the results of the first and the last row.
   void writeRowsOfLane(Value rows, int64_t rowCount, Value first, Value last,
                        const RowPlaces &place);
-  /// Returns the value that the fold stores at `offset` and the following
-  /// lanes, before rounding to the element type of the output.
+  /// Returns the results of the fold for `total`, which lie from `offset` on,
+  /// before rounding to the element type of the output.
   virtual Value getResult(Value total, Value offset, LaneMask mask);
-  /// Returns the initial value of the fold.
+  /// Returns the initial values of the fold for one vector of results.
   Value loadInit(Value offset, LaneMask mask);
-  /// Returns the result of the epilogue for `total`, which is stored instead of
-  /// `total`.
+  /// Returns the results of the epilogue for the totals of one vector; they are
+  /// stored in place of the totals.
   Value applyEpilogue(Value total, const ResultRow &row,
                       const PanelVector &vector, LaneMask mask);
-  /// Applies the epilogue to one vector of each row; `isEdge` selects shorter
-  /// code, for tiles at an edge of the results.
+  /// Applies the epilogue to the totals of each row. `isEdge`: the tile lies at
+  /// an edge of the results, so shorter code is emitted.
   SmallVector<Value> applyEpilogue(ArrayRef<Value> totals,
                                    ArrayRef<ResultRow> resultRows,
                                    const PanelVector &vector, bool isEdge);
-  /// Returns the offset of the totals of the tile.
+  /// Returns the offset in `totals` of the totals of the tile.
   Value getTotalsOffset(const Tile &tile);
   ResultRow getResultRow(Value row);
-  /// Returns the index of the output's first access among the accesses of a
-  /// factor's loops: the epilogue's inputs precede the output.
+  /// Returns the index in the coefficients of a factor's loops at which those
+  /// of the epilogue's inputs begin; those of the output follow.
   static unsigned getResultAccess(const Factor &factor) {
     return factor.inputs.size();
   }
-  /// Returns the distance between lanes of an epilogue input.
+  /// Returns the distance between the elements of an epilogue input for
+  /// adjacent lanes.
   int64_t getInputStep(unsigned input) const {
     return columns.loops.back().coefficients[getResultAccess(columns) + input];
   }
@@ -212,12 +219,12 @@ protected:
 
   Value rowTable, columnTable; ///< null: not needed
   Value block, panelBuffer, kBlockSums, totals;
-  // State of the current strip.
+  // The current strip: base offsets, and ranges of rows and panels.
   SmallVector<Value> rowBase, columnBase;
   SmallVector<Value> inputBase; ///< of the epilogue's inputs
   Value outputBase, firstRow, endRow, firstPanel, endPanel;
   Value firstPacked; ///< of the group of panels that is packed
-  // Tables for the rows of the strip; null: not needed.
+  // Tables with the offset of each row of the strip; null if not needed.
   Value rowPositions, outputPositions;
   SmallVector<Value> inputPositions;
 };

@@ -33,7 +33,8 @@ Value ContractionKernel::getPackedRows(Value k, const Chunk &chunk) {
 }
 
 void ContractionKernel::packRowsAlongRows(const Chunk &chunk) {
-  // Packs several k at a time, so that stores to a tile fill whole cache lines.
+  // Packs several elements of K at a time, so that the stores to a tile fill
+  // whole cache lines.
   Value rest = b.rem(b.sub(chunk.end, chunk.start), kPackedTogether);
   Value full = b.sub(chunk.end, rest);
   b.loop(chunk.start, full, kPackedTogether,
@@ -52,7 +53,7 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
           b.add(rowBase[leaf], getLoopOffset(b, rows.reduction, at, leaf)));
     return bases;
   };
-  // The data of the next copy is prefetched in the meantime.
+  // Each copy prefetches the elements that the next copy packs.
   SmallVector<SmallVector<Value>> bases, nextBases;
   for (int64_t i = 0; i < count; ++i) {
     bases.push_back(getBases(b.add(first, i)));
@@ -81,8 +82,9 @@ void ContractionKernel::packElementsAlongRows(Value first, int64_t count,
       b.storeVector(value, block, b.add(offset, i * config.tileRows), 1);
     }
   };
-  // A tile plus the first rows of the next one fill a vector; the extra rows
-  // are overwritten by the next k, or lie in the slack after the tile.
+  // A vector holds a tile and the first rows of the next tile. The latter are
+  // overwritten when the next k is packed, or lie in unused memory after the
+  // tile.
   int64_t wide = llvm::PowerOf2Ceil(config.tileRows);
   int64_t endWide =
       wide <= rows.size
@@ -147,8 +149,8 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
           Value rest = b.rem(b.sub(upper, lower), lanes);
           Value full = b.sub(upper, rest);
           b.loop(lower, full, lanes, [&](Value i) { copy(i, lanes, {}); });
-          // Elements after the run are overwritten by the next run or row, or
-          // lie in the slack.
+          // The vector also writes elements after the run. They are overwritten
+          // by the next run or row, or lie in unused memory.
           b.when(b.less(full, upper),
                  [&] { copy(full, lanes, b.getMask(rest, lanes)); });
         });
@@ -162,7 +164,7 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
 void ContractionKernel::packColumns(Value first, const KBlock &kBlock) {
   SmallVector<PanelVector> vectors;
   for (int64_t g = 0; g < config.groupPanels; ++g) {
-    // Panels beyond the last one repeat it.
+    // After the last panel, the group is filled up with copies of it.
     Value panel = b.add(first, g);
     if (g)
       panel = b.min(panel, b.sub(endPanel, b.index(1)));
@@ -193,7 +195,7 @@ void ContractionKernel::packVectors(ArrayRef<PanelVector> vectors,
     }
     Value target = b.mul(b.sub(k, kBlock.start), config.tileVectors * lanes);
     for (auto [vector, mask] : llvm::zip_equal(vectors, masks)) {
-      // Lanes beyond the results are not used.
+      // Lanes beyond the results may hold any value, because they are not used.
       Value value = computeFactor(columns, lanes, [&](unsigned leaf) {
         Value offset = b.add(vector.leafOffsets[leaf], offsets[leaf]);
         return loadLeaf(columns, leaf, offset,
@@ -234,8 +236,8 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
                 }));
           }
           elements = b.transpose(std::move(elements));
-          // Elements after the run are overwritten by the next run, or lie in
-          // the slack after the panel.
+          // The vectors also write elements after the run. They are overwritten
+          // by the next run, or lie in unused memory after the panel.
           Value k = b.sub(b.add(first, b.sub(i, lower)), kBlock.start);
           for (auto [j, element] : llvm::enumerate(elements))
             b.storeVector(element, panelBuffer,

@@ -137,8 +137,8 @@ Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,
                                        const PanelVector &vector,
                                        LaneMask mask) {
   BodyVectorizer body(b, lanes, mask);
-  // (F7) The epilogue reads the result rounded, as if it had been stored and
-  // loaded.
+  // (F7) The epilogue reads rounded results, as if they had been stored in the
+  // output's element type and loaded again.
   body.map(epilogue.result,
            b.convertFloat(getResult(total, {}, {}), epilogue.result.getType()));
   for (auto [i, input] : llvm::enumerate(epilogue.inputs)) {
@@ -150,8 +150,8 @@ Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,
                                       lanes, mask));
   }
   Value stored = b.canonicalizeNaN(body.inlineBody(*epilogue.op.getBody())[0]);
-  // The value is rounded already, but vectors of storage types cannot be
-  // shuffled.
+  // The value is already rounded to the storage type; f32 holds it because not
+  // all targets can shuffle vectors of storage types.
   bool isStorage = epilogue.output.element.getIntOrFloatBitWidth() < 32;
   return isStorage ? b.convertFloat(stored, b.getF32Type()) : stored;
 }
@@ -190,7 +190,7 @@ void ContractionKernel::writeVector(ArrayRef<Value> values,
                     offset, distance, mask);
     }
   };
-  // The masks also prevent reads beyond the end.
+  // The masks also prevent reads of the initial values beyond the buffer.
   auto writeMasked = [&] {
     b.when(b.less(b.index(0), vector.count),
            [&] { write(b.getMask(vector.count, lanes)); });
@@ -233,8 +233,8 @@ void ContractionKernel::writeAlongRows(ArrayRef<Value> values,
         epilogue.op
             ? value
             : getResult(value, b.add(row.output, vector.outputOffset), {}));
-  // Floats of storage types are not shuffled: not all targets support vectors
-  // of storage types.
+  // These values have type f32 even if the output has a storage type: not all
+  // targets can shuffle vectors of storage types.
   results.resize(lanes, ub::PoisonOp::create(b, results[0].getType()));
   results = b.transpose(std::move(results));
   Value first = b.add(resultRows.front().output, vector.outputOffset);
@@ -272,7 +272,7 @@ void ContractionKernel::writeRowsOfLane(Value rows, int64_t rowCount,
     store(b.index(0), end, first);
     return;
   }
-  // Uses vectors whose number of lanes is a power of two.
+  // Stores parts whose number of lanes is a power of two.
   for (int64_t x = 0, count; x < rowCount; x += count) {
     count = llvm::bit_floor(uint64_t(rowCount - x));
     Value part = vector::ExtractStridedSliceOp::create(b, rows, x, count,
@@ -287,8 +287,7 @@ void ContractionKernel::writeResults(const Tile &tile, ArrayRef<Value> totals) {
   SmallVector<ResultRow> resultRows;
   for (int64_t x = 0; x < rowCount; ++x)
     resultRows.push_back(getResultRow(b.add(tile.row, x)));
-  // Few tiles lie at an edge, so short code matters more there than a few
-  // cycles.
+  // Tiles at an edge are few, so their code should be short, not fast.
   bool isEdge = rowCount < config.tileRows ||
                 int64_t(tile.vectors.size()) < config.tileVectors;
   SmallVector<RowPlaces> places;
@@ -318,8 +317,8 @@ ContractionKernel::getRowPlaces(const Tile &tile,
   };
   RowPlaces together{step};
   together.condition = isNeighbour(rowCount - 1);
-  // If the rows cross the end of an image line, the results lie in two
-  // locations. Separate code for them pays only with mask registers.
+  // The rows may continue on the next line of an image, so that the results lie
+  // in two runs. Separate code for this is faster only with mask registers.
   if (b.getLanes() < 8 || rows.loops.back().size < rowCount - 1)
     return {together, RowPlaces()};
   Value neighbours = b.index(1);

@@ -13,11 +13,12 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// The minimum number of tiles among which the prefetches divide well.
+/// With fewer tiles than this in a strip, each tile would prefetch too many
+/// columns at once.
 static constexpr int64_t kManyTiles = 32;
-/// The maximum number of multiply-adds in the innermost loop body, for each
-/// register. Short bodies lose time to loop overhead if another thread uses
-/// half of the decoder; in long bodies loads move ahead until vectors spill.
+/// The maximum number of multiply-adds per vector register in the innermost
+/// loop body. Short bodies are slow if another thread uses half of the decoder;
+/// in long ones, loads are scheduled so early that vectors are spilled.
 static constexpr int64_t kUnrolledPerRegister = 3;
 
 Tile ContractionKernel::locateTile(Value row, int64_t rowCount, Value panel,
@@ -67,8 +68,8 @@ void ContractionKernel::emitTile(Value row, int64_t rowCount, Value panel,
           b.loadVector(kBlockSums, type, b.add(slot, i * lanes), 1, lanes));
     return sums;
   };
-  // The starts are chosen at run time, because separate code for the first
-  // K-block would double the code size.
+  // Whether accumulators start at zero is decided at run time: separate code
+  // for the first K-block would double the code size.
   SmallVector<Value> starts =
       config.hasKBlocks() ? b.choose(b.equal(kBlock.start, kBlock.chunk.start),
                                      beginAtZero, goOn)
@@ -90,9 +91,9 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
                                                ValueRange starts) {
   const KBlock &kBlock = tile.kBlock;
   prefetchResults(tile);
-  // Prefetches the rows of the next tile, and some columns of the next K-block:
-  // few at a time if there are few tiles, because an L1 cache handles at most
-  // 10 to 16 outstanding misses.
+  // Prefetches the rows of the next tile and a share of the next K-block's
+  // columns. If there are few tiles, the share is spread over this tile,
+  // because an L1 cache has at most 10 to 16 outstanding misses.
   bool prefetchesRows = config.rowsPacked || config.rowsInPlace;
   bool spreadsColumns =
       kBlock.next.start && prefetchesRows && config.stripTiles < kManyTiles;
@@ -115,8 +116,8 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
     }
   };
   int64_t count = 1;
-  // Targets with short vectors may expand each multiply-add to many
-  // instructions.
+  // Unrolls only where vectors are long: other targets may expand each
+  // multiply-add to many instructions.
   if (b.getLanes() >= 8)
     count = std::clamp<int64_t>(
         llvm::bit_floor(uint64_t(kUnrolledPerRegister *
@@ -197,8 +198,8 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
                  /*isWrite=*/false);
     return;
   }
-  // Prefetches what the first panel packs next, unless the addresses need
-  // divisions.
+  // The first panel packs the next rows, so it prefetches their elements from
+  // the factor, unless this would take divisions.
   if (!config.rowsAlongRows && rows.loops.size() == 1 &&
       rows.reduction.size() == 1)
     b.when(b.equal(tile.panel, firstPanel), [&] {
@@ -239,12 +240,11 @@ void ContractionKernel::prefetchSums(const Tile &tile, Value k) {
 
 void ContractionKernel::prefetchColumns(Value share, int64_t shares,
                                         const NextKBlock &next) {
-  // Elements of an image are reused by their neighbours, so they are cached in
-  // any case.
+  // Columns of an image overlap, so their elements are cached already.
   if (columns.reduction.size() > 1)
     return;
   unsigned leaves = columns.inputs.size();
-  // Returns the first line of the share and the number of lines.
+  // Returns the first element of the share and the number of elements.
   auto getShare = [&](int64_t all) {
     int64_t count = llvm::divideCeil(all, shares);
     return std::make_pair(b.mul(share, count), count);

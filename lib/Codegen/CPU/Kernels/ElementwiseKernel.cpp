@@ -20,12 +20,12 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The minimum number of elements of a work item.
+/// The minimum number of elements of a work item, unless there are fewer.
 constexpr int64_t kItemElements = 4096;
-/// The minimum number of elements that is worth a thread.
+/// The minimum number of elements for which another thread is worthwhile.
 constexpr int64_t kGrainElements = 32768;
 
-/// A later access, whose cache lines are prefetched.
+/// An access of a later operation, whose cache lines this kernel prefetches.
 struct Fetch {
   Access access;
   bool isWrite;
@@ -34,7 +34,7 @@ struct Fetch {
 /// Builds the kernel of an elementwise operation or a copy.
 class ElementwiseKernel {
 public:
-  /// A null `body` copies the only input to the only output.
+  /// If `body` is null, the kernel copies its only input to its only output.
   ElementwiseKernel(HostBuilder &b, Block *body, ArrayRef<int64_t> sizes,
                     SmallVector<Access> inputs, SmallVector<Access> outputs,
                     SmallVector<Fetch> fetches)
@@ -45,33 +45,36 @@ public:
 
 private:
   void orderDims();
-  /// Emits the elements at the current coordinates, starting at `inner` along
-  /// the last loop.
+  /// Computes `lanes` elements along the innermost loop, from `inner` on, at
+  /// the current coordinates of the outer loops.
   void emitElements(Value inner, int64_t lanes, LaneMask mask);
   void emitRow(Value lower, Value upper);
   void emitLoops(unsigned depth);
-  /// Finds a loop along which inputs are contiguous that are not contiguous
-  /// along the innermost loop; registers then transpose the two loops.
+  /// Sets `rowLoop` if some inputs are contiguous along that loop instead of
+  /// the innermost one. Squares of their elements are then transposed in
+  /// registers.
   void findTranspose();
   void expandTransposed();
-  /// Emits the square of `lanes` elements starting at (row, column).
+  /// Computes the square of `lanes` times `lanes` elements from (row, column)
+  /// on.
   void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);
-  /// Whether the lanes of an input are in arbitrary positions.
+  /// Whether the elements of an input along the innermost loop have no constant
+  /// distance and are not contiguous.
   bool isScattered(unsigned input) const {
     return !inputs[input].linear && isInnermost(inputs[input]) &&
            !isContiguous(input, loops.size() - 1);
   }
-  /// Whether an access depends on the innermost loop. An access that is not
-  /// linear has a loop for each of its dimensions.
+  /// Whether an access depends on the innermost loop. The innermost loop has
+  /// one dimension if any access is not linear.
   bool isInnermost(const Access &access) const {
     return access.expression.isFunctionOfDim(loops.back().dims[0]);
   }
-  /// Whether the elements of an input, or pairs of lanes, are contiguous along
-  /// a loop.
+  /// Whether an input is contiguous along `loop`, possibly with each element
+  /// used by a pair of lanes.
   bool isContiguous(unsigned input, unsigned loop) const;
-  /// Loads each element for two lanes.
+  /// Loads lanes of which pairs have the same element.
   Value loadPairs(const Access &access, Type element, Value offset,
                   int64_t lanes, LaneMask mask);
   void emitFetches(Value inner, int64_t lanes);
@@ -83,18 +86,20 @@ private:
   SmallVector<Fetch> fetches;
   SmallVector<Access *> accesses; ///< inputs, outputs, fetches
   SmallVector<CollapsedDim> loops;
-  /// The value of each loop variable, and the original coordinates where known.
+  /// `loopValues` has the value of each loop variable, `coordinates` that of
+  /// each original dimension.
   SmallVector<Value> loopValues, coordinates;
   int64_t lanes = 0;
-  /// The loop over the rows of squares, and a buffer for each transposed input.
+  /// For transposed inputs: the loop over the rows of squares, and a buffer for
+  /// the transposed squares of each such input.
   std::optional<unsigned> rowLoop;
   SmallVector<Value> squares;
   Value squareRow;
 };
 } // namespace
 
-/// Whether the body computes an elementary function (S5) as one long chain of
-/// operations; the functions of f64 have many short chains.
+/// Whether the body computes an elementary function (S5) as one long dependency
+/// chain. Functions of f64 consist of many short chains instead.
 static bool hasLongChain(Block &body) {
   return llvm::any_of(body, [](Operation &op) {
     return isa_and_nonnull<ReproDialect>(op.getDialect()) &&
@@ -103,7 +108,7 @@ static bool hasLongChain(Block &body) {
   });
 }
 
-/// Whether the body computes only bytes, apart from loop indices.
+/// Whether the body computes with bytes only, apart from loop indices.
 static bool isOfBytes(Block &body) {
   auto isByte = [](Type type) {
     return type.isInteger(1) || type.isInteger(8);
@@ -116,8 +121,8 @@ static bool isOfBytes(Block &body) {
          });
 }
 
-/// Returns the largest number of lanes for bytes that divides `size`; a vector
-/// has at most four byte lanes per f32 lane.
+/// Returns the number of byte lanes to use: 4 or 2 times `lanes`, the number of
+/// f32 lanes, if that divides `size`; otherwise `lanes`.
 static int64_t getByteLanes(int64_t lanes, int64_t size) {
   for (int64_t wide : {4 * lanes, 2 * lanes})
     if (size % wide == 0)
@@ -125,8 +130,8 @@ static int64_t getByteLanes(int64_t lanes, int64_t size) {
   return lanes;
 }
 
-/// Whether coordinates 2i and 2i + 1 of a loop access the same element, and the
-/// next pair accesses its neighbour in memory.
+/// Whether coordinates 2i and 2i + 1 of dimension `dim` access one element, and
+/// 2i + 2 and 2i + 3 the next element in memory.
 static bool hasPairs(const Access &access, unsigned dim, unsigned numDims) {
   AffineExpr all = access.expression;
   AffineExpr loop = getAffineDimExpr(dim, all.getContext());
@@ -138,8 +143,8 @@ static bool hasPairs(const Access &access, unsigned dim, unsigned numDims) {
 }
 
 void ElementwiseKernel::orderDims() {
-  // The output's last dimension in memory becomes the innermost loop, so that
-  // stores are consecutive. A body that only has checks (E1) has no output.
+  // The dimension along which the output is contiguous becomes the innermost
+  // loop. A body that only has checks (E1) has no output.
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(sizes.size()));
   if (!outputs.empty() && outputs.front().linear)
@@ -172,8 +177,8 @@ Value ElementwiseKernel::getOffset(unsigned i, Value inner) {
   return offset;
 }
 
-/// Prefetches each cache line of the lanes once. Emits nothing if there are so
-/// few lanes that most steps would prefetch the line of the previous step.
+/// Prefetches the cache lines of `lanes` elements of each access in `fetches`,
+/// unless successive vectors would mostly prefetch the same line.
 void ElementwiseKernel::emitFetches(Value inner, int64_t lanes) {
   for (auto [i, fetch] : llvm::enumerate(fetches)) {
     int64_t line = b.getLineElements(fetch.access.element);
@@ -391,8 +396,8 @@ void ElementwiseKernel::expand() {
   lanes = b.getLanes();
   if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
     lanes = 0;
-  // An output that is the same element in all iterations of the innermost loop
-  // must keep the value of the last one, which a vector store would not do.
+  // If an output does not depend on the innermost loop, its last iteration must
+  // win. Vector stores do not guarantee this, so scalar code is emitted.
   for (size_t i = 0; lanes && i < outputs.size(); ++i)
     if (!outputs[i].linear || !loops.back().coefficients[inputs.size() + i])
       lanes = 0;
@@ -408,17 +413,19 @@ void ElementwiseKernel::expand() {
     expandTransposed();
     return;
   }
-  // Two independent chains keep the execution units busy.
+  // Twice the lanes give two independent chains, which keep the execution units
+  // busy.
   if (body && hasLongChain(*body) && lanes && loops.back().size >= 2 * lanes)
     lanes *= 2;
   if (body && lanes && isOfBytes(*body))
     lanes = getByteLanes(lanes, loops.back().size);
-  // Short rows form a vector of their own: on some processors, masked stores
+  // Short rows use a vector of their length: on some processors, masked stores
   // that miss the L1 cache wait for each other.
   while (lanes > 2 && loops.back().size <= lanes / 2)
     lanes /= 2;
 
-  // A work item is a part of a long innermost loop or a group of inner loops.
+  // A work item is a group of inner loops, or a part of the innermost loop if
+  // that is long.
   unsigned first = loops.size();
   int64_t elements = 1;
   while (first > 0 && elements * loops[first - 1].size <= kItemElements)

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-kernels (Passes.td), run by lib/Pipelines/CPU.cpp: expands
-// the structured operation of each private function through
-// HostKernelOpInterface to loops that compute the same bits at every CPU level.
+// the structured operation in each private function to loops, through
+// HostKernelOpInterface. The loops compute the same bits at every CPU level.
 //
 //===----------------------------------------------------------------------===//
 

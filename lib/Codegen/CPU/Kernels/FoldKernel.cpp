@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Whether each result folds few elements.
+/// Whether a fold has few elements for each result.
 static bool isShortFold(FoldOp fold) {
   int64_t elements = 1;
   SmallVector<int64_t> sizes =
@@ -31,7 +31,7 @@ void repro::cpu::expandFold(HostBuilder &b, FoldOp fold) {
   }
   if (succeeded(expandContraction(b, fold)))
     return;
-  // A short window is folded for several results at once.
+  // The elements of a short fold do not fill vectors, so lanes are results.
   if (isShortFold(fold) && succeeded(expandColumnFold(b, fold)))
     return;
   if (succeeded(expandRowFold(b, fold)) || succeeded(expandColumnFold(b, fold)))

@@ -72,8 +72,8 @@ Value HostBuilder::truncate(Value vector) {
     return callIntrinsic("llvm.x86.sse2.cvttps2dq", integers, vector);
   if (lanes == 8)
     return callIntrinsic("llvm.x86.avx.cvtt.ps2dq.256", integers, vector);
-  // Converts all lanes; the rounding mode of the control register does not
-  // matter.
+  // Mask -1 converts all lanes. Operand 4 means the current rounding mode,
+  // which a truncating conversion does not use.
   return callIntrinsic("llvm.x86.avx512.mask.cvttps2dq.512", integers,
                        {vector, zero(integers),
                         constant(getIntegerAttr(getIntegerType(16), -1)),
@@ -84,7 +84,7 @@ Value HostBuilder::convertTowardZero(Value vector) {
   int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
   Type floats = VectorType::get({lanes}, getF32Type());
   Type integers = vector.getType();
-  // The instruction encodes the rounding mode and suppresses exceptions.
+  // 3 | 8 in the instruction means toward zero, without exceptions.
   if (lanes == 16)
     return callIntrinsic("llvm.x86.avx512.sitofp.round.v16f32.v16i32", floats,
                          {vector, constant(getI32IntegerAttr(3 | 8))});
@@ -94,8 +94,8 @@ Value HostBuilder::convertTowardZero(Value vector) {
   auto toIntegers = [&](Value value) -> Value {
     return arith::BitcastOp::create(*this, integers, value);
   };
-  // A negative difference means that the magnitude was rounded up, so its bits
-  // are one too large.
+  // If the conversion back is larger in magnitude, `difference` is negative and
+  // the bits of `value` are decreased by one.
   auto takeExcess = [&](Value value, Value difference) -> Value {
     return arith::AddIOp::create(
         *this, toIntegers(value),
@@ -103,8 +103,8 @@ Value HostBuilder::convertTowardZero(Value vector) {
   };
   if (level.machine != ::repro_runtime::Machine::AArch64) {
     Value value = arith::SIToFPOp::create(*this, floats, vector);
-    // A value rounded to 2^31 converts back to -2^31 and wraps to the right
-    // sign.
+    // If `value` is 2^31, truncating it gives -2^31; the subtraction wraps and
+    // still gives the right sign.
     Value lost = arith::SubIOp::create(*this, vector, truncate(value));
     Value ofMagnitude = callIntrinsic(lanes == 4 ? "llvm.x86.ssse3.psign.d.128"
                                                  : "llvm.x86.avx2.psign.d",
@@ -112,8 +112,8 @@ Value HostBuilder::convertTowardZero(Value vector) {
     return arith::BitcastOp::create(*this, floats,
                                     takeExcess(value, ofMagnitude));
   }
-  // Conversions back saturate: the difference for 2^31 - 1 would be 0. 2^31 - 2
-  // has the same result.
+  // Truncation saturates, so INT32_MAX, rounded to 2^31, would give difference
+  // 0. INT32_MAX - 1 has the same result toward zero.
   Value magnitude = arith::MinSIOp::create(
       *this, math::AbsIOp::create(*this, vector), splat(INT32_MAX - 1));
   Value value = arith::SIToFPOp::create(*this, floats, magnitude);

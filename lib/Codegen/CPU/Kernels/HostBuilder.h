@@ -15,8 +15,8 @@ namespace mlir::repro::cpu {
 
 using namespace kernels;
 
-/// Builds the body of a CPU kernel, in which each thread runs a share [begin,
-/// end) of the work items with vectors of the target.
+/// Builds the body of a CPU kernel. Each thread runs work items [begin, end),
+/// with vectors of the target's width.
 class HostBuilder : public KernelBuilder {
 public:
   HostBuilder(FunctionOpInterface kernel, Operation *op, const Level &level)
@@ -25,44 +25,44 @@ public:
   FunctionOpInterface getKernel() const { return kernel; }
   const Level &getLevel() const { return level; }
   int64_t getLanes() const override { return level.getLanes(); }
-  /// Returns the number of elements of type `element` that fit into a vector of
-  /// `getLanes()` f32.
+  /// Returns how many elements of type `element` fit into a vector of
+  /// `getLanes()` f32 elements.
   int64_t getNativeLanes(Type element) const;
-  /// Returns the number of elements of type `element` in a cache line.
+  /// Returns how many elements of type `element` fit into a cache line.
   int64_t getLineElements(Type element) const;
 
   void forEachItem(function_ref<void(Value item)> body) override;
-  /// Whether threads share the work items, so that several items are useful.
+  /// Whether several threads run the kernel, each with a part of the work
+  /// items.
   virtual bool isShared() const { return true; }
   virtual Value getBegin();
   virtual Value getEnd();
   void setWork(int64_t items, int64_t grain) override;
 
-  /// Reserves at least `bytes` of scratch memory.
+  /// Makes the kernel's scratch memory at least `bytes` bytes.
   void reserveScratch(int64_t bytes) {
     scratchBytes = std::max(scratchBytes, bytes);
   }
 
-  /// Emits a hint that the cache line of the element will soon be read or
-  /// written; an address beyond the buffer is ignored.
+  /// Prefetches the cache line of element `offset` of the buffer. Offsets
+  /// beyond the buffer are allowed.
   void prefetch(Value flat, Value offset, bool isWrite);
-  /// Whether one instruction converts `lanes` f32 to i32, and another one
-  /// converts `lanes` i32 to f32.
+  /// Whether the target converts `lanes` f32 elements to i32 with one
+  /// instruction, and `lanes` i32 elements to f32 with one.
   bool canConvertTogether(int64_t lanes) const;
-  /// Converts a vector of f32 to i32 toward zero; values that i32 cannot
-  /// represent become an unspecified integer.
+  /// Converts a vector of f32 to i32 toward zero. The result is unspecified for
+  /// values that i32 cannot represent.
   Value truncate(Value vector);
-  /// Converts a vector of i32 to f32 toward zero.
+  /// Converts a vector of i32 to f32, rounding toward zero.
   Value convertTowardZero(Value vector);
-  /// Transposes a square of vectors, or joins vectors of one lane into one
-  /// vector.
+  /// Transposes n vectors of n lanes, or joins n vectors of one lane into one.
   SmallVector<Value> transpose(SmallVector<Value> rows);
-  /// Calls `body` for `lanes` elements at a time and then for single elements.
+  /// Calls `body` for `lanes` elements of [from, to) at a time, and then for
+  /// single elements.
   void forVectors(Value from, Value to, int64_t lanes,
                   function_ref<void(Value at, int64_t count)> body);
 
-  /// Sets the attributes of the kernel contract and erases the structured
-  /// operation.
+  /// Sets the function attributes of a kernel and erases the operation.
   virtual void finish();
 
 protected:

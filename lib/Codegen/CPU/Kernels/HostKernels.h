@@ -18,15 +18,15 @@
 
 namespace mlir::repro::cpu {
 
-/// Expands an operation whose dimensions are all parallel.
+/// Expands an elementwise operation: all its dimensions are parallel.
 void expandElementwise(HostBuilder &b, linalg::GenericOp op);
 /// Expands a copy of a whole buffer.
 void expandCopy(HostBuilder &b, memref::CopyOp op);
 
 /// Expands a loop over blocks of rows that contains several operations.
 LogicalResult expandBlocks(HostBuilder &b, scf::ForallOp op);
-/// Expands a contraction and the operation on its results; only the results of
-/// that operation are stored.
+/// Expands a contraction and the elementwise operation on its results (F7).
+/// Only the results of the latter are stored.
 LogicalResult expandScope(HostBuilder &b, memref::AllocaScopeOp op);
 
 /// Expands any fold by the first of the following functions that accepts it.
