@@ -17,13 +17,14 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 static constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
-/// An exponent below that of every product.
+/// The exponent given to zeros. It is below that of every nonzero product.
 static constexpr int64_t kNoExponent = -10000;
-/// The digits of an exact sum start at this bit. Products of f32 start at
-/// 2^-298, and two further zero digits precede them.
+/// An exact sum is stored as kDigits digits of kDigitBits bits. The lowest bit
+/// has the value 2^kFirstBit: two digits below 2^-298, the last bit of products
+/// of f32.
 static constexpr int64_t kDigitBits = 32, kDigits = 20, kFirstBit = -298 - 64;
-/// The number of bits of an exact sum that rounding reads; the bits below them
-/// are reduced to one sticky bit.
+/// The number of leading bits of an exact sum that are kept for rounding. The
+/// last of them is a sticky bit: it also tells whether any bit below is set.
 static constexpr int64_t kKeptBits = 50;
 
 int64_t kernels::getLeastExponent(Type element) {
@@ -48,8 +49,8 @@ SmallVector<BlockPart> kernels::getBlockParts(KernelBuilder &b, FdpaAttr rule,
   Value count = b.min(b.sub(end, first), b.index(rule.getBlock()));
   if (!rule.getLate())
     return {{first, count}};
-  // In an incomplete last group of four, the first half gets its two products
-  // first.
+  // Of an incomplete last group of four products, the first two belong to the
+  // first half.
   Value whole = b.mul(b.div(count, 4), 2), rest = b.rem(count, 4);
   Value ofFirst = b.add(whole, b.min(rest, b.index(2)));
   return {{first, ofFirst, 0}, {first, b.sub(count, ofFirst), 1}};
@@ -102,14 +103,14 @@ Value AccumulatorChain::negateIf(Value condition, Value value) {
   return b.select(condition, negated, value);
 }
 
-/// Returns 2^exponent, which must be a normal f32.
+/// Returns 2^exponent. The result must be a normal f32.
 Value AccumulatorChain::powerOfTwo(Value exponent) {
   Value biased = arith::AddIOp::create(b, exponent, i32(kF32Bias));
   Value bits = arith::ShLIOp::create(b, biased, i32(kF32Fraction));
   return arith::BitcastOp::create(b, b.getF32Type(), bits);
 }
 
-/// (M1) Splits `value` into Sig and Exp.
+/// (M1) Returns the sign, Sig and Exp of `value`.
 AccumulatorChain::Number AccumulatorChain::split(Value value,
                                                  int64_t leastExponent) {
   Value bits = arith::BitcastOp::create(b, b.getI32Type(), value);
@@ -121,7 +122,8 @@ AccumulatorChain::Number AccumulatorChain::split(Value value,
   Value exponent = arith::SubIOp::create(
       b, arith::MaxSIOp::create(b, field, i32(1)), i32(kF32Bias));
   if (leastExponent > 1 - kF32Bias) {
-    // A subnormal of the element type has few bits, so the shift loses none.
+    // A subnormal of the element type ends in zero bits as an f32, so the shift
+    // loses nothing.
     Value places = arith::SubIOp::create(b, i32(leastExponent), exponent);
     significand = arith::ShRUIOp::create(b, significand, clamp(places, 0, 31));
     exponent = arith::MaxSIOp::create(b, exponent, i32(leastExponent));
@@ -129,7 +131,7 @@ AccumulatorChain::Number AccumulatorChain::split(Value value,
   return {isLess(b, bits, i32(0)), significand, exponent, kF32Fraction};
 }
 
-/// Returns `value` if `condition` is true, otherwise +0.
+/// Returns `value` if `condition` is true; otherwise +0.
 Value AccumulatorChain::whereSpecial(Value condition, Value value) {
   return b.select(condition, value, f32(0));
 }
@@ -143,8 +145,8 @@ static Value isSpecial(KernelBuilder &b, Value value) {
 
 AccumulatorChain::Product AccumulatorChain::multiply(Value x, Value y) {
   Number p = split(x, leastX), q = split(y, leastY);
-  // inf * 0 is a NaN. Overflow of finite factors does not matter: their product
-  // is discarded.
+  // `special` is the f32 product if a factor is infinite or a NaN: inf * 0 is a
+  // NaN. In the other cases the f32 product is discarded, so it may overflow.
   Value special =
       whereSpecial(arith::OrIOp::create(b, isSpecial(b, x), isSpecial(b, y)),
                    arith::MulFOp::create(b, x, y));
@@ -157,7 +159,7 @@ AccumulatorChain::Product AccumulatorChain::multiply(Value x, Value y) {
           special};
 }
 
-/// Returns the number of binary places of the smallest positive value.
+/// Returns n, where 2^-n is the smallest positive value of `type`.
 static int64_t getUnitPlaces(Type type) {
   const llvm::fltSemantics &of = cast<FloatType>(type).getFloatSemantics();
   return int64_t(APFloat::semanticsPrecision(of)) - 1 -
@@ -193,7 +195,8 @@ AccumulatorChain::Product AccumulatorChain::scale(const Product &product,
   // (Q1) The sign of a scale is ignored.
   Value value = math::AbsFOp::create(b, by.load(k));
   bool isPower = by.type.isF32();
-  // A power of two has significand 1, even where it is a subnormal f32.
+  // f32 scales are powers of two. Their significand is 1, even if they are
+  // subnormal.
   Number factor =
       split(value, isPower ? 1 - kF32Bias : getLeastExponent(by.type));
   Product scaled = product;
@@ -235,7 +238,7 @@ AccumulatorChain::Sum AccumulatorChain::addAligned(Value count, Value top,
     Value places =
         arith::AddIOp::create(b, arith::SubIOp::create(b, top, number.exponent),
                               i32(number.fraction - fraction));
-    // A zero may have an exponent above the greatest, so clamp the shift.
+    // The shift is clamped because the exponent of a zero may be above `top`.
     Value cut = arith::ShRUIOp::create(b, number.significand,
                                        extend(clamp(places, 0, 63)));
     return negateIf(number.negative, cut);
@@ -255,7 +258,8 @@ AccumulatorChain::Sum AccumulatorChain::addAligned(Value count, Value top,
           arith::SubIOp::create(b, top, i32(fraction))};
 }
 
-/// Adds magnitude * 2^place (at most 48 bits) without propagating carries.
+/// Adds magnitude * 2^place to the digits, or subtracts it. `magnitude` has at
+/// most 48 bits. Carries are left in the digits, which are i64.
 void AccumulatorChain::addToDigits(Value negative, Value magnitude,
                                    Value place) {
   Value bit = arith::SubIOp::create(b, place, i32(kFirstBit));
@@ -298,11 +302,12 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
   };
   Value negative =
       isLess(b, carryOver(i64(0), [](Value digit) { return digit; }), i64(0));
-  // Take the two's complement of a negative sum.
+  // Turns a negative sum into its magnitude: the two's complement.
   (void)carryOver(b.select(negative, i64(1), i64(0)), [&](Value digit) {
     return b.select(negative, arith::XOrIOp::create(b, digit, mask), digit);
   });
-  // Find the highest nonzero digit and combine all digits below the next two.
+  // Finds the highest nonzero digit. `rest` holds the next two digits, and
+  // `below` tells whether any lower digit is nonzero.
   Value zero = b.index(2);
   Value last = b.loop(
       b.index(2), b.index(kDigits), 1, {zero}, [&](Value i, ValueRange found) {
@@ -320,7 +325,7 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
       arith::ShLIOp::create(b, b.load(digits, type, b.sub(last, b.index(1))),
                             i64(kDigitBits)),
       b.load(digits, type, b.sub(last, b.index(2))));
-  // Find the leading bit of the highest digit from the exponent of an f64.
+  // The exponent of the highest digit as an f64 gives its width in bits.
   Value asFloat = arith::BitcastOp::create(
       b, type, arith::SIToFPOp::create(b, b.getF64Type(), high));
   Value width = arith::SubIOp::create(
@@ -364,9 +369,9 @@ Value AccumulatorChain::round(const Sum &sum) {
   bool isF16 = rounding == SumRounding::rne_f16;
   int64_t precision = isF16 ? 11 : rounding == SumRounding::rz_e8m13 ? 14 : 24;
   int64_t leastExponent = isF16 ? -14 : 1 - kF32Bias;
-  // Find the highest set bit from the exponent of an f64. Group sums may be
-  // inexact in f64; clearing the bit below each set bit prevents rounding up to
-  // the next power of two.
+  // The exponent of the sum as an f64 gives its highest bit. A group sum may
+  // have more than 53 bits; clearing the bit after each set bit keeps the
+  // conversion from rounding up to the next power of two.
   Value first = sum.magnitude;
   if (rule.getGroup() > 1)
     first = arith::AndIOp::create(
@@ -392,15 +397,16 @@ Value AccumulatorChain::round(const Sum &sum) {
     Value rest = arith::SubIOp::create(b, sum.magnitude,
                                        arith::ShLIOp::create(b, kept, wideCut));
     Value twice = arith::AddIOp::create(b, rest, rest);
-    // Round to nearest even: odd results round half up.
+    // Rounds to nearest even: halfway cases are rounded up if the result is
+    // odd.
     Value odd = arith::AndIOp::create(b, kept, i64(1));
     Value unit = arith::ShLIOp::create(b, i64(1), wideCut);
     Value isUp = isLess(b, unit, arith::AddIOp::create(b, twice, odd));
     kept = arith::AddIOp::create(
         b, kept, arith::ExtUIOp::create(b, b.getI64Type(), isUp));
   }
-  // Scale by two factors, since a single factor may exceed f32. Beyond 2^250
-  // every result is infinite.
+  // Multiplies by two powers of two, because one may exceed the range of f32.
+  // Every result beyond 2^250 is infinite.
   Value place = arith::MinSIOp::create(
       b, arith::AddIOp::create(b, sum.place, cut), i32(250));
   Value half = arith::ShRSIOp::create(b, place, i32(1));
@@ -419,7 +425,7 @@ Value AccumulatorChain::round(const Sum &sum) {
   Value bits = arith::OrIOp::create(
       b, arith::BitcastOp::create(b, b.getI32Type(), value), sign);
   Value signedValue = arith::BitcastOp::create(b, b.getF32Type(), bits);
-  // (M1) When rounding toward zero, a result that becomes zero is +0.
+  // (M1) A result that rounding toward zero makes zero is +0.
   Value isSigned = isNonzero(isNearest ? sum.magnitude : kept);
   return b.select(isSigned, signedValue, f32(0));
 }
@@ -443,7 +449,8 @@ Value AccumulatorChain::addBlock(Value count, Value c, GetProduct getProduct) {
   Value top = arith::MaxSIOp::create(b, found[0], i32(rule.getFloor()));
   Sum sum = rule.getFraction() ? addAligned(count, top, number, getProduct)
                                : addExactly(count, number, getProduct);
-  // (M1) Infinities and NaNs come from the f32 sum of the specials.
+  // (M1) If a factor or c is infinite or a NaN, the result is the f32 sum of
+  // these special values.
   Value isFinite =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, found[1], f32(0));
   return b.select(isFinite, round(sum), found[1]);
@@ -476,7 +483,7 @@ Value AccumulatorChain::addChunks(int64_t n, int64_t chunk, Value init,
     return add(b.index(0), b.index(n), init, loadX, loadY);
   Value zero = f32(0);
   Value total = add(b.index(0), b.index(chunk), zero, loadX, loadY);
-  // (F3) Add the remaining chunks.
+  // (F3) Adds the remaining chunks.
   total = b.loop(b.index(chunk), b.index(n), chunk, {total},
                  [&](Value start, ValueRange totals) {
                    Value end = b.min(b.add(start, chunk), b.index(n));

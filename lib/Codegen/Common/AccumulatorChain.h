@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Implements (M1) to (M5) directly for one result: a significand is an integer,
-// and each block is traversed twice, first to find the greatest exponent.
-// Faster kernels fall back on this implementation for cases that they do not
-// support.
+// Implements (M1) to (M5) literally, one result at a time, with integers as
+// significands. Each block of products is traversed twice: first to find the
+// greatest exponent, then to add. Faster kernels use this code for the cases
+// that they do not support.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,15 +20,15 @@
 
 namespace mlir::repro::kernels {
 
-/// (M1) Returns the exponent of the smallest normal value of an element type.
+/// (M1) Returns the exponent of the smallest normal number of an element type.
 int64_t getLeastExponent(Type element);
 
-/// The cost of a product in a chain, relative to a fused multiply-add.
+/// The cost of adding a product with AccumulatorChain, relative to an fma.
 constexpr int64_t kChainWork = 8;
 
-/// The products that a block, or half of a late block, adds. Number j is
-/// product `first` + j or, in a half, the j-th product with k mod 4 in {0, 1}
-/// (or {2, 3}).
+/// The products of a block, or of one half of a late block (M3): half 0 has
+/// those with k mod 4 in {0, 1}, half 1 those with k mod 4 in {2, 3}.
+/// getProduct returns the index of product j of the part.
 struct BlockPart {
   Value first, count;
   int64_t half = -1; ///< the half of a late block; -1: not divided
@@ -36,33 +36,34 @@ struct BlockPart {
   Value getProduct(KernelBuilder &b, Value j) const;
 };
 
-/// Returns the parts of the block of `rule` that starts at product `first`,
-/// without products from `end` on.
+/// Returns the parts (one, or two halves) of the block of `rule` that starts at
+/// product `first`. Products from `end` on are left out.
 SmallVector<BlockPart> getBlockParts(KernelBuilder &b, FdpaAttr rule,
                                      Value first, Value end);
 
-/// (M1) A chain of blocks of products with factors of element types `x` and
-/// `y`.
+/// (M1) Adds chains of blocks of products, whose factors have the element types
+/// `x` and `y`.
 class AccumulatorChain {
 public:
   using Load = function_ref<Value(Value k)>; ///< loads an f32
 
   AccumulatorChain(KernelBuilder &b, FdpaAttr rule, Type x, Type y);
 
-  /// Returns c plus the products [start, end); a NaN result may have any bits.
+  /// Returns `c` plus the products [start, end), in f32. If the result is a
+  /// NaN, it may be any NaN.
   Value add(Value start, Value end, Value c, Load loadX, Load loadY);
-  /// (M4) Returns the sum of `n` >= 1 products in chunks, not rounded to the
-  /// result type. The last chunk may be shorter.
+  /// (M4) Returns the sum of `n` >= 1 products in chunks and `init`, in f32: it
+  /// is not yet rounded to the result type. The last chunk may be shorter.
   Value addChunks(int64_t n, int64_t chunk, Value init, Load loadX, Load loadY);
 
-  /// The scale of product k: of f8E4M3FN, or an f32 with the value of an
-  /// f8E8M0FNU.
+  /// The scales of the products: f8E4M3FN, or f32 with the value of an
+  /// f8E8M0FNU. `load` returns that of product k.
   struct Scale {
     Type type;
     Load load;
   };
-  /// (M2) Returns the sum of `n` scaled products, starting from +0. The
-  /// products of a group share their scales.
+  /// (M2) Returns the sum of `n` scaled products, starting from +0. All
+  /// products of a group have one scale in each factor.
   Value addScaled(int64_t n, Load loadX, Load loadY, const Scale &scaleX,
                   const Scale &scaleY);
 
@@ -72,22 +73,23 @@ private:
     Value negative, significand, exponent;
     int64_t fraction;
   };
-  /// A product with a significand of 64 bits.
+  /// A product, whose significand is an i64.
   struct Product {
     Number number;
     Value special; ///< an infinity or a NaN, otherwise zero
   };
-  /// Returns product (or group of products) j of the block.
+  /// Returns product j of the block, or the sum of its group j.
   using GetProduct = function_ref<Product(Value j)>;
 
   Value addBlock(Value count, Value c, GetProduct getProduct);
-  /// (M1) The sum T = magnitude * 2^place.
+  /// (M1) The sum T = magnitude * 2^place, or minus that if `negative`.
   struct Sum {
     Value negative, magnitude, place;
   };
   Sum addAligned(Value count, Value top, const Number &c,
                  GetProduct getProduct);
-  /// For rules without a fraction: adds exactly, in digits of 32 bits.
+  /// Adds without cutting, for rules without F; the sum is kept as 32-bit
+  /// digits.
   Sum addExactly(Value count, const Number &c, GetProduct getProduct);
   void addToDigits(Value negative, Value magnitude, Value place);
   Sum takeDigits();
@@ -95,9 +97,9 @@ private:
 
   Number split(Value value, int64_t leastExponent);
   Product multiply(Value x, Value y);
-  /// (M2) Returns the exact sum of the products [start, end) with Exp 0.
+  /// (M2) Returns the exact sum of the products [start, end). Its Exp is 0.
   Product addGroup(Value start, Value end, Load loadX, Load loadY);
-  /// (M2) Multiplies a product by the scale of product k.
+  /// (M2) Returns `product` multiplied by the scale of product k.
   Product scale(const Product &product, const Scale &by, Value k);
   Value isNonzero(Value integer);
   Value whereSpecial(Value condition, Value value);

@@ -17,7 +17,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 namespace {
-/// The best element found and its position (i32), scalars or vectors.
+/// The best element found and its position (i32). Both are scalars, or vectors
+/// with one candidate per lane.
 struct Candidate {
   Value value, position;
 };
@@ -31,9 +32,11 @@ private:
   Value load(Value offset, int64_t stride, int64_t lanes, LaneMask mask);
   Value getPosition(Value index, int64_t lanes);
   Candidate pick(Value wins, Candidate a, Candidate c);
-  /// Reduces with lanes along the dimension; each lane has its own candidate.
+  /// Reduces with the lanes along the reduced dimension, and then compares the
+  /// candidates of the lanes.
   Candidate reduceAlong(Value base);
-  /// Reduces with lanes along another dimension; `lanes` = 0 means one result.
+  /// Reduces with the lanes along another dimension, so that each lane gives
+  /// one result; `lanes` = 0 means one scalar result.
   Candidate reduceAcross(Value base, int64_t stride, int64_t lanes,
                          LaneMask mask);
   void store(Candidate result, ValueRange at, int64_t lanes, LaneMask mask);
@@ -126,8 +129,8 @@ Candidate ArgReduceKernel::reduceAlong(Value base) {
   best = {state[0], state[1]};
   if (full < n)
     best = advance(b.index(full), best, b.getMask(b.index(n - full), lanes));
-  // Each lane has its first best element, but lanes are not ordered by
-  // position.
+  // The candidate of each lane is the first among its best elements, but a
+  // later lane may hold an earlier position.
   auto extract = [&](int64_t lane) -> Candidate {
     return {vector::ExtractOp::create(b, best.value, lane),
             vector::ExtractOp::create(b, best.position, lane)};

@@ -54,7 +54,7 @@ LaneValue BodyVectorizer::get(Value value) {
   if (auto it = values.find(value); it != values.end())
     return it->second;
   Operation *op = value.getDefiningOp();
-  // Values defined outside of the body are available as they are.
+  // Values from outside of the body are the same for all lanes.
   if (!op || !op->getParentOp() ||
       !isa<linalg::GenericOp, FoldOp>(op->getParentOp()))
     return {value};
@@ -98,8 +98,9 @@ SmallVector<Value> BodyVectorizer::inlineBody(Block &block) {
   return results;
 }
 
-/// Whether an operation casts to a type of no more bits, which preserves
-/// differences. In a wider type, differences change if the values have wrapped.
+/// Whether an integer cast gives a type of at most the same width. Such casts
+/// keep the differences between lanes; a widening cast does not, because values
+/// may have wrapped.
 static bool isNarrowing(Operation *op) {
   auto getWidth = [](Type type) {
     return type.isIndex() ? IndexType::kInternalStorageBitWidth
@@ -135,7 +136,7 @@ LaneValue BodyVectorizer::compute(Operation *op) {
       return {affine::expandAffineExpr(b, b.getLoc(), map.getResult(0),
                                        all.take_front(map.getNumDims()),
                                        all.drop_front(map.getNumDims()))};
-    // Evaluate the map lane by lane.
+    // The map is evaluated for each lane on its own.
     SmallVector<Value> elements;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       SmallVector<Value> at;
@@ -150,7 +151,8 @@ LaneValue BodyVectorizer::compute(Operation *op) {
                 b, VectorType::get({lanes}, b.getIndexType()), elements),
             LaneValue::Vector};
   }
-  // Adding a constant or narrowing preserves consecutive values.
+  // If lane l of an operand is x + l, so is the result's after adding a value
+  // common to all lanes or narrowing: compute it as one scalar.
   if (lanes && !uniform) {
     auto isScalar = [](LaneValue v) { return v.kind != LaneValue::Vector; };
     bool consecutive = llvm::all_of(operands, isScalar) &&
@@ -196,7 +198,7 @@ LaneValue BodyVectorizer::computeLoad(Operation *op) {
     }
     Value at = index.kind == LaneValue::Uniform ? index.value : spread(index);
     bool isVector = isa<VectorType>(at.getType());
-    // The indices of inactive lanes may be out of range.
+    // Indices of inactive lanes may be out of range, so they become 0.
     if (isVector && mask)
       at = arith::SelectOp::create(b, mask.mask, at,
                                    b.broadcast(b.index(0), lanes));
@@ -280,7 +282,8 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   SmallVector<Value> converted(operands);
   if (isa<arith::BitcastOp>(op) && isStorageFloat(op->getOperand(0).getType()))
     converted[0] = b.convertFloat(operands[0], op->getOperand(0).getType());
-  // These operations return one of their operands, which may be kept in f32.
+  // The result of these operations is one of the operands, so both may be
+  // computed in f32.
   if (isa<arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp>(op) &&
       isStorageFloat(resultType)) {
     for (Value &operand : converted)
@@ -298,13 +301,14 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   return b.create(state)->getResult(0);
 }
 
-/// (S3) Converts toward zero, saturating; NaN becomes 0.
+/// (S3) Converts a float to an integer: toward zero, saturating, NaN to 0.
 Value BodyVectorizer::computeConversion(Operation *op, Value value, Type type) {
   auto floatType = cast<FloatType>(getElementTypeOrSelf(value.getType()));
   Type integer = getElementTypeOrSelf(type);
   unsigned width = integer.getIntOrFloatBitWidth();
   bool isSigned = isa<arith::FPToSIOp>(op);
-  // 2^(magnitude bits) and, for signed types, its negative; both are exact.
+  // The type's values lie in [lower, upper). Both limits are powers of two, or
+  // 0, and hence exact as floats.
   APFloat upper(floatType.getFloatSemantics(), 1);
   upper =
       scalbn(upper, isSigned ? width - 1 : width, APFloat::rmNearestTiesToEven);
@@ -337,7 +341,8 @@ Value BodyVectorizer::computeConversion(Operation *op, Value value, Type type) {
       b, tooSmall, splat(b.getIntegerAttr(integer, minimum), type), result);
 }
 
-/// (I1) x/0 = -1, x%0 = x, MIN/-1 = MIN, MIN%-1 = 0.
+/// (I1) Emits a division or remainder: x/0 = -1, x%0 = x, MIN/-1 = MIN and
+/// MIN%-1 = 0, where MIN is the least integer.
 Value BodyVectorizer::computeDivision(Operation *op, Value lhs, Value rhs) {
   Type type = lhs.getType();
   Type integer = getElementTypeOrSelf(type);
@@ -368,7 +373,8 @@ Value BodyVectorizer::computeDivision(Operation *op, Value lhs, Value rhs) {
         arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lhs, least);
     Value isMinusOne =
         arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rhs, ones);
-    // By (I1), MIN / -1 and MIN % -1 equal MIN / 1 and MIN % 1.
+    // (I1) MIN / -1 is MIN, and MIN % -1 is 0. Divisor 1 gives the same
+    // results.
     unsafe = arith::OrIOp::create(
         b, byZero, arith::AndIOp::create(b, isLeast, isMinusOne));
   }
@@ -376,8 +382,8 @@ Value BodyVectorizer::computeDivision(Operation *op, Value lhs, Value rhs) {
   return arith::SelectOp::create(b, byZero, isRemainder ? lhs : ones, result);
 }
 
-/// (I1) A shift by the width or more yields 0, or the sign for an arithmetic
-/// shift.
+/// (I1) Emits a shift: by the width or more, it yields 0; an arithmetic right
+/// shift yields copies of the sign bit.
 Value BodyVectorizer::computeShift(Operation *op, Value lhs, Value rhs) {
   Type type = lhs.getType();
   Type integer = getElementTypeOrSelf(type);

@@ -12,7 +12,7 @@
 
 namespace mlir::repro::kernels {
 
-/// The values that a scalar of the body has in the lanes of a vector.
+/// A value of the body for all lanes of a vector.
 struct LaneValue {
   enum Kind {
     Uniform, ///< `value` is a scalar, equal in all lanes
@@ -23,19 +23,19 @@ struct LaneValue {
   Kind kind = Uniform;
 };
 
-/// Emits a structured op's body for `lanes` iterations at once, or for one if
-/// `lanes` is 0. Expands operations that numerics.md defines more precisely
-/// than arith: (S2), (S3), (I1), (E1). May keep bf16, f16 and f8 values in f32,
-/// which is exact.
+/// Emits the body of a structured operation for `lanes` iterations at once, or
+/// for one if `lanes` is 0. Expands what numerics.md defines and `arith` leaves
+/// open: (S2), (S3), (I1), (E1). Storage types (V1) may be kept in f32, which
+/// is exact.
 class BodyVectorizer {
 public:
   BodyVectorizer(KernelBuilder &b, int64_t lanes, LaneMask mask = {})
       : b(b), lanes(lanes), mask(mask) {}
 
-  /// Whether all operations of `body` can be written for several lanes.
+  /// Whether every operation of `body` can be emitted for several lanes.
   static bool canVectorize(Block &body);
 
-  /// Returns the position along dimension `dim`.
+  /// Returns the index of the iterations along dimension `dim`.
   std::function<LaneValue(int64_t dim)> index;
 
   void map(Value from, LaneValue to) { values[from] = to; }
@@ -44,12 +44,12 @@ public:
                                                       : LaneValue::Uniform};
   }
 
-  /// Returns a value of the body and computes it if necessary.
+  /// Returns what `value` of the body is in the lanes; emits it if necessary.
   LaneValue get(Value value);
-  /// Returns `value` as a scalar (lanes = 0) or as a vector.
+  /// Returns `value` for all lanes: a vector, or a scalar if `lanes` is 0.
   Value getLanes(Value value) { return spread(get(value)); }
 
-  /// Returns `value`, a float, converted to `element`.
+  /// Returns `value` for all lanes, converted to `element` if it is a float.
   Value getLanes(Value value, Type element);
 
   /// Emits all operations, including those with side effects, except the

@@ -13,15 +13,15 @@
 
 namespace mlir::repro::kernels {
 
-/// (F7) Returns the type in which elements of type `element` are accumulated.
-/// Maximum and minimum give the same result in f32 as in a storage type.
+/// (F7) Returns the type in which elements of type `element` are combined: f32
+/// for storage types. Maximum and minimum give the same result there.
 Type getCombineType(Type element);
 
-/// Returns op(lhs, rhs) for scalars or vectors; does not support `replace`.
-/// Integers are signed, and i1 false is less than true (D2).
+/// Returns the combination of `lhs` and `rhs`, scalars or vectors. `replace` is
+/// not supported. Integers are signed, and i1 false is less than true (D2).
 Value createCombine(KernelBuilder &b, Combine combine, Value lhs, Value rhs);
 
-/// (F4) Returns the value from which `combine` starts.
+/// (F4) Returns the start value of a fold with `combine`.
 TypedAttr getCombineStart(Combine combine, Type type);
 
 } // namespace mlir::repro::kernels

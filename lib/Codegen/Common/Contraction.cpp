@@ -21,7 +21,7 @@ using namespace mlir::repro::kernels;
 
 Epilogue::Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op)
     : op(op) {
-  // Map the loops of the op to the dimensions of the fold.
+  // The loops of `op` are the parallel dimensions of the fold, in order.
   SmallVector<AffineExpr> dims;
   SmallVector<utils::IteratorType> types = fold.getIteratorTypesArray();
   for (auto [dim, type] : llvm::enumerate(types))

@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // (K1) Contractions fma(f(A..), g(B..), acc) with lanes = 1. M denotes the
-// parallel dimensions that only f reads, N those that only g reads; the other
-// parallel dimensions are the batch, and all reduction dimensions are K.
-// Accesses are linear, so an element's position is a sum of an M (or N), a K
-// and a batch part.
+// parallel dimensions that only f reads, and N those that only g reads. The
+// other parallel dimensions are the batch; all reduction dimensions are K.
+// Accesses are linear: the position of an element is the sum of a part that
+// depends on M (or N), one that depends on K, and one that depends on the
+// batch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,19 +23,20 @@
 
 namespace mlir::repro::kernels {
 
-/// One factor of the product.
+/// One factor of the products: f or g, with the loops of its inputs.
 struct Factor : ContractionBody::Factor {
   SmallVector<unsigned> ownDims; ///< parallel dimensions of this factor only
-  /// Loops over `ownDims`. Access i is input i; then follow the inputs of the
-  /// epilogue and, last, the output.
+  /// Loops over `ownDims`. Their accesses are the factor's inputs, the inputs
+  /// of the epilogue and the output, in this order.
   SmallVector<CollapsedDim> loops;
-  /// Loops over K. Access i is input i.
+  /// Loops over K. Their accesses are the factor's inputs.
   SmallVector<CollapsedDim> reduction;
   int64_t size = 1; ///< product of the extents of `ownDims`
 };
 
-/// An element-wise op that reads the results of a contraction; only the results
-/// of the op are stored. Its loops are the fold's parallel dimensions.
+/// An elementwise operation that reads the results of a contraction (F7). Only
+/// its own results are stored. Its loops are the parallel dimensions of the
+/// fold.
 struct Epilogue {
   Epilogue() = default;
   Epilogue(KernelBuilder &b, FoldOp fold, linalg::GenericOp op);
@@ -42,32 +44,32 @@ struct Epilogue {
   linalg::GenericOp op; ///< null if there is no epilogue
   BlockArgument result; ///< the body argument of the contraction's result
   SmallVector<BlockArgument> arguments; ///< other arguments that are read
-  // These accesses are functions of the fold's dimensions.
+  // Accesses as functions of the fold's dimensions.
   SmallVector<Access> inputs; ///< of `arguments`
   Access output;
 };
 
-/// A fold viewed as a contraction of the factors rows (M) and columns (N).
+/// A fold as a contraction of two factors: rows (M) and columns (N).
 class Contraction {
 public:
   Contraction(KernelBuilder &b, FoldOp op) : b(b), fold(b, op) {}
   Contraction(KernelBuilder &b, FoldOp op, linalg::GenericOp epilogue)
       : b(b), epilogue(b, op, epilogue), fold(b, op, this->epilogue.output) {}
 
-  /// Finds the factors; fails if the fold is not a contraction of this
-  /// structure.
+  /// Finds the factors. Fails if the fold is not such a contraction (K1).
   LogicalResult matchFactors();
-  /// Returns the properties that the choice of tiles depends on; call it
-  /// before `settleFactors`.
+  /// Returns the properties that decide the tiling. Call it before
+  /// `settleFactors`.
   ContractionShape getShape() const;
-  /// Decides which factor is rows; `swap` exchanges the factors.
+  /// Finishes both factors, after exchanging rows and columns if `swap`.
   void settleFactors(bool swap);
-  /// Appends to the kernel's attribute `launch.tiles`, which only informs
-  /// readers.
+  /// Appends `description` to the kernel's attribute `launch.tiles`, which is
+  /// only for human readers.
   void noteTiles(StringRef description);
 
 protected:
-  /// Computes the factor's value from the values of its inputs.
+  /// Returns a factor's value, computed from its inputs; `load` returns the
+  /// value of an input.
   Value computeFactor(const Factor &factor, int64_t lanes,
                       function_ref<Value(unsigned leaf)> load);
 
@@ -75,8 +77,8 @@ protected:
   Epilogue epilogue;
   FoldInfo fold;
   Factor rows, columns;
-  /// Loops over the batch. The accesses are the inputs of rows, those of
-  /// columns, the inputs of the epilogue, and the output.
+  /// Loops over the batch. Their accesses are the inputs of rows and of
+  /// columns, the inputs of the epilogue and the output, in this order.
   SmallVector<CollapsedDim> batch;
   Type type; ///< of the accumulator
 

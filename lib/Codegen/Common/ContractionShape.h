@@ -12,11 +12,11 @@
 
 namespace mlir::repro::kernels {
 
-/// The properties of a contraction that the choice of tiles depends on.
+/// The properties of a contraction that decide its tiling.
 struct ContractionShape {
   struct Factor {
-    /// As in the contraction's factor: access i is input i; in `loops` the last
-    /// access is the output.
+    /// As in kernels::Factor: the accesses are the inputs; those of `loops` end
+    /// with the output.
     ArrayRef<CollapsedDim> loops, reduction;
     int64_t size;        ///< extent of M or N
     bool isPlain;        ///< each value is an unmodified element of memory
@@ -27,8 +27,8 @@ struct ContractionShape {
   int64_t batchSize;
   int64_t n, chunk; ///< extents of K and of a chunk
   int64_t elementBytes;
-  /// The number of products that an accumulator of matrix units adds at once; 0
-  /// if the order has no such accumulator.
+  /// The number of products that a matrix unit's accumulator adds at once (M4);
+  /// 0 if the contraction has no such accumulator.
   int64_t block = 0;
 };
 

@@ -13,11 +13,11 @@
 
 namespace mlir::repro::kernels {
 
-/// The minimum number of elements to fold for which waking a CPU thread pays.
+/// The minimum number of elements to fold for which another CPU thread is
+/// worthwhile.
 constexpr int64_t kFoldGrainElements = 16384;
 
-/// Returns the extents of the iteration space of an operation with static
-/// shapes.
+/// Returns the extents of an operation's loops. Its shapes must be static.
 SmallVector<int64_t> getLoopSizes(IndexingMapOpInterface op);
 
 /// Returns the product of the extents.
@@ -28,10 +28,10 @@ inline int64_t getProduct(ArrayRef<int64_t> sizes) {
   return product;
 }
 
-/// The parameters of a fold as numerics.md defines them, and the accesses of
-/// the operands.
+/// The parameters of a fold, named as in numerics.md, and the accesses of its
+/// operands.
 struct FoldInfo {
-  /// `outputs`, if present, replace the op's outputs as destination of the
+  /// `outputs`, if given, replace the outputs of `op` as the destination of the
   /// results.
   FoldInfo(KernelBuilder &b, FoldOp op, ArrayRef<Access> outputs = {});
 
@@ -43,27 +43,27 @@ struct FoldInfo {
   int64_t results; ///< the number of points of the parallel dimensions
   int64_t n;       ///< the number of reduction elements per result
   SmallVector<Access> inputs, outputs;
-  /// (F1) The order limited to n elements: chunk and run are at most n, lanes
-  /// may exceed n. AnyOrder counts as lanes = 1 in one chunk.
+  /// (F1) The order for n elements: chunk and run are at most n, but lanes may
+  /// exceed n. If any order is allowed, lanes = 1 and there is one chunk.
   int64_t chunk, lanes, run;
   bool refold;
   bool anyOrder;
 
-  /// (F7) Returns the type in which output `i` accumulates. If the body
-  /// accumulates in a storage type, its values are kept in f32.
+  /// (F7) Returns the type in which output `i` is accumulated. It is f32 if the
+  /// body accumulates in a storage type.
   Type getAccumulatorType(unsigned i = 0);
-  /// (F2), (F3) Combines two accumulators, scalars or vectors, with the fold's
-  /// step.
+  /// (F2), (F3) Returns the combination of two accumulators, scalars or
+  /// vectors, by the fold's step.
   Value combine(KernelBuilder &b, Value lhs, Value rhs);
-  /// (F4) Returns the start value as a scalar (lanes = 0) or as a vector.
+  /// (F4) Returns the start value as a vector, or as a scalar if `lanes` is 0.
   Value getStart(KernelBuilder &b, int64_t lanes);
-  /// Returns the constant initial value of output `i` in the accumulator's
-  /// type, as a scalar (lanes = 0) or as a vector; null if the initial value is
-  /// in the output's buffer.
+  /// Returns the initial value of output `i` in the accumulator's type, as a
+  /// vector, or as a scalar if `lanes` is 0. Returns null if the value is not a
+  /// constant but in the output's buffer.
   Value getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes);
 };
 
-/// Returns the start value of (F4) for folds that combine by `step`.
+/// Returns the start value (F4) of a fold with `step`, as a constant of `type`.
 TypedAttr getStartValue(Operation *step, Type type);
 
 } // namespace mlir::repro::kernels

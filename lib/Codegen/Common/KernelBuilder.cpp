@@ -23,7 +23,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
-/// Alignment of scratch memory and its parts; all executors provide it.
+/// The alignment, in bytes, of scratch memory and of each buffer in it. All
+/// executors provide it.
 static constexpr int64_t kScratchAlignment = 64;
 
 Type repro::kernels::getLaneType(Type type, int64_t lanes) {
@@ -41,7 +42,7 @@ Type repro::kernels::getStorageType(Type element) {
 
 KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op)
     : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel) {
-  // `op` is an anchor between the prologue and the loops; it is erased later.
+  // `op` marks the end of the prologue; loops follow it. It is erased later.
   prologueEnd = op;
   setInsertionPointAfter(op);
 }
@@ -118,7 +119,7 @@ Value KernelBuilder::select(Value condition, Value a, Value b) {
 SmallVector<Value> KernelBuilder::delinearize(Value linear,
                                               ArrayRef<int64_t> sizes) {
   SmallVector<Value> coordinates(sizes.size());
-  // The outermost dimension with an extent other than 1 needs no remainder.
+  // The outermost dimension whose extent is not 1 is the last quotient.
   size_t outermost = 0;
   while (outermost < sizes.size() && sizes[outermost] == 1)
     coordinates[outermost++] = index(0);
@@ -226,7 +227,7 @@ Value KernelBuilder::flatten(Value memref) {
       ArrayRef<OpFoldResult>{getIndexAttr(1)});
   Type storage = getStorageType(type.getElementType());
   if (storage != type.getElementType()) {
-    // Both types lower to the same LLVM type, so the cast vanishes.
+    // Both memrefs lower to one LLVM type, so this cast disappears.
     auto raw = MemRefType::get({last + 1}, storage, flatType.getLayout());
     result = UnrealizedConversionCastOp::create(*this, TypeRange(raw),
                                                 ValueRange(result))
@@ -326,7 +327,7 @@ Value KernelBuilder::loadVector(Value flat, Type element, Value offset,
     return fromStorage(loadDescending(flat, type, offset, mask), element);
   if (stride == 2 && lanes >= 4)
     return fromStorage(loadEverySecond(flat, type, offset, mask), element);
-  // Inactive lanes repeat the last active lane.
+  // Inactive lanes load the element of the last active lane again.
   SmallVector<Value> offsets;
   Value last = mask ? sub(mask.count, index(1)) : Value();
   for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -364,7 +365,8 @@ void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
     return;
   }
   if (mask) {
-    // Go through memory, since a branch per lane would be far more code.
+    // Stores lanes from memory in a loop: a branch for each lane would be far
+    // more code.
     Value slot = getLaneSlot(cast<VectorType>(vector.getType()));
     vector::StoreOp::create(*this, vector, slot, index(0));
     loop(index(0), mask.count, 1, [&](Value lane) {
@@ -393,7 +395,8 @@ Value KernelBuilder::loadDescending(Value flat, VectorType type, Value offset,
   Value first = sub(offset, index(lanes - 1));
   Value loaded;
   if (mask) {
-    // Memory order is reversed, so mask the last lanes instead of the first.
+    // The vector is reversed after it is loaded, so the active lanes are the
+    // last ones here.
     Value others = getMask(sub(index(lanes), mask.count), lanes).mask;
     Value all = constant(
         DenseElementsAttr::get(cast<ShapedType>(others.getType()), true));
@@ -412,8 +415,8 @@ Value KernelBuilder::loadDescending(Value flat, VectorType type, Value offset,
 Value KernelBuilder::loadEverySecond(Value flat, VectorType type, Value offset,
                                      LaneMask mask) {
   int64_t lanes = type.getDimSize(0);
-  // The second half ends at the last element, because the memory after it may
-  // not exist.
+  // The second vector ends at the last element instead of after it, because the
+  // memory there may not exist.
   auto loadHalf = [&](int64_t begin) -> Value {
     Value at = add(offset, begin);
     if (!mask)
@@ -496,13 +499,13 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!element)
     return value;
-  // (S3) An integer that is too large for E4M3FN becomes a NaN, to which
-  // constant folding gives a sign.
+  // (S3) A converted integer is not a NaN, unless it is too large for E4M3FN;
+  // constant folding gives such a NaN a sign.
   if ((value.getDefiningOp<arith::SIToFPOp>() ||
        value.getDefiningOp<arith::UIToFPOp>()) &&
       !isa<Float8E4M3FNType>(element))
     return value;
-  // Convert to f32: not all targets select among storage types.
+  // Selects in f32, because not all targets select between storage types.
   if (auto rounded = value.getDefiningOp<arith::TruncFOp>();
       rounded && element.getWidth() < 32)
     return convertFloat(canonicalizeNaN(rounded.getIn()), element);
@@ -513,8 +516,8 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
       arith::CmpFOp::create(*this, arith::CmpFPredicate::UNO, value, value);
   APFloat canonical = APFloat::getQNaN(element.getFloatSemantics(), false);
   TypedAttr nan = getFloatAttr(element, canonical);
-  // LLVM leaves the sign of a NaN open and knows that the square root of an
-  // operand that compares unordered is a NaN: select among the bits instead.
+  // LLVM does not define the sign of a NaN and folds a select that replaces the
+  // NaN of a square root, so select between the bits as integers.
   if (value.getDefiningOp<math::SqrtOp>()) {
     Type type = getIntegerType(element.getWidth());
     nan = getIntegerAttr(type, canonical.bitcastToAPInt());
@@ -561,8 +564,8 @@ Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
   else if (!matchPattern(c, m_Constant(&bound)))
     bound = nullptr;
   if (bound && !bound.getValue().isNaN()) {
-    // For zeros of different signs, the result depends on whether equality
-    // picks `a`.
+    // If `a` equals the bound but has the other sign, both are zeros: the
+    // predicate decides whether to return `a`.
     bool negative = bound.getValue().isNegative();
     using P = arith::CmpFPredicate;
     P predicate =
@@ -576,7 +579,8 @@ Value KernelBuilder::createExtremum(bool maximum, Value a, Value c) {
     bits = vector.clone(bits);
   Value aBits = arith::BitcastOp::create(*this, bits, a);
   Value cBits = arith::BitcastOp::create(*this, bits, c);
-  // Equal values have equal bits, except zeros of different signs.
+  // Equal values have equal bits, except zeros of different signs: AND gives
+  // +0, OR gives -0.
   Value both = maximum ? arith::AndIOp::create(*this, aBits, cBits).getResult()
                        : arith::OrIOp::create(*this, aBits, cBits).getResult();
   Value equalValue = arith::BitcastOp::create(*this, type, both);

@@ -16,11 +16,11 @@
 
 namespace mlir::repro::kernels {
 
-/// The access of a structured operation to one operand: iteration point d
-/// accesses element `buffer[expression(d)]` of a rank-1 buffer.
+/// How a structured operation accesses an operand: the iteration with indices d
+/// reads or writes element `buffer[expression(d)]` of a rank-1 buffer.
 struct Access {
-  /// The operand's memory as a memref<n x T>, where T is the storage type; null
-  /// for a scalar operand.
+  /// The operand's memory as a memref<n x T> of the storage type T; null if the
+  /// operand is a scalar.
   Value buffer;
   Value scalar;
   Type element;
@@ -33,16 +33,17 @@ struct Access {
   bool isMemory() const { return buffer != nullptr; }
 };
 
-/// The active lanes of a vector: the first `count` lanes of `mask` are set. A
-/// null mask means all lanes.
+/// The active lanes of a vector: the first `count` lanes, which are set in
+/// `mask`. If `mask` is null, all lanes are active.
 struct LaneMask {
   Value mask;
   Value count;
   explicit operator bool() const { return mask != nullptr; }
 };
 
-/// Builds the body of a kernel function that replaces its structured operation,
-/// for any target. Derived builders implement threads and memory.
+/// Builds the body of a kernel function, which replaces the structured
+/// operation in it. A derived class for each target implements threads and
+/// memory.
 class KernelBuilder : public ImplicitLocOpBuilder {
 public:
   KernelBuilder(FunctionOpInterface kernel, Operation *op);
@@ -50,18 +51,18 @@ public:
 
   /// Builds a loop over the work items of this thread.
   virtual void forEachItem(function_ref<void(Value item)> body) = 0;
-  /// Declares that the kernel has `items` independent work items, and that
-  /// fewer than `grain` of them are not worth a thread.
+  /// Declares that the kernel has `items` independent work items. Another
+  /// thread is not worthwhile for fewer than `grain` items.
   virtual void setWork(int64_t items, int64_t grain) = 0;
-  /// Returns the number of f32 lanes of a vector register; 0 for a target
-  /// without vectors.
+  /// Returns the number of f32 lanes of a vector register; 0 if the target has
+  /// no vectors.
   virtual int64_t getLanes() const = 0;
 
-  /// Returns `count` elements of per-thread scratch memory, aligned to 64
-  /// bytes.
+  /// Returns a buffer of `count` elements in this thread's scratch memory,
+  /// aligned to 64 bytes.
   Value getScratch(Type element, int64_t count);
 
-  /// Records a failed check if `condition` (i1) is false.
+  /// Emits the check (E1) of `origin`: it fails if `condition` (i1) is false.
   void check(Value condition, Operation *origin);
 
   // Index arithmetic, folded if possible.
@@ -78,8 +79,8 @@ public:
   Value less(Value a, Value b);
   Value equal(Value a, Value b);
   Value select(Value condition, Value a, Value b);
-  /// Returns the coordinates of row-major index `linear` in a space of extents
-  /// `sizes`.
+  /// Returns the coordinates of the element with row-major index `linear` in a
+  /// space of extents `sizes`.
   virtual SmallVector<Value> delinearize(Value linear, ArrayRef<int64_t> sizes);
 
   // Control flow.
@@ -99,46 +100,53 @@ public:
   /// the storage type.
   Value flatten(Value memref);
   Access getAccess(Value operand, AffineMap map);
-  /// Returns the position of the element at `coordinates`, one per dimension.
+  /// Returns the offset in the buffer of the element at `coordinates`, one for
+  /// each dimension.
   Value getOffset(const Access &access, ValueRange coordinates);
-  /// Loads the element (of type `element`) at `offset` of a flattened buffer.
+  /// Loads the element at `offset` of a buffer that `flatten` returned, as type
+  /// `element`.
   Value load(Value flat, Type element, Value offset);
   void store(Value value, Value flat, Value offset);
-  /// Loads `lanes` elements at `offset`, `stride` apart.
+  /// Loads `lanes` elements that are `stride` elements apart, from `offset` on.
   Value loadVector(Value flat, Type element, Value offset, int64_t stride,
                    int64_t lanes, LaneMask mask = {});
-  /// Loads the elements at `offsets` as a vector in storage type: LLVM would
-  /// round a bf16 again when inserting it into a vector.
+  /// Loads the elements at `offsets` as a vector. They are assembled as
+  /// integers, because LLVM would round a bf16 again when inserting it into a
+  /// vector.
   Value gather(Value flat, Type element, ValueRange offsets);
   void storeVector(Value vector, Value flat, Value offset, int64_t stride,
                    LaneMask mask = {});
-  /// Stores the lanes [first, end) of a vector, `stride` (1 or 2) apart; lane 0
-  /// is at `offset`.
+  /// Stores lanes [first, end) of a vector, `stride` (1 or 2) elements apart.
+  /// Lane 0 belongs at `offset`.
   void storeLanes(Value vector, Value flat, Value offset, int64_t stride,
                   Value first, Value end);
-  /// Returns a mask of the first `count` of `lanes` lanes.
+  /// Returns a mask with the first `count` of `lanes` lanes active.
   LaneMask getMask(Value count, int64_t lanes);
 
   // Values.
   Value constant(TypedAttr value);
-  /// Returns zero of a scalar or vector type.
+  /// Returns the constant 0 of a scalar or vector type.
   Value zero(Type type);
   Value broadcast(Value scalar, int64_t lanes);
-  /// (V4) Replaces NaNs in a scalar or vector by the canonical NaN.
+  /// (V4) Returns `value`, a scalar or vector, with the canonical NaN in place
+  /// of every NaN.
   Value canonicalizeNaN(Value value);
-  /// (S2) Returns the maximum or minimum of f32 or f64, scalars or vectors: NaN
-  /// wins, -0 < +0. Expanded here because arith-expand does not order zeros.
+  /// (S2) Returns the maximum or minimum of f32 or f64 scalars or vectors: NaN
+  /// wins, and -0 < +0. (MLIR's arith-expand does not order zeros.)
   Value createExtremum(bool maximum, Value a, Value b);
-  /// (F7), (V1) Converts between a storage type and an accumulator type.
+  /// (F7), (V1) Converts a float to `element`: from a storage type to an
+  /// accumulator type, or back.
   Value convertFloat(Value value, Type element);
 
 protected:
-  /// Converts a scalar or vector to its storage type, and back.
+  /// Convert a scalar or vector to the type it has in memory (getStorageType),
+  /// and back.
   Value toStorage(Value value);
   Value fromStorage(Value value, Type element);
-  /// Returns `type` at byte `offset` of the thread's scratch memory.
+  /// Returns a buffer of `type` at byte `offset` of this thread's scratch
+  /// memory.
   virtual Value createScratch(MemRefType type, int64_t offset) = 0;
-  /// Records that the check with message number `message` has failed.
+  /// Emits code that records the failure of the check with number `message`.
   virtual void recordFailure(int64_t message) = 0;
 
   FunctionOpInterface kernel;
@@ -149,26 +157,27 @@ protected:
 private:
   Value loadDescending(Value flat, VectorType type, Value offset,
                        LaneMask mask);
-  /// Loads every second element: also loads the elements in between, and
-  /// discards them.
+  /// Loads every second element. It also loads the elements in between, which
+  /// it discards.
   Value loadEverySecond(Value flat, VectorType type, Value offset,
                         LaneMask mask);
-  /// Returns memory for a vector whose single lanes are accessed by index.
+  /// Returns scratch memory for one vector, to access its lanes by a run-time
+  /// index.
   Value getLaneSlot(VectorType type);
 
   llvm::DenseMap<Value, Value> flattened;
   llvm::DenseMap<Type, Value> laneSlots;
 };
 
-/// Returns the type of an element in memory: an i1 is a byte, since a vector of
-/// i1 would be loaded as bits; floats of less than 32 bits are integers, since
-/// not all targets move vectors of them.
+/// Returns the type that an element has in memory. An i1 is a byte, because
+/// LLVM loads a vector of i1 as bits. Floats of less than 32 bits are integers,
+/// because not all targets move vectors of them.
 Type getStorageType(Type element);
 
-/// Returns the bytes of `count` elements, rounded up to a cache line.
+/// Returns the size of `count` elements in bytes, rounded up to 64.
 int64_t getScratchBytes(Type element, int64_t count);
 
-/// Returns `type`, or a vector of it if `lanes` > 0.
+/// Returns a vector of `lanes` elements of `type`, or `type` if `lanes` is 0.
 Type getLaneType(Type type, int64_t lanes);
 
 } // namespace mlir::repro::kernels

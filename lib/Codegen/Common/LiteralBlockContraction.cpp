@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Computes (Q4) and (M5) directly from their definitions, one result after the
-// other, for shapes that a target's vectorized kernels do not support.
+// Computes (Q4) and (M5) literally, one result after another, for shapes that a
+// target's vectorized kernels do not support.
 //
 //===----------------------------------------------------------------------===//
 

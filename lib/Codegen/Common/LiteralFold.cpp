@@ -23,10 +23,11 @@ public:
   void expand();
 
 private:
-  /// Returns the accumulators after element `t`.
+  /// Returns the accumulators after adding element `t` of the reduction.
   SmallVector<Value> applyBody(Value t, ValueRange accumulators);
-  /// (F1), (F2) Folds the chunk [start, end) of a list; `next` adds element t
-  /// to an accumulator. Element t is in lane (t mod run) mod lanes.
+  /// (F1), (F2) Returns the fold of the chunk [start, end) of a list. Element t
+  /// belongs to lane (t mod run) mod lanes; `next` returns an accumulator after
+  /// adding element t.
   Value foldChunk(Value start, Value end, int64_t run,
                   function_ref<Value(Value t, Value accumulator)> next);
   Value foldElements();
@@ -109,7 +110,8 @@ Value LiteralFold::foldElements() {
     Value result = foldChunk(start, chunkEnd(start, fold.n), fold.run, element);
     b.store(result, chunkBuffer, b.div(start, fold.chunk));
   });
-  // (F3) Refold: each pass overwrites the front of the list it has read.
+  // (F3) Refold: each pass folds the list of chunk results and writes its own,
+  // shorter list over the front, which it has already read.
   for (int64_t n = chunks; n > 1; n = llvm::divideCeil(n, fold.chunk))
     b.loop(b.index(0), b.index(n), fold.chunk, [&](Value start) {
       Value result =

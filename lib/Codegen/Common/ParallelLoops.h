@@ -12,31 +12,34 @@
 
 namespace mlir::repro::kernels {
 
-/// Neighbouring dimensions of an iteration space, traversed by one loop.
+/// One loop over one or more adjacent dimensions of an iteration space.
 struct CollapsedDim {
   SmallVector<unsigned> dims;
   int64_t size;
-  /// Step of each access per iteration.
+  /// For each access, the distance in elements from one iteration to the next.
   SmallVector<int64_t> coefficients;
 };
 
-/// Merges the dimensions `dims` (outermost first, extents `sizes`) that are
-/// contiguous in every access and not in `fixed`; drops extents of 1.
+/// Returns loops over `dims` (outermost first, with extents `sizes`). Merges
+/// dimensions that are contiguous in every access, except those in `fixed`.
+/// Drops dimensions of extent 1.
 SmallVector<CollapsedDim> collapseDims(ArrayRef<unsigned> dims,
                                        ArrayRef<int64_t> sizes,
                                        ArrayRef<const Access *> accesses,
                                        const llvm::SmallBitVector &fixed);
 
-/// Iterates over the elements [begin, end) of the row-major space of `loops` in
-/// parts along the last loop. `body` receives the coordinates along the outer
-/// loops and the range along the last one, which starts with element `first`.
+/// Iterates over elements [begin, end) of the row-major space of `loops`, one
+/// run along the last loop at a time. `body` receives the coordinates along the
+/// outer loops, the range [lower, upper) along the last one, and the number of
+/// the element at `lower`.
 void forEachRun(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin,
                 Value end,
                 function_ref<void(ArrayRef<Value> outer, Value lower,
                                   Value upper, Value first)>
                     body);
 
-/// Like forEachRun, with values carried between parts.
+/// Like forEachRun, but `body` also receives the values that the previous call
+/// returned, `inits` at first. Returns the last call's values.
 SmallVector<Value>
 foldRuns(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
          ValueRange inits,
@@ -44,14 +47,15 @@ foldRuns(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
                                          Value upper, ValueRange carried)>
              body);
 
-/// Returns the sum of the steps of access `access` at `coordinates`.
+/// Returns the offset at `coordinates`, one for each loop, for the access with
+/// index `access`.
 Value getLoopOffset(KernelBuilder &b, ArrayRef<CollapsedDim> loops,
                     ArrayRef<Value> coordinates, unsigned access);
 
-/// Returns the extents of the loops.
+/// Returns the extents of `loops`.
 SmallVector<int64_t> getSizes(ArrayRef<CollapsedDim> loops);
 
-/// Returns the dimensions that `linalg.index` or `repro.index` of `body` reads.
+/// Returns the dimensions whose index `body` reads (linalg.index, repro.index).
 llvm::SmallBitVector getIndexedDims(Block &body, unsigned numDims);
 
 } // namespace mlir::repro::kernels

@@ -31,7 +31,7 @@ void repro::kernels::expandScan(KernelBuilder &b, ScanOp op) {
   Type carryType = getCombineType(input.element); // (F7)
   constexpr int64_t chunk = 512;                  // (D3)
 
-  // Elements along the last dimension advance together in the lanes.
+  // The lanes of a vector are adjacent elements of the last dimension.
   int64_t lanes = b.getLanes(), last = rank - 1;
   while (last >= 0 && sizes[last] == 1)
     --last;
@@ -71,7 +71,7 @@ void repro::kernels::expandScan(KernelBuilder &b, ScanOp op) {
       else
         b.store(value, output.buffer, offset);
     };
-    // The first chunk has no carry.
+    // (D3) In the first chunk, the partial results are already the results.
     Value local = load(b.index(0));
     store(local, b.index(0));
     Value carry = b.loop(b.index(1), b.index(std::min(chunk, n)), 1, {local},

@@ -28,7 +28,8 @@ ScatterFold::ScatterFold(KernelBuilder &b, ScatterOp op)
   rows = getProduct(rowSizes);
   int64_t rank = type.getRank(), sliceRank = rank - depth;
   MLIRContext *context = b.getContext();
-  // Dimensions of the original, then the position of the update.
+  // Accesses are functions of the original's dimensions and, last, the position
+  // of the update.
   SmallVector<AffineExpr> updateExprs{getAffineDimExpr(rank, context)};
   SmallVector<AffineExpr> originalExprs;
   for (int64_t dim = 0; dim < rank; ++dim)
@@ -121,8 +122,8 @@ void ScatterFold::foldColumns(Value first, Value originalBase, Value updateBase,
   auto chunkEnd = [&](Value p) {
     return b.mul(b.add(b.div(p, kChunk), 1), kChunk);
   };
-  // The loop state: position, end of its chunk, whether totals exist; then the
-  // chunk accumulators and the totals.
+  // The state of the loop is: the next update, the end of the current chunk,
+  // whether there are totals, the accumulators of the chunk, and the totals.
   SmallVector<Value> state{b.load(next, b.getIndexType(), first),
                            chunkEnd(first), isFalse};
   for (int64_t v = 0; v < vectors; ++v)

@@ -13,19 +13,21 @@
 
 namespace mlir::repro::kernels {
 
-/// Views repro.scatter as folds of slices ("rows") of the destination. `next`
-/// chains the updates of a row by ascending position.
+/// A repro.scatter as folds. A row is the slice of the destination that an
+/// update writes. In `next`, the updates of each row form a linked list in
+/// ascending position.
 class ScatterFold {
 public:
   ScatterFold(KernelBuilder &b, ScatterOp op);
 
-  /// Returns the row that update `p` writes and sets `isValid` (i1) to whether
-  /// the row exists.
+  /// Returns the row that update `p` writes. Sets `isValid` (i1) to whether its
+  /// indices are in range.
   Value getRow(Value p, Value &isValid);
-  /// Returns the position of the row's slice in the destination.
+  /// Returns the offset of the first element of `row` in the destination.
   Value getBase(Value row);
-  /// (D1) Folds the chain that starts at update `first` into the columns from
-  /// `column` of the last loop of `slice`; `lanes` = 0 means a single column.
+  /// (D1) Folds the list of updates from `first` on, for `vectors` vectors of
+  /// columns of a row from `column` on. If `lanes` is 0, they are single
+  /// columns.
   void foldColumns(Value first, Value originalBase, Value updateBase,
                    Value column, int64_t vectors, int64_t lanes, LaneMask mask);
 
@@ -36,10 +38,10 @@ public:
   SmallVector<int64_t> rowSizes;
   Access original, update, indices;
   Type accumulator; ///< (F7)
-  /// Loops over the elements of a row, with the steps of `original` and
+  /// Loops over the elements of a row. Their accesses are `original` and
   /// `update`.
   SmallVector<CollapsedDim> slice;
-  /// The successor of each update in its chain; -1 if there is none.
+  /// For each update, the next update of its row; -1 if there is none.
   Value next;
 };
 

@@ -16,9 +16,9 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 namespace {
-/// The minimum number of elements to sort for which waking a CPU thread pays.
-/// It is lower than for a fold, because every round of merging moves each
-/// element.
+/// The minimum number of elements to sort for which another CPU thread is
+/// worthwhile. It is lower than for a fold, because every round of merging
+/// moves each element.
 constexpr int64_t kGrainElements = 4096;
 
 class SortKernel {
@@ -27,8 +27,8 @@ public:
   void expand();
 
 private:
-  /// Merges the sorted runs [low, middle) and [middle, high) of the permutation
-  /// at `source` into `target`.
+  /// Merges two sorted ranges of positions, [low, middle) and [middle, high),
+  /// of the list at offset `source` of `permutation` into the list at `target`.
   void mergeRuns(Value source, Value target, Value low, Value middle,
                  Value high);
   Value loadPosition(Value offset) {
@@ -41,8 +41,8 @@ private:
   int64_t n;
   SmallVector<int64_t> sizes;
   SmallVector<Access> inputs, outputs;
-  /// The keys of a row, and its permutation before and after a round of
-  /// merging.
+  /// `keys` are those of one row. `permutation` has two lists of positions, the
+  /// input and the output of a round of merging.
   Value keys, permutation;
   Type keyType;
 };
@@ -73,7 +73,7 @@ void SortKernel::mergeRuns(Value source, Value target, Value low, Value middle,
     Value right = loadPosition(b.add(source, b.min(at[1], lastRight)));
     Value leftKey = b.load(keys, keyType, left);
     Value rightKey = b.load(keys, keyType, right);
-    // A tie takes the left element, so the sort is stable.
+    // If the keys are equal, the left one comes first, so the sort is stable.
     Value rightWins = arith::AndIOp::create(
         b, b.less(at[1], high), comesBefore(b, order, rightKey, leftKey));
     Value leftIsEmpty =

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// These expansions are shared by repro-expand-kernels (CPU) and
-// repro-expand-device-kernels (GPU). Each computes the bits that
-// docs/reference/numerics.md defines, on any number of threads.
+// Expansions that repro-expand-kernels (CPU) and repro-expand-device-kernels
+// (GPU) share. Each computes the bits that docs/reference/numerics.md defines,
+// for any number of threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,23 +19,23 @@
 
 namespace mlir::repro::kernels {
 
-/// Expands any fold element by element: the reference for faster expansions,
-/// and the fallback if none of them applies.
+/// Expands any fold element by element, literally. It is used if no faster
+/// expansion supports the fold.
 void expandLiteralFold(KernelBuilder &b, FoldOp op);
 
-/// (M4) Expands a contraction with a matrix unit's accumulator, one result at a
-/// time.
+/// (M4) Expands a contraction whose sums are those of a matrix unit, one result
+/// at a time.
 void expandAccumulatorFold(KernelBuilder &b, FoldOp op);
 
-/// (Q4) and (M5) Expands a block contraction of integers, or of f8 with f32
+/// (Q4), (M5) Expands a block contraction of integers, or of f8 with f32
 /// scales, one result at a time.
 void expandLiteralBlockContraction(KernelBuilder &b, BlockContractionOp op);
 
-/// Expands an arg-max or arg-min (D2).
+/// (D2) Expands an arg-max or arg-min.
 void expandArgReduce(KernelBuilder &b, ArgReduceOp op);
-/// Expands a prefix scan (D3).
+/// (D3) Expands a prefix scan.
 void expandScan(KernelBuilder &b, ScanOp op);
-/// Expands a stable sort (D2).
+/// (D2) Expands a stable sort.
 void expandSort(KernelBuilder &b, SortOp op);
 
 } // namespace mlir::repro::kernels

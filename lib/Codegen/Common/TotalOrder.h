@@ -19,8 +19,8 @@ enum class KeyOrder {
   Descending, ///< sort: NaN first
 };
 
-/// (D2) Whether key `a` precedes key `b` strictly, for scalars or vectors: -0
-/// equals +0, integers are signed, and i1 false is less than true.
+/// (D2) Returns whether key `a` strictly precedes key `b`, for scalars or
+/// vectors. -0 equals +0, integers are signed, and i1 false is less than true.
 Value comesBefore(KernelBuilder &builder, KeyOrder order, Value a, Value b);
 
 } // namespace mlir::repro::kernels

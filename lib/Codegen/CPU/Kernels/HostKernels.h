@@ -29,28 +29,27 @@ LogicalResult expandBlocks(HostBuilder &b, scf::ForallOp op);
 /// Only the results of the latter are stored.
 LogicalResult expandScope(HostBuilder &b, memref::AllocaScopeOp op);
 
-/// Expands any fold by the first of the following functions that accepts it.
+/// Expands any fold, with the first of the functions below that accepts it.
 void expandFold(HostBuilder &b, FoldOp op);
-/// (K1) Expands an fma fold with lanes = 1 over two factors to register tiles.
+/// (K1) Expands an fma fold of two factors, with lanes = 1, to register tiles.
 LogicalResult expandContraction(HostBuilder &b, FoldOp op);
-/// (M4) Expands a contraction with the accumulator of a matrix unit.
+/// (M4) Expands a contraction whose sums are those of a matrix unit.
 LogicalResult expandAccumulator(HostBuilder &b, FoldOp op);
-/// Expands a fold to vectors whose lanes lie along the reduction dimensions.
+/// Expands a fold so that the lanes of a vector lie along the reduction.
 LogicalResult expandRowFold(HostBuilder &b, FoldOp op);
-/// Expands a fold to vectors in which each lane computes one result.
+/// Expands a fold so that each lane of a vector computes one result.
 LogicalResult expandColumnFold(HostBuilder &b, FoldOp op);
 
-/// (Q4), (M5) Expands a block contraction to register tiles, or to loops that
-/// compute one result after another.
+/// (Q4), (M5) Expands a block contraction to register tiles, or, if none of the
+/// tiled kernels supports it, to a loop over the results.
 void expandBlockContraction(HostBuilder &b, BlockContractionOp op);
-/// Whether elements that are adjacent along the last dimension are adjacent in
-/// memory.
+/// Whether adjacent elements of the last dimension are adjacent in memory.
 bool isInRows(Value memref);
-/// (M5) Expands a block contraction to register tiles; fails if they cannot be
-/// used.
+/// (M5) Expands a block contraction to register tiles. Fails if the kernel does
+/// not support its rule, shape or layout.
 LogicalResult expandAccumulatedBlocks(HostBuilder &b, BlockContractionOp op);
 
-/// (D1) Expands a scatter, which updates slices of its destination.
+/// (D1) Expands a scatter: updates are combined with slices of a destination.
 void expandScatter(HostBuilder &b, ScatterOp op);
 
 } // namespace mlir::repro::cpu

@@ -17,8 +17,7 @@ using namespace mlir::repro::cpu;
 #include "lib/Codegen/CPU/Kernels/HostKernelOpInterface.cpp.inc"
 
 namespace {
-/// The external model of HostKernelOpInterface for an operation that the
-/// function `expand` expands.
+/// Implements HostKernelOpInterface for an operation by calling `expand`.
 template <typename OpTy, auto expand>
 struct HostKernelModel
     : HostKernelOpInterface::ExternalModel<HostKernelModel<OpTy, expand>,

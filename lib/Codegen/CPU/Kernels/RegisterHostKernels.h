@@ -14,7 +14,7 @@ class DialectRegistry;
 
 namespace mlir::repro::cpu {
 
-/// Attaches HostKernelOpInterface to the operations that have CPU kernels.
+/// Attaches HostKernelOpInterface to all operations that have CPU kernels.
 void registerHostKernels(DialectRegistry &registry);
 
 } // namespace mlir::repro::cpu

@@ -3,7 +3,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The lanes of (F1) are the lanes of a few vectors in registers. A work item is
+// Each lane of (F1) is one lane of a few vectors in registers. A work item is
 // one result.
 //
 //===----------------------------------------------------------------------===//
@@ -23,12 +23,13 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The number of lanes of a fold whose result does not depend on the lanes.
+/// The number of lanes used for a fold whose result does not depend on the
+/// order (`anyOrder`).
 constexpr int64_t kFreeLanes = 64;
 /// The maximum number of accumulator vectors: SSE and AVX2 have 16 registers.
 constexpr int64_t kMostVectors = 16;
 
-/// Builds the kernel of a fold with lanes along the reduction.
+/// Builds the kernel of a fold whose lanes lie along the reduction.
 class RowFold {
 public:
   RowFold(HostBuilder &b, FoldOp op) : b(b), fold(b, op) {}
@@ -36,19 +37,21 @@ public:
   void expand();
 
 private:
-  /// Returns the accumulators `acc` of lanes [base, base + width) after adding
-  /// their elements.
+  /// Returns `acc`, the accumulators of lanes [base, base + width), after
+  /// adding one element to each. `outer` has the values of all loops but the
+  /// last.
   using Step = function_ref<Value(ArrayRef<Value> outer, Value base, Value acc,
                                   LaneMask mask)>;
   Value applyBody(ArrayRef<Value> outer, Value base, Value acc, LaneMask mask);
-  /// (F1), (F2) Folds the elements [begin, end) of the iteration space of
-  /// `loops`. `aligned`: each run begins at a multiple of the lanes.
+  /// (F1), (F2) Returns the fold of elements [begin, end) of the loops `loops`.
+  /// `aligned`: each run begins at a multiple of the number of lanes.
   Value foldChunk(ArrayRef<CollapsedDim> loops, Value begin, Value end,
                   bool aligned, Step step);
   SmallVector<Value> foldRun(ArrayRef<Value> outer, Value lower, Value upper,
                              int64_t run, bool aligned, ValueRange carried,
                              Step step);
-  /// Folds a block that lacks some of its elements.
+  /// Adds a block of elements, one for each lane, of which only elements
+  /// [lower, upper) exist. A null `lower` means the start of the block.
   SmallVector<Value> foldPart(ArrayRef<Value> outer, Value block, Value lower,
                               Value upper, ValueRange carried, Step step);
   Value combineLanes(SmallVector<Value> vectors);
@@ -82,7 +85,8 @@ LogicalResult RowFold::match() {
       return failure();
     accesses.push_back(&access);
   }
-  // The dimensions of a run are not merged with the outer ones.
+  // The dimensions of a run are collapsed on their own: lanes restart at each
+  // run.
   llvm::SmallBitVector fixed =
       getIndexedDims(*fold.op.getBody(), fold.sizes.size());
   unsigned runDims = fold.reduction.size();
@@ -201,7 +205,7 @@ SmallVector<Value> RowFold::foldRun(ArrayRef<Value> outer, Value lower,
                  });
   if (run % lanes == 0 && aligned)
     return acc;
-  // Nothing is left if the head has covered all elements.
+  // No block is left if the first, incomplete block contained all elements.
   Value start = b.max(firstBlock, lastBlock);
   Value isLeft = b.less(start, upper);
   auto fold = [&] { return foldPart(outer, start, {}, upper, acc, step); };
@@ -211,8 +215,8 @@ SmallVector<Value> RowFold::foldRun(ArrayRef<Value> outer, Value lower,
 }
 
 Value RowFold::combineLanes(SmallVector<Value> parts) {
-  // (F2) If there are fewer than `vectors` parts, no element belongs to the
-  // missing vectors.
+  // (F2) If there are fewer parts than `vectors`, the missing vectors have no
+  // elements.
   bool isPadded = int64_t(parts.size()) < vectors;
   for (int64_t half = vectors / 2; half; half /= 2) {
     for (int64_t v = 0; v < half; ++v)
@@ -230,8 +234,8 @@ Value RowFold::combineLanes(SmallVector<Value> parts) {
     vector = fold.combine(b, lower, upper);
   }
   Value result = vector::ExtractOp::create(b, vector, int64_t(0));
-  // The omitted lanes are +0, so the full sum is never -0. Only an fma step can
-  // produce -0.
+  // Lanes without elements are +0 (F2), so a sum that includes one is never -0.
+  // Adding +0 here does the same; only an fma step can produce -0.
   if (isPadded && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;
@@ -257,7 +261,7 @@ Value RowFold::foldElements() {
     return applyBody(outer, base, acc, mask);
   };
   int64_t chunks = llvm::divideCeil(fold.n, chunk);
-  // Runs begin at 0, unless a chunk ends within a run.
+  // Every run begins at lane 0, unless the previous chunk ended within the run.
   bool aligned = chunks == 1 || (loops.size() == 1 && chunk % lanes == 0) ||
                  (loops.back().size % lanes == 0 && chunk % lanes == 0);
   if (chunks == 1)
@@ -281,7 +285,8 @@ Value RowFold::foldElements() {
         foldChunk(loops, start, chunkEnd(start, fold.n), aligned, element);
     b.store(result, chunkBuffer, b.div(start, chunk));
   });
-  // (F3) refold: each pass overwrites the front of the list it has read.
+  // (F3) refold: each pass folds the list of chunk results and writes its own,
+  // shorter list over the front, which it has already read.
   for (int64_t n = chunks; n > 1; n = llvm::divideCeil(n, chunk)) {
     CollapsedDim list{{}, n, {1}};
     b.loop(b.index(0), b.index(n), chunk, [&](Value start) {

@@ -3,11 +3,10 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A work item is a slice of the destination. The updates of the slices of a
-// thread's share are chained by destination, in ascending position, so that the
-// fold of a destination (D1) runs in registers and only one thread writes the
-// destination. If the last update wins, a thread writes all updates of its
-// share in ascending position.
+// A work item is a slice of the destination. A thread first builds, for each of
+// its slices, a linked list of the updates in ascending position; the fold of a
+// slice (D1) then runs in registers. If the last update wins, a thread instead
+// writes all updates of its slices in ascending position.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,9 +21,10 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The number of vectors of a slice that are folded at once.
+/// The number of vectors of a slice that are folded together.
 constexpr int64_t kVectors = 4;
-/// The minimum number of elements that is worth a thread.
+/// The minimum number of updated elements for which another thread is
+/// worthwhile.
 constexpr int64_t kShareElements = 1 << 14;
 
 /// Builds the kernel of `repro.scatter`.
@@ -34,8 +34,8 @@ public:
   void expand();
 
 private:
-  /// Calls `body` for each update of this share's rows, in ascending or
-  /// descending order.
+  /// Calls `body` for each update of this thread's slices, with the update's
+  /// position and the slice, in ascending or descending order of positions.
   void forEachUpdate(bool isAscending,
                      function_ref<void(Value p, Value row)> body);
   void chainUpdates();
@@ -132,7 +132,7 @@ void ScatterKernel::expand() {
   next = b.getScratch(b.getIndexType(), updates);
   chainUpdates();
   b.forEachItem([&](Value row) { foldRow(row); });
-  // Every thread reads all indices.
+  // At most eight threads share the work, because each reads all indices.
   b.setWork(std::max<int64_t>(rows, 1), llvm::divideCeil(rows, 8));
 }
 

@@ -17,69 +17,74 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 using namespace mlir::repro::kernels;
 
-/// The maximum number of columns of a strip: the rows are packed once for the
-/// strip. The limit is lower if totals are kept between chunks.
+/// The maximum number of columns of a strip, for which rows are packed once.
+/// The limit is lower if totals are kept from chunk to chunk.
 static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
-/// If one K-block contains the whole chunk, this number of vectors of
-/// neighbouring panels is packed together, so that the reads for one k are
-/// contiguous.
+/// If one K-block contains the whole chunk, panels are packed together up to
+/// this number of vectors, so that each k is read from contiguous memory.
 static constexpr int64_t kGroupVectors = 8;
-/// The maximum numbers of rows and vectors of a tile.
+/// The maximum number of rows of a tile, and that of vectors in tiles of few
+/// rows.
 static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
-/// A multiple of the row counts of all tiles of vectors of at least 256 bits.
+/// A multiple of all numbers of tile rows that occur with vectors of at least
+/// 256 bits.
 static constexpr int64_t kTileMultiple = 24;
-/// The factor by which contiguous results raise the rating, which counts lanes
-/// in use.
+/// The rating counts the share of lanes in use, multiplied by this factor if
+/// results are contiguous along them.
 static constexpr double kContiguous = 1.1;
-/// The maximum number of tile rows if each row needs its own address register;
-/// with more rows, loads move ahead until vectors are spilled.
+/// The maximum number of tile rows if each row needs its own address register.
+/// With more, the compiler moves loads so early that vectors are spilled.
 static constexpr int64_t kMostAddresses = 6;
-/// The cost of copying an element, relative to a vector multiply-add.
+/// The cost of packing an element, relative to that of a vector multiply-add.
 static constexpr double kPackingCost = 0.75;
-/// The cost of copying an element by itself, relative to its cost as part of a
+/// The cost of packing an element on its own, relative to its cost as part of a
 /// vector.
 static constexpr double kOneByOne = 3;
-/// The fraction of the speed that remains if the lanes of a vector map to so
-/// few sets of the L1 cache that the cache lines of a tile do not stay cached.
+/// The factor on the speed if the lanes of a vector map to so few sets of the
+/// L1 cache that a tile's lines are evicted.
 static constexpr double kFewSets = 0.8;
 /// The cost of a row with its own address, relative to the row's multiply-adds
-/// with one vector; a tile with the maximum number of vectors hides it.
+/// with one vector. It is hidden if the tile has the maximum number of vectors.
 static constexpr double kOwnAddresses = 2;
-/// The minimum number of elements between packed panels, tiles and rows of
-/// whole chunks: powers of two would map to few sets of a cache.
+/// The minimum number of unused elements after packed panels, tiles and rows of
+/// whole chunks: distances that are powers of two would map to few sets of a
+/// cache.
 static constexpr int64_t kSlack = 16;
-/// Columns and rows that are read several times are packed if the first and the
-/// last element of a chunk are more than this number of bytes apart.
+/// A factor that is read several times is packed if the first and the last
+/// element of a chunk are more than this number of bytes apart.
 static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
-/// The number of elements of K whose columns are read together if nothing is
-/// reused: about the number of streams that hardware prefetchers follow.
+/// If columns are used only once, a K-block has this number of elements: about
+/// as many streams as hardware prefetchers follow.
 static constexpr int64_t kStreams = 8;
-/// The number of sums that stay in the L1 cache while columns are streamed.
+/// The number of sums that stay in the L1 cache while columns are read only
+/// once.
 static constexpr int64_t kStreamedSums = 4096;
-/// The minimum numbers of vectors along N and of rows along M for which packing
-/// pays.
+/// Rows are packed if there are more vectors along N than kPackingVectors, or
+/// than kReachingVectors if the rows are far apart; columns if there are more
+/// rows than kPackingRows.
 static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
                          kPackingRows = 24;
-/// The maximum number of operations on an element of transposed columns.
+/// The maximum number of operations that compute an element of a factor for
+/// which packing transposes columns.
 static constexpr int64_t kTransposedOperations = 3;
 /// The number of loads that take as long as one vector multiply-add, and the
-/// number of multiply-adds below which latency is exposed.
+/// number of independent multiply-adds that hides their latency.
 static constexpr double kLoadsPerMultiplyAdd = 4, kMultiplyAddsInFlight = 8;
-/// The number of items that a few threads can share, the number of
-/// multiply-adds above which an item is divided further, and the minimum number
-/// of tiles of a block.
+/// Items with more than kDividedWork multiply-adds are divided until there are
+/// kSharedItems, which a few threads can share. A block keeps at least
+/// kLeastBlockTiles tiles.
 static constexpr int64_t kSharedItems = 8, kDividedWork = 1 << 21,
                          kLeastBlockTiles = 8;
-/// The minimum number of multiply-adds that is worth a thread.
+/// The minimum number of multiply-adds for which another thread is worthwhile.
 static constexpr int64_t kGrainWork = 1 << 18;
-/// A panel's K-block takes one of this many parts of the L1 cache: it stays
-/// cached while all rows of the block are processed, even if another thread of
-/// the core uses half.
+/// A K-block of a panel takes 1/kL1Parts of the L1 cache. It stays cached while
+/// all rows of the block are processed, even if another thread of the core uses
+/// half of the cache.
 static constexpr int64_t kL1Parts = 3;
 
-/// The numbers of vectors and rows of a tile for a matrix unit's accumulator:
-/// the 16-bit exponents of the vectors fill one vector. The last constant is
-/// the minimum number of rows packed together.
+/// The vectors and rows of a tile with a matrix unit's accumulator: one vector
+/// holds the 16-bit exponents of kAccumulatedVectors vectors. kAccumulatedRows
+/// is the minimum number of rows packed together.
 static constexpr int64_t kAccumulatedVectors = 2, kAccumulatedTileRows = 4,
                          kAccumulatedRows = 96;
 
@@ -89,7 +94,7 @@ bool repro::cpu::isInRuns(ArrayRef<CollapsedDim> loops) {
                       [](int64_t c) { return std::abs(c) <= 1; });
 }
 
-/// Like isInRuns, but in ascending order only.
+/// Whether the elements are contiguous in ascending order (see isInRuns).
 static bool isAscending(ArrayRef<CollapsedDim> loops) {
   return loops.empty() ||
          llvm::all_of(loops.back().coefficients,
@@ -97,7 +102,7 @@ static bool isAscending(ArrayRef<CollapsedDim> loops) {
 }
 
 namespace {
-/// Chooses a tile configuration.
+/// Chooses the TileConfig of a contraction.
 class Chooser {
 public:
   Chooser(ContractionShape shape, const Level &level, bool isShared);
@@ -106,23 +111,25 @@ public:
 private:
   using Factor = ContractionShape::Factor;
 
-  /// Rates how well a factor's dimensions suit N, along which vectors lie.
+  /// Rates the choice of `vectors` as the columns, along which vectors lie, and
+  /// of `other` as the rows. Higher is better.
   double rateVectors(const Factor &vectors, const Factor &other) const;
-  /// Returns the maximum number of vectors of a tile with the maximum number of
-  /// rows.
+  /// Returns the maximum number of vectors of a tile that has the maximum
+  /// number of rows.
   int64_t getMostVectors() const;
   int64_t getAccumulators() const;
-  /// Returns the maximum number of rows of an item: in chunks of 512 f32 the
-  /// rows fill half of the L2 cache.
+  /// Returns the maximum number of rows of a work item: the packed rows of a
+  /// chunk of 512 f32 elements fill half of the L2 cache.
   int64_t getMostBlockRows() const;
-  /// Whether reading the factor in place as rows is fastest.
+  /// Whether a factor, as the rows, is read fastest without packing.
   bool canStayInPlace(const Factor &factor) const;
-  /// Whether the rows are read in place and have no common stride.
+  /// Whether the rows are read in place and each needs its own address, because
+  /// they have no common stride.
   bool hasOwnAddresses(const Factor &factor) const {
     return canStayInPlace(factor) && factor.loops.size() > 1;
   }
-  /// Returns the span in memory of one chunk of K, which decides whether the
-  /// pages and lines of a factor stay cached.
+  /// Returns the number of bytes in memory that one chunk of K spans. It
+  /// decides whether the factor's pages and lines stay cached.
   int64_t getReach(const Factor &factor) const;
   void chooseTile();
   void choosePacking();
@@ -187,14 +194,15 @@ int64_t Chooser::getMostVectors() const {
 }
 
 int64_t Chooser::getAccumulators() const {
-  // Leaves registers for the vectors and one row element. Vectors of 128 bits
-  // were measured without fma, where each multiply-add needs extra registers.
+  // The remaining registers hold columns and one row element. For 128-bit
+  // vectors, 8 was measured without fma, where each multiply-add needs extra
+  // registers.
   return level.vectorWidth < 256 ? 8 : level.vectorRegisters * 3 / 4;
 }
 
 int64_t Chooser::getMostBlockRows() const {
   constexpr int64_t chunkBytes = 512 * sizeof(float);
-  // Includes the exponents and the longer K-blocks of long chunks.
+  // Exponents and longer K-blocks take memory too, so there are fewer rows.
   if (shape.block)
     return llvm::alignTo(
         std::max<int64_t>(level.l2Bytes / (4 * c.span * sizeof(float)),
@@ -220,7 +228,8 @@ void Chooser::chooseTile() {
   for (int64_t vectors = std::min(getMostVectors(), c.vectorCount);
        vectors >= 1; --vectors) {
     int64_t most = std::min<int64_t>(accumulators / vectors, mostRows);
-    // Returns the cost in multiply-adds of a row.
+    // Returns the estimated cost of one row of a tile of `count` vectors, in
+    // vector multiply-adds.
     auto getCost = [&](int64_t count) {
       double sums = most * count;
       double loads = (most + count) / sums;
@@ -250,12 +259,12 @@ bool Chooser::canStayInPlace(const Factor &factor) const {
   if (!factor.isPlain || factor.loops.empty())
     return false;
   int64_t step = std::abs(factor.loops.back().coefficients[0]);
-  // Neighbouring pixels of an image share cache lines.
+  // Rows of an image overlap in memory: neighbouring pixels share lines.
   if (factor.reduction.size() > 1 && step < c.lanes &&
       std::abs(factor.reduction.back().coefficients[0]) < c.lanes)
     return true;
-  // Rows whose distance is a multiple of a large power of two map to few sets
-  // of a cache.
+  // Rows are read in place unless their distance is a multiple of a large power
+  // of two: such rows map to few sets of the cache.
   int64_t bytes = step * shape.elementBytes, way = level.getL1WayBytes();
   return isAscending(factor.reduction) && factor.loops.size() == 1 &&
          std::gcd(bytes, way) <= way / 8;
@@ -307,14 +316,16 @@ void Chooser::chooseKBlockSize() {
   if (c.kBlocksOutside)
     c.kBlockSize = kStreams;
   if (!shape.block && c.columnsPacked && rows.size > c.tileRows) {
-    // Whole lines are loaded and transposed together.
+    // A K-block consists of whole cache lines and vectors, because these are
+    // loaded and transposed together.
     int64_t bytes = c.tileVectors * c.lanes * shape.elementBytes;
     int64_t step = std::max(
         {level.lineBytes / shape.elementBytes, c.lanes, kPackedTogether});
     int64_t size = llvm::alignDown(level.l1Bytes / kL1Parts / bytes, step);
     c.kBlockSize = std::min(c.span, std::max(size, step));
   }
-  // Transposing writes whole vectors of K.
+  // Transposing stores whole vectors along K, so a panel needs room for another
+  // vector of elements.
   c.panelStride =
       c.tileVectors * c.lanes * (c.kBlockSize + (c.transposed ? c.lanes : 0)) +
       kSlack;
@@ -338,7 +349,7 @@ void Chooser::chooseItems() {
   };
   int64_t mostBlockRows = getMostBlockRows();
   divideRows(llvm::divideCeil(rows.size, mostBlockRows));
-  // Creates enough items for a few threads, without tiny items.
+  // Divides large items until there are enough for a few threads.
   while (isShared && countItems() < kSharedItems && getWork() > kDividedWork &&
          c.blockTiles > kLeastBlockTiles)
     divideRows(2 * c.rowBlocks);
@@ -348,7 +359,7 @@ void Chooser::chooseItems() {
     most = kStreamedSums / rows.size;
   c.stripGroups =
       std::clamp<int64_t>(most / (c.groupPanels * panelWidth), 1, c.groups);
-  // Alternatively, a strip combines row blocks that share the same columns,
+  // A strip may instead consist of several row blocks. They share columns,
   // which are then packed once.
   int64_t mostRows = (c.rowsPacked ? 1 : 2) * mostBlockRows;
   c.stripBlocks =
@@ -357,9 +368,9 @@ void Chooser::chooseItems() {
           : 1;
   c.stripTiles = c.stripBlocks * c.blockTiles;
   c.stripRows = c.stripBlocks * c.blockRows;
-  // The data that a tile reads from a K-block is contiguous, followed by that
-  // of the next tile. Packing stores whole vectors: elements beyond the end of
-  // a row lie in the slack, or in the next row, which is packed later.
+  // The rows of a tile are contiguous in a K-block, followed by those of the
+  // next tile. Packing stores whole vectors: elements after the end of a row go
+  // to unused memory or to the next row, which is packed later.
   int64_t slack = std::max(c.lanes, kSlack);
   c.rowStride = (c.rowsAlongRows ? c.tileRows : 1) * c.kBlockSize +
                 (c.rowsAlongRows || !c.hasKBlocks() ? slack : 0);

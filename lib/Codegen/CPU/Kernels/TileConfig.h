@@ -5,18 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A register tile is `tileRows` (MR) times `tileVectors` vectors (NR) along N;
-// these vectors form a panel. A chunk of K (F1) is divided into K-blocks (KC);
-// one K-block of a panel fits into the L1 cache and is used with all rows of a
-// block (MC). The accumulators of the tiles are kept in memory from K-block to
-// K-block, so that each result adds its elements in the order of (F1). A work
-// item is a block of rows times a group of panels. Neighbouring items of a
-// thread form a strip: groups of panels that share packed rows, or, if one
-// group contains all panels, blocks of rows that share packed columns. Each
-// factor is read in place or packed before use, with f or g applied: the
-// columns of a K-block before the rows use them, the rows of a tile when the
-// first panel uses them, or, if rows are contiguous along M, the rows of a
-// chunk before all panels.
+// A register tile has `tileRows` (MR) rows of `tileVectors` vectors along N
+// (NR); the columns of these vectors form a panel. A chunk of K (F1) is divided
+// into K-blocks (KC). One K-block of a panel fits into the L1 cache and is used
+// with all rows of a block (MC). Between K-blocks, the accumulators of the
+// tiles are kept in memory, so that each result adds its elements in the order
+// of (F1). A work item is a block of rows times a group of panels. Neighbouring
+// items of a thread form a strip: groups of panels that share packed rows, or,
+// if one group contains all panels, blocks of rows that share packed columns.
+//
+// Each factor is read in place or packed before use; packing applies f or g
+// (K1). Columns are packed one K-block at a time, before the rows use them.
+// Rows are packed one tile at a time, when the first panel uses them, or, if
+// they are contiguous along M, for a whole chunk, before all panels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +32,8 @@
 
 namespace mlir::repro::cpu {
 
-/// The number of elements of K whose rows are packed together; the size of a
-/// K-block is a multiple of this number.
+/// Rows are packed by this number of elements of K at a time. The size of a
+/// K-block is a multiple of it.
 constexpr int64_t kPackedTogether = 8;
 
 /// The tiling of a contraction. No field affects the bits of the results.
@@ -50,9 +51,8 @@ struct TileConfig {
   int64_t vectorCount = 0;    ///< for all of N
   int64_t span = 0;           ///< elements of a chunk
   int64_t kBlockSize = 0;     ///< KC, elements of K in a K-block
-  /// Iterates over the panels within a K-block instead of the K-blocks within a
-  /// panel: columns that a single tile reads in place then come from memory as
-  /// a few long streams.
+  /// Whether the loop over K-blocks is outside that over panels. Columns that
+  /// one tile reads in place then come from memory as a few long streams.
   bool kBlocksOutside = false;
   int64_t blockRows = 0; ///< MC
   int64_t blockTiles = 0, rowBlocks = 0, panels = 0;
@@ -61,26 +61,27 @@ struct TileConfig {
   int64_t stripGroups = 0; ///< maximum in a strip
   int64_t stripBlocks = 0; ///< maximum blocks of rows in a strip
   int64_t stripTiles = 0, stripRows = 0;
-  /// Strides of the packed rows: between rows of a K-block (between tiles if
-  /// `rowsAlongRows`) and between K-blocks; and of the packed columns: between
+  /// Distances in elements: between packed rows of a K-block (between tiles if
+  /// `rowsAlongRows`), between K-blocks of packed rows, and between packed
   /// panels.
   int64_t rowStride = 0, rowKBlockStride = 0, panelStride = 0;
   int64_t items = 0, grain = 0; ///< see setWork
 
   bool hasKBlocks() const { return kBlockSize < span; }
-  /// Describes the configuration in one line.
+  /// Returns a description of the configuration in one line.
   std::string describe() const;
 };
 
-/// Chooses the tiles of a contraction for a CPU level; returns std::nullopt if
-/// no factor has a dimension along which vectors could lie. `isShared`: threads
-/// share the items.
+/// Chooses the tiling of a contraction for a CPU level. Returns std::nullopt if
+/// neither factor has a dimension along which vectors could lie. `isShared`:
+/// several threads run the kernel, each with a part of the work items.
 std::optional<TileConfig>
 chooseTileConfig(const kernels::ContractionShape &shape, const Level &level,
                  bool isShared);
 
-/// Whether the elements of the accesses of K's `loops` are contiguous, in
-/// ascending or, as in a flipped kernel, descending order.
+/// Whether, in every access, the innermost of the `loops` over K visits
+/// adjacent elements or one element, in ascending or (as in a flipped kernel)
+/// descending order.
 bool isInRuns(ArrayRef<kernels::CollapsedDim> loops);
 
 } // namespace mlir::repro::cpu

@@ -28,22 +28,22 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The maximum number of operations of an object, unless a single kernel has
-/// more. It is constant, so that the bytes depend only on the program, and
-/// small, so that there is work for all threads of a compilation.
+/// The maximum number of operations of an object, unless one kernel has more.
+/// It is constant, so that the bytes depend only on the program, and small, so
+/// that all threads of a compilation have work.
 static constexpr size_t opsPerObject = 8192;
 
-/// Kernels are vectorized already, so no pass vectorizes, unrolls or changes
-/// floating-point bits (V3). Widening of induction variables and elimination of
-/// dead stores are left out: they took a fifth and a quarter of the time and
-/// gained nothing.
+/// No pass vectorizes (kernels already are), unrolls or changes floating-point
+/// bits (V3). Widening induction variables and removing dead stores are left
+/// out: they took 20 % and 25 % of the compile time and did not make kernels
+/// faster.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"
     "instcombine<no-verify-fixpoint>,simplifycfg)";
 
-/// Whether an object may refer to this external symbol: no symbol that computes
-/// is allowed, except the exact routines of lib/Runtime.
+/// Whether an object may refer to an external symbol. Library functions that
+/// compute are not allowed, except the exact routines of lib/Runtime.
 static bool isKnownExternal(StringRef symbol) {
   return symbol == "memcpy" || symbol == "memset" || symbol == "memmove" ||
          symbol.starts_with("repro_");
@@ -72,7 +72,7 @@ createTargetMachine(const Level &level, std::string &error) {
   if (!target)
     return nullptr;
   llvm::TargetOptions options;
-  // (V3) never form a fused multiply-add that the program does not name.
+  // (V3) Never fuses a multiplication and an addition of the program.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, level.cpu, level.features, options, llvm::Reloc::PIC_,
@@ -83,16 +83,17 @@ static std::string getEntryName(StringRef kernel) {
   return ("repro_entry_" + kernel).str();
 }
 
-/// Assumes for all functions a stack aligned to a vector, so that no spilled
-/// vector crosses a cache line. LLVM does not realign the stack by itself after
-/// register allocation.
+/// Lets all functions assume a stack aligned to a vector, so that no spilled
+/// vector crosses a cache line. Entries align it (addEntry), because LLVM
+/// cannot decide on this after register allocation.
 static void alignStack(llvm::Module &module, const Level &level) {
   constexpr int64_t abiBits = 128;
   if (level.vectorWidth > abiBits)
     module.setOverrideStackAlignment(level.vectorWidth / 8);
 }
 
-/// Defines the uniform entry of a kernel, which unpacks the array of buffers.
+/// Defines the entry of a kernel. All entries have one signature; this one
+/// unpacks the array of buffers and calls the kernel.
 static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   llvm::LLVMContext &context = module.getContext();
   llvm::IRBuilder<> builder(context);
@@ -103,7 +104,8 @@ static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   auto *entry = llvm::Function::Create(type, llvm::Function::ExternalLinkage,
                                        getEntryName(kernel.getName()), module);
   entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
-  // Callers align the stack as the ABI requires; see alignStack.
+  // The caller aligns the stack only as the ABI requires; alignStack needs
+  // more.
   entry->addFnAttr("stackrealign");
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", entry));
   constexpr unsigned others = launch::KernelSignature::numOthers;
@@ -121,7 +123,7 @@ static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   kernel.setLinkage(llvm::GlobalValue::InternalLinkage);
 }
 
-/// Defines the table `repro_kernels`.
+/// Defines the table `repro_kernels` of kernel entries.
 static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
   llvm::LLVMContext &context = module.getContext();
   auto *pointer = llvm::PointerType::get(context, 0);
@@ -135,7 +137,7 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
     entry->setVisibility(llvm::GlobalValue::HiddenVisibility);
     entries.push_back(entry);
   }
-  // A program without kernels needs a table too: loaders reject empty ones.
+  // A program without kernels gets one null entry: loaders reject empty tables.
   if (entries.empty())
     entries.push_back(llvm::ConstantPointerNull::get(pointer));
   auto *type = llvm::ArrayType::get(pointer, entries.size());
@@ -144,8 +146,8 @@ static void addTable(llvm::Module &module, ArrayRef<std::string> kernels) {
       llvm::ConstantArray::get(type, entries), "repro_kernels");
 }
 
-/// Returns the first external symbol that is not known to be bit-exact; empty
-/// if there is none.
+/// Returns the name of an external symbol that isKnownExternal rejects, or the
+/// error of reading `object`. Returns an empty string if there is neither.
 static std::string findUnknownExternal(StringRef object) {
   auto file = llvm::object::ObjectFile::createObjectFile(
       llvm::MemoryBufferRef(object, "object"));
@@ -166,8 +168,8 @@ static std::string findUnknownExternal(StringRef object) {
   return {};
 }
 
-/// Optimizes `module` and returns its object code, or, if `prepare` is given,
-/// its assembly after a call of `prepare`.
+/// Optimizes `module` and returns its object code. If `prepare` is given, calls
+/// it and returns assembly instead.
 static std::string compile(llvm::Module &module, const Level &level,
                            PrepareAssembly prepare, std::string &error) {
   std::unique_ptr<llvm::TargetMachine> machine =
@@ -203,7 +205,7 @@ static std::string compile(llvm::Module &module, const Level &level,
     return {};
   }
   pipeline.run(module, modules);
-  // Last, because masks become constants in the passes above.
+  // This comes last, because the passes above turn masks into constants.
   replaceSingleLaneStores(module);
   if (prepare) {
     error = prepare(module);
@@ -225,7 +227,7 @@ static std::string compile(llvm::Module &module, const Level &level,
   return std::string(bytes.begin(), bytes.end());
 }
 
-/// Returns the functions of the kernels, grouped by object.
+/// Returns the functions of the kernels, divided into one list per object.
 static FailureOr<SmallVector<SmallVector<LLVM::LLVMFuncOp>>>
 divide(ModuleOp module, ArrayRef<std::string> kernels) {
   SymbolTable symbols(module);
@@ -248,8 +250,8 @@ divide(ModuleOp module, ArrayRef<std::string> kernels) {
   return parts;
 }
 
-/// Splits `module` into one MLIR module for each object, each with its own LLVM
-/// context.
+/// Returns one new MLIR module for each list of `divided`, so that each can be
+/// translated in an LLVM context of its own.
 static SmallVector<OwningOpRef<ModuleOp>>
 separate(ModuleOp module, ArrayRef<SmallVector<LLVM::LLVMFuncOp>> divided) {
   SmallVector<OwningOpRef<ModuleOp>> parts;
@@ -266,8 +268,8 @@ separate(ModuleOp module, ArrayRef<SmallVector<LLVM::LLVMFuncOp>> divided) {
   return parts;
 }
 
-/// Calls `emit` with each index below `count` and a string for its error
-/// message.
+/// Calls `emit` for each index below `count`, on several threads if `jobs` > 1.
+/// `emit` stores an error message in its second argument, or leaves it empty.
 static LogicalResult
 emitAll(ModuleOp module, size_t count, unsigned jobs,
         llvm::function_ref<void(size_t, std::string &)> emit) {

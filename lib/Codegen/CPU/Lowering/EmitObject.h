@@ -18,8 +18,8 @@ class Module;
 
 namespace mlir::repro {
 
-/// Returns object code for kernels that are `llvm.func`s with bare pointers.
-/// The objects together define `repro_kernels`, the KernelEntry list in the
+/// Compiles kernels, which are `llvm.func`s with bare pointers, to object
+/// files. One of these defines `repro_kernels`, the KernelEntry list in the
 /// order of `kernels`. The bytes do not depend on `jobs`, the number of
 /// threads.
 FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
@@ -27,12 +27,12 @@ FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
                                                 const Level &level,
                                                 unsigned jobs);
 
-/// A hook that runs on optimized code before its assembly is emitted; returns
-/// an empty string or an error.
+/// A hook that changes optimized code before its assembly is emitted. Returns
+/// an error message, empty on success.
 using PrepareAssembly = llvm::function_ref<std::string(llvm::Module &)>;
 
-/// Returns the assembly of the kernels without their entries, for human
-/// readers. Comments contain the names of blocks.
+/// Returns the assembly of the kernels, for human readers. It lacks the entries
+/// of the kernels and has the names of basic blocks as comments.
 FailureOr<SmallVector<std::string>>
 emitAssembly(ModuleOp module, ArrayRef<std::string> kernels, const Level &level,
              unsigned jobs, PrepareAssembly prepare);

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-arithmetic (Passes.td), run by lib/Pipelines/CPU.cpp and
-// GPU.cpp: rewrites each `arith` operation whose result LLVM leaves undefined
-// or to a library, so that every operand has one defined result (I1), (S3),
-// (S4).
+// GPU.cpp: rewrites each `arith` operation whose result LLVM leaves undefined,
+// or computes by a library call, so that every operand has one defined result
+// (I1), (S3), (S4).
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,7 +60,8 @@ static Value createConstant(ImplicitLocOpBuilder &b, Type type,
   return arith::ConstantOp::create(b, attr);
 }
 
-/// Returns the constant that every element of `value` equals.
+/// Returns the value of an integer constant, or of all its elements if it is a
+/// splat; otherwise std::nullopt.
 static std::optional<APInt> getConstant(Value value) {
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)))
@@ -68,7 +69,8 @@ static std::optional<APInt> getConstant(Value value) {
   return std::nullopt;
 }
 
-/// (I1) x/0 = -1, x%0 = x, MIN/-1 = MIN, MIN%-1 = 0.
+/// (I1) Rewrites a division or remainder: x/0 = -1, x%0 = x, MIN/-1 = MIN and
+/// MIN%-1 = 0, where MIN is the least integer.
 template <typename Op>
 static void expandDivision(Op op, bool isSigned, bool isRemainder) {
   if (std::optional<APInt> divisor = getConstant(op.getRhs()))
@@ -99,7 +101,8 @@ static void expandDivision(Op op, bool isSigned, bool isRemainder) {
   op.erase();
 }
 
-/// (I1) a shift by the width or more yields 0, an arithmetic one the sign.
+/// (I1) Rewrites a shift: by the width or more, it yields 0; an arithmetic
+/// right shift yields copies of the sign bit.
 template <typename Op>
 static void expandShift(Op op, bool isArithmetic) {
   Type type = op.getType();
@@ -119,8 +122,9 @@ static void expandShift(Op op, bool isArithmetic) {
   op.erase();
 }
 
-/// Computes floor(x/y) and ceil(x/y) as the quotient toward zero and a
-/// correction.
+/// Rewrites floor(x/y) or ceil(x/y) as the quotient toward zero plus a
+/// correction by one. Appends the new divisions to `work`, because they need
+/// rewriting too.
 template <typename Op, typename Div, typename Rem>
 static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
                                   SmallVectorImpl<Operation *> &work) {
@@ -144,7 +148,7 @@ static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
         compare(isFloor ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sge,
                 signs, zero));
   }
-  // (I1) x/0 is not corrected, even though x%0 is x.
+  // (I1) x/0 is -1 without a correction, although the remainder x is nonzero.
   corrects = arith::AndIOp::create(b, corrects,
                                    compare(arith::CmpIPredicate::ne, y, zero));
   Value one = createConstant(b, type, APInt(getWidth(type), 1));
@@ -162,8 +166,8 @@ static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
 
 namespace {
 
-/// Converts bf16, f16, f8E5M2 and f8E4M3FN through their bits, for scalars or
-/// vectors.
+/// Converts between f32 and bf16, f16, f8E5M2 or f8E4M3FN with integer
+/// operations on their bits, for scalars or vectors.
 class StorageConverter {
 public:
   StorageConverter(ImplicitLocOpBuilder &b, Type storage)
@@ -176,9 +180,9 @@ public:
     hasInfinity = llvm::APFloat::semanticsHasInf(semantics);
   }
 
-  /// Returns the exact f32.
+  /// Returns `value` of the storage type as f32, which is exact.
   Value extend(Value value);
-  /// (S3) rounds an f32 once.
+  /// (S3) Returns `value` of type f32 rounded once to the storage type.
   Value truncate(Value value);
 
   Type like(Type shape, Type element) {
@@ -241,7 +245,7 @@ Value StorageConverter::extend(Value value) {
   Value shifted = left(magnitude, singleMantissa - mantissa);
   Value result = add(shifted, i32(bits, (singleBias - bias) << singleMantissa));
   if (unsigned(bias) != singleBias) {
-    // A subnormal is an integer times a power of two.
+    // A subnormal number is its bits, read as an integer, times a power of two.
     Value integer = arith::UIToFPOp::create(
         b, like(value.getType(), b.getF32Type()), magnitude);
     Value scaled = arith::MulFOp::create(
@@ -266,14 +270,15 @@ Value StorageConverter::truncate(Value value) {
   Value magnitude = mask(bits, 0x7fffffff);
   Value sign = right(mask(bits, 0x80000000), 32 - width);
   unsigned drop = singleMantissa - mantissa;
-  // A carry out of the dropped bits rounds to nearest even.
+  // Rounds to nearest even: the addend carries out of the dropped bits if the
+  // result must be rounded up.
   Value isOdd = mask(right(magnitude, drop), 1);
   Value rounded = right(
       add(add(magnitude, i32(bits, (1u << (drop - 1)) - 1)), isOdd), drop);
   Value result = sub(rounded, i32(bits, (singleBias - bias) << mantissa));
   if (unsigned(bias) != singleBias) {
-    // Below the least normal number, adding a power of two rounds at the right
-    // bit and leaves the result in the low bits of the sum.
+    // For results below the least normal number: adding a power of two rounds
+    // at the right bit and leaves the result in the low bits of the sum.
     float magic =
         std::ldexp(1.0f, 1 - bias - int(mantissa) + int(singleMantissa));
     Value sum = arith::AddFOp::create(b, bitcast(magnitude, b.getF32Type()),
@@ -286,11 +291,11 @@ Value StorageConverter::truncate(Value value) {
     result = select(isSubnormal, subnormal, result);
   }
   uint32_t greatest = (1u << (width - 1)) - 1;
-  // Overflow becomes infinity, or NaN in f8E4M3FN.
+  // On overflow the result is infinity, or the NaN of f8E4M3FN.
   uint32_t limit = hasInfinity ? greatest & ~((1u << mantissa) - 1) : greatest;
   Value tooLarge = compare(arith::CmpIPredicate::ugt, result, i32(bits, limit));
   result = merge(select(tooLarge, i32(bits, limit), result), sign);
-  // (V4) there is one NaN.
+  // (V4) Every NaN becomes the one canonical NaN.
   uint32_t nan = hasInfinity ? limit | 1u << (mantissa - 1) : greatest;
   Value isNaN =
       compare(arith::CmpIPredicate::ugt, magnitude, i32(bits, singleInfinity));
@@ -305,9 +310,9 @@ Value StorageConverter::truncate(Value value) {
   return bitcast(result, type);
 }
 
-/// Converts an integer of at most 24 bits to f32, a wider one to f64. The
-/// lowest 16 bits of an i64 beyond 48 bits become one sticky bit first, so that
-/// rounding the f64 to fewer bits rounds as if from the integer.
+/// Converts an integer to f32 (at most 24 bits) or f64. Rounding the result to
+/// fewer bits is as correct as rounding the integer: if an i64 needs more than
+/// 48 bits, its lowest 16 bits are first merged into one sticky bit.
 static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   auto like = [&](Type element) -> Type {
     auto vector = dyn_cast<VectorType>(integer.getType());
@@ -353,7 +358,8 @@ static bool isStorage(Type type) {
 }
 
 namespace {
-/// Rewrites conversions from and to storage types.
+/// Rewrites conversions to and from storage types (V1). `hasF16`: the target
+/// converts between f16 and f32 itself.
 struct Conversions {
   bool hasF16;
 
@@ -415,7 +421,8 @@ struct Conversions {
 };
 } // namespace
 
-/// (S3) toward zero, saturating, NaN to 0: uses LLVM's saturating intrinsic.
+/// (S3) Rewrites a conversion to integers, which rounds toward zero, saturates
+/// and maps NaN to 0, as a call of LLVM's saturating intrinsic.
 template <typename Op>
 static void expandToInteger(Op op, StringRef intrinsic) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
@@ -427,7 +434,8 @@ static void expandToInteger(Op op, StringRef intrinsic) {
 
 static constexpr StringRef remainderRoutine = "repro_fmod";
 
-/// (S4) the remainder is exact, even when it is computed in f64.
+/// (S4) Rewrites a remainder as a call of repro_fmod on f64. Remainders are
+/// exact, so f32 operands give the same result.
 static void expandRemainder(arith::RemFOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Type type = op.getType();
@@ -446,7 +454,7 @@ static void expandRemainder(arith::RemFOp op) {
   op.erase();
 }
 
-/// (V4) copysign treats a NaN's sign as plus.
+/// (V4) Makes copysign treat the sign of a NaN as plus.
 static void expandCopySign(math::CopySignOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Value sign = op.getRhs();
@@ -467,7 +475,7 @@ void ExpandArithmetic::runOnOperation() {
   if (hasRemainder)
     declareRoutine(getOperation(), remainderRoutine, 2);
   Conversions conversions{hasF16};
-  // Expansions may append operations that need expansion themselves.
+  // `work` grows: expansions append operations that need expansion too.
   for (size_t i = 0; i < work.size(); ++i) {
     TypeSwitch<Operation *>(work[i])
         .Case([&](arith::CeilDivSIOp o) {

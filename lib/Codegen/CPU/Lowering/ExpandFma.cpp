@@ -36,7 +36,7 @@ struct ExpandFma : public repro::impl::ReproExpandFmaBase<ExpandFma> {
 };
 } // namespace
 
-/// Returns `type` with element type `element`.
+/// Returns `type` with its element type replaced by `element`.
 static Type withElement(Type type, Type element) {
   if (auto vector = dyn_cast<VectorType>(type))
     return vector.clone(element);
@@ -52,8 +52,8 @@ static Value createConstant(ImplicitLocOpBuilder &b, Type type,
 }
 
 /// Expands an f32 fma to f64 arithmetic. The product is exact in f64. The sum
-/// with the third operand, rounded to odd, has more than two bits beyond twice
-/// those of an f32, so that rounding it again is correct (S1).
+/// is rounded to odd and has more than two bits beyond twice those of an f32,
+/// so that rounding it again to f32 is correct (S1).
 static Value expandSingle(math::FmaOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Type wide = withElement(op.getType(), b.getF64Type());
@@ -69,17 +69,17 @@ static Value expandSingle(math::FmaOp op) {
   };
   Value p = arith::MulFOp::create(b, extend(op.getA()), extend(op.getB()));
   Value c = extend(op.getC());
-  // The sum and its exact error. Nothing overflows; if an operand is infinite
-  // or NaN, the error is NaN and the sum is kept.
+  // Computes the f64 sum and its exact error. Nothing overflows. If an operand
+  // is infinite or NaN, the error is a NaN and the sum is kept.
   Value sum = add(p, c);
   Value t = sub(sum, p);
   Value error = add(sub(p, sub(sum, t)), sub(c, t));
   Value zero = createConstant(b, wide, b.getF64FloatAttr(0));
   Value inexact =
       arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, error, zero);
-  // Selects the odd one of the two neighbours of the exact value: if the sum is
-  // even, its bits move one step toward the error, up if sum and error have the
-  // same sign and down otherwise.
+  // Rounds to odd: if the error is nonzero and the last bit of the sum is 0,
+  // moves the sum by one unit toward the exact value. That is up in magnitude
+  // if sum and error have the same sign, and down otherwise.
   Value sumBits = arith::BitcastOp::create(b, bits, sum);
   Value one = createConstant(b, bits, b.getI64IntegerAttr(1));
   Value minusOne = createConstant(b, bits, b.getI64IntegerAttr(-1));

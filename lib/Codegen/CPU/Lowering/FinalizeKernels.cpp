@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pass repro-finalize-kernels (Passes.td), run by lib/Pipelines/CPU.cpp: sets
-// the scratch buffer of each kernel to a static size, so that every argument
-// can be a bare pointer.
+// Pass repro-finalize-kernels (Passes.td), run by lib/Pipelines/CPU.cpp: gives
+// the scratch buffer of each kernel a static size, so that every buffer can
+// become a bare pointer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,11 +47,13 @@ void FinalizeKernels::runOnOperation() {
     scratch.replaceAllUsesExcept(cast, cast);
     kernel.setFunctionType(builder.getFunctionType(
         kernel.getBody().getArgumentTypes(), kernel.getResultTypes()));
-    // The plan no longer needs the attribute, and LLVM IR has no equivalent.
+    // Removes attributes that the launch plan no longer needs and that LLVM IR
+    // does not have.
     StringRef access = launch::LaunchDialect::AccessAttrHelper::getNameStr();
     for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
       kernel.removeArgAttr(i, access);
-    // Kernels are entered by address.
+    // Kernels are entered through a table of addresses, so they must not be
+    // removed as unused.
     kernel.setPublic();
   }
 }

@@ -12,8 +12,8 @@
 
 namespace mlir::repro {
 
-/// Translates the `launch.plan`, including the work and scratch attributes that
-/// `repro-expand-kernels` set on the kernels.
+/// Translates the `launch.plan` of `module` to the form that artifacts store.
+/// Kernels must have the attributes that `repro-expand-kernels` sets.
 FailureOr<TranslatedPlan> readPlan(ModuleOp module);
 
 } // namespace mlir::repro

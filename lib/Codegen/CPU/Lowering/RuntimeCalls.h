@@ -13,8 +13,8 @@
 
 namespace mlir::repro {
 
-/// Calls `routine` (double, ..., double) -> double on f64 operands, or on each
-/// element of f64 vectors.
+/// Calls `routine`, a C function from doubles to a double, on f64 operands, or
+/// lane by lane on f64 vectors. Returns the result.
 Value callRoutine(ImplicitLocOpBuilder &b, StringRef routine,
                   ValueRange operands);
 

@@ -15,8 +15,8 @@
 
 #include <optional>
 
-/// Returns the lane if exactly one lane of a constant mask is set, otherwise
-/// std::nullopt.
+/// Returns the number of the set lane if `mask` is a constant with exactly one;
+/// otherwise std::nullopt.
 static std::optional<unsigned> getSingleLane(const llvm::Value *mask) {
   const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
   const auto *type = llvm::dyn_cast<llvm::FixedVectorType>(mask->getType());

@@ -14,9 +14,9 @@ class Module;
 
 namespace mlir::repro {
 
-/// Replaces masked stores of one known lane by stores of that element. LLVM
-/// 22.1.8 (llvm/llvm-project#179489) for AVX-512 merges a truncation into such
-/// a store and writes the wider type, overwriting memory after the element.
+/// Replaces masked stores of one constant lane by stores of that element: for
+/// AVX-512, LLVM 22.1.8 merges truncations into such stores and overwrites the
+/// memory after the element (llvm/llvm-project#179489).
 void replaceSingleLaneStores(llvm::Module &module);
 
 } // namespace mlir::repro

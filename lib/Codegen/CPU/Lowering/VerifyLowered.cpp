@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pass repro-verify-lowered (Passes.td), run by lib/Pipelines/CPU.cpp: reports
-// each operation for which `findFault` finds a reason, so that every bit that
-// LLVM emits is defined (V3).
+// Pass repro-verify-lowered (Passes.td), run by lib/Pipelines/CPU.cpp: rejects
+// each operation for which `findFault` returns a reason, so that the bits of
+// all code that LLVM emits are defined (V3).
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +32,9 @@ struct VerifyLowered
 };
 } // namespace
 
-/// Returns why the bits of `op` are not defined; empty if they are.
+/// Returns the reason why the bits of `op` are not defined; empty if they are.
 static std::string findFault(Operation *op) {
-  // The plan computes nothing.
+  // Operations of the launch plan are allowed because they compute nothing.
   if (!isa<LLVM::LLVMDialect, launch::LaunchDialect>(op->getDialect()) &&
       !isa<ModuleOp>(op))
     return "is not of the LLVM dialect";
@@ -53,7 +53,7 @@ static std::string findFault(Operation *op) {
     return "calls a library";
   if (isa<LLVM::vector_reduce_fmax, LLVM::vector_reduce_fmin>(op))
     return "leaves NaNs and the sign of zero open";
-  // Intrinsics that code generation may lower to C library calls.
+  // LLVM may lower these intrinsics to calls of the C library.
   StringRef name = op->getName().stripDialect();
   static constexpr StringRef libraryIntrinsics[] = {
       "intr.acos", "intr.asin",   "intr.atan",  "intr.atan2", "intr.cos",
