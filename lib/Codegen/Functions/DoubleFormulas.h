@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The correctly rounded f64 functions (S5), written over the machine of
-// Formulas.h. Each function is computed in integers of at least 168 bits and
-// rounded once. docs/reference/functions.md describes the methods and the error
-// bounds that getError() returns.
+// The correctly rounded f64 functions (S5), written over a machine M (see
+// Formulas.h). Each function is computed in fixed point with at least 168 bits
+// and rounded once. docs/reference/functions.md describes the methods and the
+// error bounds that getError() returns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 
 namespace mlir::repro::functions {
 
-/// The f64 functions over the machine M.
+/// The f64 functions. M is the machine on which they compute (see Formulas.h).
 template <typename M>
 class DoubleFormulas : public FixedPoint<M> {
   using Base = FixedPoint<M>;
@@ -72,7 +72,8 @@ public:
   F64 exp2(F64 x) {
     F64 v = clamp(x, -1076.0, 1025.0);
     F64 t = v + c(kRoundShift);
-    // 2^-1075 is a tie between 0 and the least f64 above it.
+    // 2^-1075 lies halfway between 0 and the least positive f64, so it is
+    // replaced by 0 below.
     Fixed a = sum(7)
                   .plusReal(m.abs(v - (t - c(kRoundShift))), 8, unit(8))
                   .value(0.51);
@@ -88,8 +89,8 @@ public:
     F64 v = clamp(x, -324.0, 309.0);
     F64 t = v * c(0x1.a934f0979a371p+1) + c(kRoundShift);
     I64 n = m.bits(t) - i(kRoundShiftBits);
-    // x log(10) - n log(2): multiplies the digits of |x| by those of log(10),
-    // then applies the sign of x.
+    // Computes x log(10) - n log(2): multiplies |x| by log(10) in fixed point
+    // and applies the sign of x.
     I64 sign = m.sar(m.bits(v), 63);
     Fixed w = sum(7).plusReal(m.abs(v), 8, unit(8)).value(325.0);
     Fixed product = multiply(w, load(kLongLn10, 8), 7);
@@ -100,7 +101,8 @@ public:
     Fixed a = remainder.magnitude(0.34658, side);
     Power p = powerOf(a, side, n);
     F64 y = round(power(p), 0.7, n, i(0));
-    // 10^23 lies halfway between two f64, because 5^23 has 54 bits.
+    // 10^23 lies halfway between two f64, because 5^23 has 54 bits. 1e23 is the
+    // correct result.
     y = m.select(m.eq(x, c(23.0)), c(1e23), y);
     return keepNaN(x, y);
   }
@@ -110,10 +112,11 @@ public:
     Power p = powerOfE(v);
     Leading f = leading(v);
     Mask small = m.ieq(p.n, i(0));
-    // x (sinh(r)/r + (cosh(r) - 1)/r)
+    // `near` is expm1(x) for n = 0: x (sinh(r)/r + (cosh(r) - 1)/r).
     Fixed factor = sum(6).plus(p.sinh).plusSigned(p.cosh, p.sign).value(1.25);
     Fixed near = multiply(f.mantissa, factor, 7);
-    // 2^n (e^r - 2^-n) or -(1 - 2^n e^r)
+    // `far` is the magnitude for n != 0: 2^n (e^r - 2^-n), where 2^n is applied
+    // by round(), or 1 - 2^n e^r for a negative n.
     I64 below = m.sar(p.n, 63);
     Fixed e = power(p);
     Fixed scale = powerOfTwo(i(0) - negateIf(below, p.n));
@@ -185,13 +188,13 @@ public:
         x, 0.0, roundLog(logarithm(binade(x)), kLongLog10Of2, &kLongLog10E));
   }
   F64 log1p(F64 x) {
-    // w + low = 1 + x exactly
+    // w + low is exactly 1 + x.
     F64 w = c(1.0) + x;
     F64 part = w - c(1.0);
     F64 low = (c(1.0) - (w - part)) + (x - part);
     Binade b = binade(w);
     Mask small = m.ieq(b.k, i(0));
-    // Beyond 2^200 the 1 that w = 1 + x loses does not affect the result.
+    // From 2^200 on, `low` does not affect the result.
     Mask huge = m.ieq(m.sar(i(200) - b.k, 63), i(-1));
     F64 scale = m.real(m.shl(i(1023) - m.iselect(huge, i(0), b.k), 52));
     b.low = m.select(m.either(small, huge), c(0.0), low * scale);
@@ -204,7 +207,7 @@ public:
     F64 a = m.abs(x);
     Mask direct = m.lt(a, c(0.35));
     Leading f = leading(clamp(a, 0.0, kLargest));
-    // a = v 2^e, e >= 0; asinh(a) = log(v + sqrt(v^2 + 2^-2e)) + e log(2)
+    // With a = v 2^e, e >= 0: asinh(a) = log(v + sqrt(v^2 + 2^-2e)) + e log(2).
     I64 e = f.exponent & (m.sar(f.exponent, 63) ^ i(-1));
     F64 v = m.real(m.bits(clamp(a, 0.0, kLargest)) - m.shl(e, 52));
     Fixed fixed = sum(7).plusReal(v, 8, unit(8)).value(2.01);
@@ -216,7 +219,7 @@ public:
     root.bound = 2.3;
     Fixed total = sum(7).plus(fixed).plus(root).value(4.3);
     AreaSum area = logarithmOf(total, v + m.sqrt(real));
-    // Near 0: 2 atanh(a / (1 + sqrt(1 + a^2)))
+    // `direct`, near 0: asinh(a) = 2 atanh(a / (1 + sqrt(1 + a^2))).
     Fixed d = shiftRight(sum(7).plus(one()).plus(root).value(3.3), 1, 7);
     F64 half = c(0.5) + m.sqrt(real) * c(0.5);
     Fixed r = reciprocal(d, half, 7);
@@ -234,13 +237,14 @@ public:
     F64 a = clamp(x, 1.0, kLargest);
     Mask direct = m.lt(a, c(1.0625));
     Leading f = leading(a);
-    // x = v 2^e; acosh(x) = log(v + sqrt(v^2 - 2^-2e)) + e log(2)
+    // With x = v 2^e: acosh(x) = log(v + sqrt(v^2 - 2^-2e)) + e log(2).
     Fixed fixed = f.mantissa;
     Fixed square = sum(7)
                        .plusProduct(fixed, fixed)
                        .minus(inverseSquare(f.exponent))
                        .value(4.0);
-    // Near 1: 2 atanh(sqrt((x - 1) / (x + 1))), x - 1 = g 4^k, g in [1, 4)
+    // `direct`, near 1: acosh(x) = 2 atanh(sqrt((x - 1) / (x + 1))), with x - 1
+    // = g 4^k, g in [1, 4).
     Leading rest = leading(f.real - c(1.0));
     I64 odd = rest.exponent & i(1);
     I64 k = m.sar(rest.exponent, 1);
@@ -277,7 +281,7 @@ public:
     F64 n = c(1.0) + a;
     F64 d = c(1.0) - a;
     F64 low = (c(1.0) - d) - a;
-    // (1 + a) / (1 - a) = 2^k q with q close to 1
+    // (1 + a) / (1 - a) = 2^k q with q close to 1.
     I64 k = m.shr(m.bits(n) - m.bits(d) + i(int64_t(1) << 51), 52);
     Mask direct = m.ieq(k, i(0));
     F64 scale = m.real(m.shl(k + i(1023), 52));
@@ -296,7 +300,7 @@ public:
         select(direct, fixed, shiftRight(multiply(difference, r, 7), 2, 7));
     s.bound = 0.2042;
     Fixed result = areaOf(direct, f.mantissa, s, k, sign);
-    // Half of log((1 + a) / (1 - a))
+    // atanh(a) is half of log((1 + a) / (1 - a)).
     F64 y = round(result, 0.14, m.iselect(direct, f.exponent, i(0)), i(0));
     y = m.select(m.lt(m.abs(x), c(1.0)), y,
                  m.select(m.eq(m.abs(x), c(1.0)), c(kInfinity), c(kNaN)));
@@ -308,10 +312,10 @@ public:
   //===--------------------------------------------------------------------===//
 
   F64 erf(F64 x) {
-    // The result rounds to 1 from 5.93 on.
+    // From 5.93 on, the result rounds to 1.
     F64 a = clamp(m.abs(x), 0.0, 5.9375);
     Leading f = leading(a);
-    // a = c + h, c = j / 8, |h| <= 1/16
+    // a = c + h with c = j / 8 and |h| <= 1/16.
     F64 t = a * c(8.0) + c(kRoundShift);
     I64 j = m.bits(t) - i(kRoundShiftBits);
     F64 offset = a - (t - c(kRoundShift)) * c(0.125);
@@ -320,8 +324,9 @@ public:
     Fixed h = sum(6).plusReal(m.abs(offset), 7, unit(7)).value(0.0626);
     Fixed start = choose(kLongErf, j);
     Fixed slope = choose(kLongErfSlope, j);
-    // y(h) = erf(c + h) e^(2 c h + h^2), y' = 2 (c + h) y + slope, as a series
-    // y(0) + h (w_1 + w_2 + ...) whose terms have the signs of powers of h.
+    // y(h) = erf(c + h) e^(2 c h + h^2) is a series y(0) + h (w_1 + w_2 + ...).
+    // Term w_n has the sign of h^(n-1). Since y' = 2 (c + h) y + slope, each
+    // term follows from the two before it.
     Fixed twoC = sum(6).plusMultiple(j, load(kLongQuarter, 6), 48).value(12.1);
     Fixed ch = multiply(h, twoC, 6);
     ch.bound = 0.7501;
@@ -352,7 +357,7 @@ public:
                   .plusSigned(sums[1].value(bounds[1]), sign)
                   .value(bounds[0] + bounds[1]);
     w.error += 0x1p-165;
-    // e^-(2 c h + h^2): at most 0.75 above or below 0
+    // `decay` is e^-(2 c h + h^2), whose exponent is at most 0.75 in magnitude.
     I64 side;
     Fixed exponent =
         sum(6).plus(hh).plusSigned(ch, sign).magnitude(0.7501, side);
@@ -365,16 +370,17 @@ public:
   }
 
   F64 erfc(F64 x) {
-    // The result rounds to 0 from 27.3 on.
+    // From 27.3 on, the result rounds to 0.
     F64 a = clamp(m.abs(x), 0.0, 27.5);
-    // a = c + h, c = j / 4, |h| <= 1/8
+    // a = c + h with c = j / 4 and |h| <= 1/8.
     F64 t = a * c(4.0) + c(kRoundShift);
     I64 j = m.bits(t) - i(kRoundShiftBits);
     F64 offset = a - (t - c(kRoundShift)) * c(0.25);
     I64 sign = m.sar(m.bits(offset), 63);
     Fixed h = sum(7).plusReal(m.abs(offset), 8, unit(8)).value(0.12501);
-    // y(h) = erfc(c + h) e^((c + h)^2), y' = 2 (c + h) y - 2 / sqrt(pi): the
-    // terms v_n of its series have the signs of powers of -h.
+    // y(h) = erfc(c + h) e^((c + h)^2) is a series v_0 + v_1 + ...; term v_n
+    // has the sign of (-h)^n. Since y' = 2 (c + h) y - 2 / sqrt(pi), each term
+    // follows from the two before it.
     Fixed twoC = sum(6).plusMultiple(j, load(kLongHalf, 1), 110).value(55.1);
     Fixed twoCh = multiply(twoC, h, 7);
     twoCh.bound = 6.88;
@@ -392,7 +398,8 @@ public:
     sums[1].plus(last[1]);
     for (int n = 2; n <= 41; ++n) {
       Fixed &older = last[n & 1], &newer = last[(n - 1) & 1];
-      // The derivatives of y are greatest at 0.
+      // The bound of term n is the one for c = 0, where the derivatives of y
+      // are greatest.
       double most = std::exp2(-3.0 * n) / std::tgamma(n / 2.0 + 1);
       Fixed next = sum(7)
                        .plusProduct(twoHh, older)
@@ -436,7 +443,7 @@ public:
     F64 a = m.abs(x);
     Binade b = binade(a);
     Logarithm l = logarithm(b);
-    // log2(a) is t 2^e, with e = 0 unless a is close to 1.
+    // |log2(a)| = t 2^e. e is 0 unless a is close to 1.
     Mask near = m.ieq(l.k, i(0));
     Fixed product = multiply(select(near, l.leading, l.magnitude), l.factor, 7);
     product = multiply(product, load(kLongLog2E, 7), 7);
@@ -450,8 +457,8 @@ public:
     Mask unit = m.eq(a, c(1.0));
     I64 e = m.iselect(m.either(unit, m.ine(l.k, i(0))), i(0), l.exponent);
     F64 scale = m.real(m.shl(e + i(1023), 52));
-    // Splits |n| 2^e into two exact halves. They may be zero if the product
-    // exceeds 1200: the result then overflows or underflows.
+    // Splits |n| 2^e into two parts, each exact as an f64. If the product with
+    // t exceeds 1200, the result overflows or underflows, and the parts are 0.
     I64 down = m.sar(n, 63);
     I64 magnitude = negateIf(down, n);
     F64 high = this->wholeReal(m.shr(magnitude, 32)) * c(0x1p32) * scale;
@@ -464,7 +471,7 @@ public:
     low = m.select(simple, c(0.0), low);
     Fixed factor = sum(7).plusReal(high, 3, 0).plusReal(low, 3, 0).value(2500);
     Fixed z = multiply(factor, t, 7);
-    // z = whole + r
+    // z = whole + r with |r| <= 1/2.
     Sum halfAdded = sum(7);
     halfAdded.plus(z).plus(load(kLongHalf, 1));
     Fixed y = halfAdded.value(1202);
@@ -476,8 +483,9 @@ public:
     I64 exponent = negateIf(flip, whole);
     Power p =
         powerOf(multiply(r, load(kLongLn2, 7), 7), below ^ flip, exponent);
-    // A value within 2^-141 of a multiple of 2^-140 is treated as that
-    // multiple: it is a tie, or not next to one.
+    // Rounds to a multiple of 2^-140 if that is within 2^-141. If such a
+    // multiple lies halfway between two f64, the result is exactly this
+    // multiple.
     Sum snapped = sum(6);
     snapped.plus(power(p));
     snapped.add(6, i(int64_t(1) << (kBits - 1)));
@@ -539,8 +547,8 @@ public:
     Mask steep = m.lt(c(1.0), a);
     F64 bounded = m.select(m.lt(a, c(0x1p1023)), a, c(0x1p1023));
     Leading f = leading(bounded);
-    // |x| or its inverse, as a quotient of a number <= 1 and a number in [1,
-    // 2).
+    // The quotient numerator / denominator is a = |x|, or 1/a for a > 1. The
+    // numerator is at most 1 and the denominator is in [1, 2).
     I64 down = i(1023) - f.exponent;
     down = down & (m.sar(down, 63) ^ i(-1));
     F64 inverse = m.real(m.shl(down, 52));
@@ -561,7 +569,7 @@ public:
   F64 asin(F64 x) {
     F64 a = m.abs(x);
     HalfArc h = halfArc(a);
-    // Half of pi/2 - 2 atan(...).
+    // pi/4 - atan(...) is half of asin(a) for a >= 1/2; round() doubles it.
     Fixed far =
         sum(6).plus(load(kLongQuarterPi, 6)).minus(h.arc.angle).value(0.79);
     Mask direct = m.both(h.arc.direct, h.low);
@@ -577,7 +585,8 @@ public:
     HalfArc h = halfArc(a);
     I64 negative = m.sar(m.bits(x), 63);
     Mask left = m.ine(negative, i(0));
-    // pi/2 -+ asin |x|, 2 atan(...) or 2 (pi/2 - atan(...))
+    // acos(x) is pi/2 minus or plus asin(a) if a < 1/2; otherwise 2 atan(...),
+    // or 2 (pi/2 - atan(...)) for a negative x.
     Fixed low = sum(6)
                     .plus(load(kLongHalfPi, 6))
                     .plusSigned(h.arc.angle, negative ^ i(-1))
@@ -601,7 +610,7 @@ public:
 
   F64 rsqrt(F64 x) {
     Leading f = leading(x);
-    // x = w 4^k, w in [1, 4)
+    // x = w 4^k with w in [1, 4).
     I64 odd = f.exponent & i(1);
     I64 k = m.sar(f.exponent, 1);
     F64 w = m.real(m.bits(f.real) + m.shl(odd, 52));
@@ -615,12 +624,13 @@ public:
 
   F64 cbrt(F64 x) {
     Leading f = leading(m.abs(x));
-    // |x| = w 8^q, w = 2^rest * mantissa in [1, 8)
+    // |x| = w 8^q with w = 2^rest * mantissa in [1, 8). (q is biased by 400.)
     I64 biased = f.exponent + i(1200);
     I64 q = m.shr(biased * i(21846), 16);
     I64 rest = biased - q * i(3);
     F64 w = m.real(m.bits(f.real) + m.shl(rest, 52));
-    // w^(-1/3) by two steps of third order
+    // r approximates w^(-1/3): a polynomial, then two iterations of third
+    // order.
     F64 r = c(kCbrtSeed[5]);
     for (int j = 4; j >= 0; --j)
       r = r * f.real + c(kCbrtSeed[j]);
@@ -631,7 +641,8 @@ public:
       F64 e = c(1.0) - w * r * r * r;
       r = r + r * e * (c(1.0 / 3) + e * c(2.0 / 9));
     }
-    // y < w^(-1/3), e = 1 - w y^3, cbrt(w) = w y^2 (1 - e)^(-2/3)
+    // With y slightly below w^(-1/3) and e = 1 - w y^3, which is positive:
+    // cbrt(w) = w y^2 (1 - e)^(-2/3).
     Fixed y = exactReal(r * c(1 - 0x1p-46), 2, 1.01);
     Fixed v = exactReal(w, 3, 8);
     Fixed square = multiply(y, y, 4);
@@ -657,7 +668,7 @@ private:
 
   Fixed one() { return load(kLongOne, 0); }
 
-  /// Clamps x to [low, high]; NaN becomes one of the bounds.
+  /// Returns x clamped to [low, high]. A NaN becomes one of the bounds.
   F64 clamp(F64 x, double low, double high) {
     x = m.select(m.lt(x, c(high)), x, c(high));
     return m.select(m.lt(c(low), x), x, c(low));
@@ -672,7 +683,8 @@ private:
   }
   I64 signBit(F64 x) { return m.bits(x) & i(kSignBit); }
 
-  /// |x| = mantissa * 2^exponent, 1 <= mantissa < 2, also for x = 0.
+  /// |x| = mantissa * 2^exponent with mantissa in [1, 2). For x = 0 the
+  /// mantissa is 1 too. `real` is the mantissa as an f64.
   struct Leading {
     F64 real;
     Fixed mantissa;
@@ -687,7 +699,8 @@ private:
     return {real, exactReal(real, 2, 2), exponent};
   }
 
-  /// x = n log(2) + r, a = |r| <= log(2)/2; `sign` is -1 for a negative r.
+  /// x = n log(2) + r with |r| <= log(2)/2. `sign` is -1 if r is negative,
+  /// otherwise 0.
   struct Power {
     I64 n;
     I64 sign;
@@ -725,7 +738,8 @@ private:
     s.plusSigned(multiply(p.a, p.sinh, 6), sign);
     return s.value(1.42);
   }
-  /// Returns 2^n for n <= 0; if 2^n is below 2^-190, some value below 2^-190.
+  /// Returns 2^n for n <= 0. If 2^n is below 2^-190, returns some value below
+  /// 2^-190.
   Fixed powerOfTwo(I64 n) {
     I64 over = n + i(200);
     n = n - (over & m.sar(over, 63));
@@ -733,10 +747,10 @@ private:
         .plusReal(m.real(m.shl(n + i(1023), 52)), 8, unit(8))
         .value(1.01);
   }
-  /// 2^-2n, n >= 0
+  /// Returns 2^-2n for n >= 0.
   Fixed inverseSquare(I64 n) { return powerOfTwo(i(0) - (n + n)); }
 
-  /// 2^k * (1 + f + low), 1 + f in [sqrt(1/2), sqrt(2)).
+  /// x = 2^k * (1 + f + low), with 1 + f in [sqrt(1/2), sqrt(2)).
   struct Binade {
     I64 k;
     F64 f, low;
@@ -750,8 +764,9 @@ private:
     return {k, mantissa - c(1.0), c(0.0)};
   }
 
-  /// k and log(1 + f + low), where `leading` is f * 2^-exponent: the logarithm
-  /// is factor * leading * 2^exponent, or factor * magnitude.
+  /// log(x) for a Binade: k log(2) + log(1 + f + low). The magnitude of the
+  /// second logarithm is factor * magnitude, and also factor * leading *
+  /// 2^exponent if low = 0.
   struct Logarithm {
     I64 k;
     F64 f;
@@ -770,10 +785,10 @@ private:
                   .plus(one())
                   .plusSigned(f, sign)
                   .value(2.5);
-    // (2 + f) / 2 in [0.85, 1.21)
+    // `half` is (2 + f) / 2, in [0.85, 1.21).
     Fixed half = shiftRight(d, 1, 6);
     Fixed r = reciprocal(half, b.f * c(0.5) + c(1.0), 6);
-    // s = f / (2 + f), log(1 + f) = 2 atanh(s)
+    // With s = f / (2 + f): log(1 + f) = 2 atanh(s).
     Fixed s = shiftRight(multiply(f, r, 6), 1, 6);
     s.bound = 0.1716;
     Fixed z = multiply(s, s, 6);
@@ -784,7 +799,8 @@ private:
     Leading l = leading(b.f);
     return {b.k, b.f, sign, l.exponent, l.mantissa, f, factor};
   }
-  /// Returns k * step + logarithm * scale, rounded; 0 for 0.
+  /// Returns k * step + log(1 + f + low) * scale, rounded to f64; a null
+  /// `scale` means 1.
   F64 roundLog(const Logarithm &l, const LongConstant &step,
                const LongConstant *scale) {
     Mask near = m.ieq(l.k, i(0));
@@ -792,7 +808,7 @@ private:
     if (scale)
       product = multiply(product, load(*scale, 7), 6);
     I64 side = m.sar(l.k, 63);
-    // The digits of a tiny f may all be zero.
+    // The sign is taken from f, because the digits of a tiny f may all be zero.
     I64 sign = m.iselect(near, m.bits(l.f), side);
     Fixed far = sum(6)
                     .plusMultiple(negateIf(side, l.k), load(step, 7), 1100)
@@ -808,8 +824,8 @@ private:
     I64 rest = i(most) - n;
     return n + (rest & m.sar(rest, 63));
   }
-  /// total in [1.4, 4.3] as 2^k (1 + s) / (1 - s); `sign` is -1 for a negative
-  /// s.
+  /// A number `total` in [1.4, 4.3] as 2^k (1 + s) / (1 - s). s is the
+  /// magnitude of that s; `sign` is -1 if it is negative, otherwise 0.
   struct AreaSum {
     I64 k, sign;
     Fixed s;
@@ -827,15 +843,16 @@ private:
         shiftRight(multiply(difference, reciprocal(d, realD, 7), 7), 1, 7);
     return result;
   }
-  /// |a - b|
+  /// Returns |a - b|. Sets `sign` to -1 if a < b, otherwise to 0.
   Fixed absoluteDifference(const Fixed &a, const Fixed &b, I64 &sign) {
-    // Divides by eight so that the difference is below 1.
+    // Computes an eighth of the difference, which is below 1 as magnitude()
+    // requires.
     Fixed x = shiftRight(a, 3, 7), y = shiftRight(b, 3, 7);
     Fixed eighth = sum(7).plus(x).minus(y).magnitude(0.17, sign);
     return sum(7).plusMultiple(i(8), eighth, 8).value(1.3);
   }
-  /// Returns leading * T if `direct`, else k log(2) / 2 +- s T, with T =
-  /// atanh(s) / s.
+  /// With T = atanh(s) / s: returns leading * T in lanes where `direct` holds,
+  /// otherwise k log(2) / 2 + s T, or minus s T if `sign` is -1.
   Fixed areaOf(Mask direct, const Fixed &leading, const Fixed &s, I64 k,
                I64 sign) {
     Fixed z = multiply(s, s, 6);
@@ -865,7 +882,7 @@ private:
     }
     return rest.front();
   }
-  /// Returns e^a, or e^-a if `sign` is -1; a <= 0.7501.
+  /// Returns e^a, or e^-a if `sign` is -1. a is at most 0.7501.
   Fixed smallPower(const Fixed &a, I64 sign) {
     Fixed z = multiply(a, a, 6);
     Fixed odd = series(kLongInverseFactorial, 1, 2, 20, z, 0.8, false, 6);
@@ -879,14 +896,16 @@ private:
         .value(2.2);
   }
 
-  /// Returns y, except if x is at or below the pole, infinite or NaN.
+  /// Returns y if x is above the pole and finite; otherwise the value of a
+  /// logarithm at x: -infinity at the pole, NaN below it, and x if infinite or
+  /// NaN.
   F64 logSpecial(F64 x, double pole, F64 y) {
     F64 above = m.select(m.lt(x, c(kInfinity)), y, x);
     F64 other = m.select(m.eq(x, c(pole)), c(-kInfinity), c(kNaN));
     return m.select(m.lt(c(pole), x), above, other);
   }
 
-  /// |x| = (quadrant + r) pi/2 with |r| <= 1/2; leading * 2^exponent = |r|
+  /// |x| = (quadrant + r) pi/2 with |r| <= 1/2. leading * 2^exponent is |r|
   /// pi/2.
   struct Angle {
     I64 quadrant;
@@ -900,12 +919,14 @@ private:
     F64 a = m.abs(x);
     Mask direct = m.le(a, c(0x1.921fb54442d18p-1));
     Leading f = leading(a);
-    // |x| = v * 2^(28 (q - 1)) with three digits v, q from 0 to 37 where used
+    // |x| = v * 2^(28 (q - 1)), where v has three digits of 28 bits. q is in
+    // [0, 37] where it is used.
     I64 q = m.shr((f.exponent + i(28)) * i(2341), 16) & i(63);
     F64 v =
         m.real(m.bits(f.real) + m.shl(f.exponent - (q - i(1)) * i(kBits), 52));
     v = m.select(direct, c(1.0), v);
-    // Digits q - 3 to q + 9 of 2 / pi; the digits before the point are 0.
+    // `window` has digits q - 3 to q + 9 of 2 / pi. Digits before its point are
+    // 0.
     std::vector<I64> window(4, i(0));
     for (uint32_t digit : kTwoOverPiDigits)
       window.push_back(i(digit));
@@ -920,7 +941,8 @@ private:
       window.resize(size);
     }
     Sum turns = sum(kWindow);
-    // Whole multiples of 2^28 turns are omitted.
+    // The product v * 2 / pi counts quarter turns. Whole multiples of 2^28 of
+    // them are left out.
     F64 rest = v;
     for (int digit = 0; digit < 3; ++digit) {
       F64 t = rest + c(kRoundShift);
@@ -932,7 +954,7 @@ private:
     turns.plusReal(c(0.5), 1, 4 * unit(kWindow));
     Fixed y = turns.value(0x1p28);
     I64 quadrant = y.digits[0];
-    // The fraction minus one half.
+    // r is the fraction minus 1/2 (1/2 was added to the product above).
     Sum fraction = sum(kWindow);
     for (int index = 1; index <= kWindow; ++index)
       fraction.add(index, y.at(index));
@@ -956,19 +978,20 @@ private:
     result.square = multiply(magnitude, magnitude, 6);
     return result;
   }
-  /// 1 - sin(r) / r
+  /// Returns 1 - sin(r) / r for z = r^2.
   Fixed sineTail(const Fixed &z) {
     Fixed tail = series(kLongInverseFactorial, 3, 2, 20, z, 0, true, 6);
     tail.error += 0x1p-174;
     return multiply(z, tail, 6);
   }
-  /// (1 - cos(r)) / r^2
+  /// Returns (1 - cos(r)) / r^2 for z = r^2.
   Fixed cosineTail(const Fixed &z) {
     Fixed tail = series(kLongInverseFactorial, 2, 2, 20, z, 0, true, 6);
     tail.error += 0x1p-174;
     return tail;
   }
-  /// sin(r + quadrant pi/2)
+  /// Returns the sine of the angle r pi/2 plus `quadrant` quarter turns, with
+  /// its sign changed if `sign` is the sign bit.
   F64 sineOf(const Angle &a, I64 quadrant, I64 sign) {
     Mask odd = m.ine(quadrant & i(1), i(0));
     Fixed p = this->seriesOf(
@@ -987,16 +1010,16 @@ private:
     return round(y, 0.34, m.iselect(odd, i(0), a.exponent), sign);
   }
 
-  /// atan(n / d) to within 2^-150, for n in [0, 1], d in [1, 2) and n <= d. In
-  /// lanes where `direct` holds, `relative` is computed with `leading` in place
-  /// of n.
+  /// `angle` is atan(n / d) to within 2^-150, for n in [0, 1], d in [1, 2) and
+  /// n <= d. In lanes where `direct` holds (n / d is small), `relative` is the
+  /// same arc with `leading`, n without its power of two, in place of n.
   struct Arc {
     Fixed angle, relative;
     Mask direct;
   };
   Arc arcTangent(const Fixed &n, const Fixed &leading, const Fixed &d,
                  F64 quotient) {
-    // atan(n / d) = atan(j / 8) + atan((8 n - j d) / (8 d + j n))
+    // atan(n / d) = atan(j / 8) + atan((8 n - j d) / (8 d + j n)).
     F64 t = quotient * c(8.0) + c(kRoundShift);
     I64 j = m.bits(t) - i(kRoundShiftBits);
     Mask direct = m.ieq(j, i(0));
@@ -1031,8 +1054,8 @@ private:
     return {far, relative, direct};
   }
 
-  /// The arc sine, atan(a / sqrt(1 - a^2)), for a < 1/2; otherwise half of the
-  /// arc cosine, atan(sqrt((1 - a) / (1 + a))).
+  /// For a < 1/2 (`low`), the arc is asin(a) = atan(a / sqrt(1 - a^2)).
+  /// Otherwise it is half of acos(a): atan(sqrt((1 - a) / (1 + a))).
   struct HalfArc {
     Mask low;
     Arc arc;
@@ -1042,7 +1065,7 @@ private:
     Mask low = m.lt(a, c(0.5));
     a = m.select(m.lt(a, c(1.0)), a, c(1.0));
     Leading small = leading(a);
-    // 1 - a = g 4^-k, g in [1, 4)
+    // 1 - a = g 4^k with g in [1, 4).
     Leading rest = leading(c(1.0) - a);
     I64 odd = rest.exponent & i(1);
     I64 k = m.sar(rest.exponent, 1);
@@ -1054,7 +1077,8 @@ private:
     Fixed w = select(low, square, multiply(fixedG, onePlus, 7));
     F64 real = m.select(low, c(1.0) - a * a, g * (c(1.0) + a));
     Fixed root = reciprocalRoot(w, real, 7);
-    // The tangent: a / sqrt(1 - a^2), or g / sqrt(g (1 + a)) * 2^k
+    // The tangent of the arc is a / sqrt(1 - a^2), or 2^k g / sqrt(g (1 + a)).
+    // `lead` is the tangent without the power of two.
     Fixed lead = multiply(select(low, small.mantissa, fixedG), root, 7);
     lead.bound = 2.4;
     F64 scale = m.real(m.shl(k + i(1023), 52));

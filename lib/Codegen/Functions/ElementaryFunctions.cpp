@@ -22,8 +22,7 @@ using namespace mlir;
 
 namespace {
 
-/// Implements the machine of Formulas.h and DoubleFormulas.h by emitting
-/// operations.
+/// The machine of Formulas.h and DoubleFormulas.h that emits MLIR operations.
 class Emitter {
 public:
   struct F64 {
@@ -56,7 +55,7 @@ public:
     Emitter *m;
   };
 
-  /// `shape` is a scalar or vector type that determines the lanes.
+  /// `shape` is the type of a scalar or vector: all values have its lanes.
   Emitter(OpBuilder &builder, Location loc, Type shape)
       : b(loc, builder), shape(shape) {}
 
@@ -106,7 +105,7 @@ public:
   Mask differ(Mask x, Mask y) {
     return {arith::XOrIOp::create(b, x.value, y.value), this};
   }
-  /// Whether the numbers x and y round to different f32.
+  /// Returns whether x and y round to different f32 values.
   Mask roundsApart(F64 x, F64 y) {
     return compare(arith::CmpFPredicate::ONE, narrow(x), narrow(y));
   }
@@ -129,7 +128,8 @@ public:
   I64 shlv(I64 x, I64 n) { return emit<arith::ShLIOp>(x, n); }
   I64 shrv(I64 x, I64 n) { return emit<arith::ShRUIOp>(x, n); }
 
-  /// Returns 1 / sqrt(x) in f32, with both operations rounded.
+  /// Returns 1 / sqrt(x) computed in f32: the root and the quotient are
+  /// rounded.
   F32 rsqrtEstimate(F32 x) {
     Value root = math::SqrtOp::create(b, x.value);
     return {arith::DivFOp::create(b, constant(1.0f).value, root), this};
@@ -138,14 +138,14 @@ public:
   F64 widen(F32 x) {
     return {arith::ExtFOp::create(b, lanes(b.getF64Type()), x.value), this};
   }
-  /// Whether `type` is an integer type of at most 64 bits, or a vector of such
-  /// integers with as many lanes as `shape`.
+  /// Whether `type` is an integer of at most 64 bits, or a vector of such
+  /// integers with the lanes of `shape`.
   bool hasLanes(Type type) {
     Type element = getElementTypeOrSelf(type);
     return type == lanes(element) && element.isInteger() &&
            element.getIntOrFloatBitWidth() <= 64;
   }
-  /// Sign-extends x to i64.
+  /// Returns the integer x sign-extended to i64.
   I64 integer(Value x) {
     if (getElementTypeOrSelf(x).isInteger(64))
       return {x, this};
@@ -155,8 +155,8 @@ public:
     return {arith::TruncFOp::create(b, lanes(b.getF32Type()), x.value), this};
   }
 
-  /// Selects `slow` in the lanes of `mask`; the code of `slow` runs only if any
-  /// lane is set.
+  /// Returns `ordinary`, and in the lanes of `mask` the result of `slow`. The
+  /// code of `slow` runs only if `mask` has an active lane.
   template <typename Pair, typename Slow>
   Pair ifAny(Mask mask, Pair ordinary, Slow slow) {
     Type type = lanes(b.getF64Type());
@@ -215,7 +215,8 @@ private:
 using Formulas = repro::functions::Formulas<Emitter>;
 using DoubleFormulas = repro::functions::DoubleFormulas<Emitter>;
 
-/// A member function of the formulas with one operand; `Number` is f32 or f64.
+/// A member function of F with one operand. `Number` is the machine's f32 or
+/// f64.
 template <typename F, typename Number>
 using Unary = Number (F::*)(Number);
 
@@ -285,8 +286,8 @@ Value repro::buildFunction(OpBuilder &builder, Location loc, StringRef mnemonic,
     else if (mnemonic == "powi" && operands.size() == 2 &&
              emitter.hasLanes(operands.back().getType()))
       result = formulas.powi(x, emitter.integer(operands.back())).value;
-    // The probability and worst-case arguments of docs/reference/functions.md
-    // need this bound.
+    // The error bound that docs/reference/functions.md requires for correct
+    // rounding.
     assert(formulas.getError() < 0x1p-138 && "the formula is not exact enough");
     return result;
   }

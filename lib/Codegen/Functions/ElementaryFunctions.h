@@ -13,16 +13,16 @@
 
 namespace mlir::repro {
 
-/// Whether `repro.<mnemonic>` is an elementary function of (S5).
+/// Whether `repro.<mnemonic>` is one of the elementary functions (S5).
 bool isElementaryFunction(llvm::StringRef mnemonic);
 
 /// (S5) Emits the correctly rounded value of `repro.<mnemonic>` with arith,
 /// math.fma, math.sqrt, bit operations and, for rare arguments, scf.if.
 ///
-/// The operands are f32 (f64 also for functions of one operand and `powi`), or
-/// vectors of equal shape; the exponent of `powi` is an integer of at most 64
-/// bits, or a vector of such. Returns a null value for an unsupported mnemonic
-/// or operand types.
+/// The operands are f32 or vectors of f32, in functions of one operand and
+/// `powi` also f64. The exponent of `powi` is an integer of at most 64 bits, or
+/// a vector of such. Returns a null value for an unsupported mnemonic or
+/// operand type.
 Value buildFunction(OpBuilder &builder, Location loc, llvm::StringRef mnemonic,
                     ValueRange operands);
 

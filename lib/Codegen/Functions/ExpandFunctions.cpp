@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-functions (Passes.td), run by lib/Pipelines/CPU.cpp and
-// GPU.cpp: replaces each elementary function by the arithmetic that
-// buildFunction emits, whose result is correctly rounded (S5) on every target.
+// GPU.cpp: replaces each elementary function by the arithmetic of
+// buildFunction, whose result is correctly rounded (S5) on every target.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Numbers of at least 168 bits, as digits of 28 bits, for the f64 functions
-// (S5). A digit is an i64: the product of two digits has 56 bits, and a sum of
-// products needs one carry pass at its end. Integer operations are exact, so
-// all targets agree. The truncation error is known when the code is emitted, so
-// every number carries its error bound.
+// Fixed-point numbers of at least 168 bits, for the f64 functions (S5). A digit
+// has 28 bits and is an i64: the product of two digits has 56 bits, and carries
+// are propagated only once, after all products of a sum are added. Integer
+// operations are exact, so all targets agree. Every number carries a bound of
+// its error, which is known when the code is emitted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,8 @@
 
 namespace mlir::repro::functions {
 
-/// Fixed-point arithmetic over the machine M.
+/// Fixed-point arithmetic. M is the machine on which it computes (see
+/// Formulas.h).
 template <typename M>
 class FixedPoint {
 public:
@@ -37,8 +38,8 @@ public:
 
   static constexpr int kBits = 28;
   static constexpr int64_t kDigitMask = (int64_t(1) << kBits) - 1;
-  /// Adding this constant rounds to a whole number, which the low bits then
-  /// contain.
+  /// Adding this constant to an f64 rounds it to a whole number, which is then
+  /// in the low bits of the sum.
   static constexpr double kRoundShift = 0x1.8p52;
   static constexpr int64_t kRoundShiftBits = 0x4338000000000000;
   static constexpr int64_t kOneBits = 0x3ff0000000000000;
@@ -47,13 +48,14 @@ public:
 
   explicit FixedPoint(M &machine) : m(machine) {}
 
-  /// Returns the largest relative error that round() has encountered.
+  /// Returns the largest bound of the relative errors of all numbers that
+  /// round() has rounded.
   double getError() const { return worst; }
 
 protected:
-  /// A number in [0, bound), whose distance from the real number that it
-  /// represents is at most `error`. Digit j has weight 2^-(28 (first + j)) and
-  /// lies in [0, 2^28).
+  /// A number in [0, bound). It differs by at most `error` from the real number
+  /// that it approximates. Digit j is in [0, 2^28) and has the weight 2^-(28
+  /// (first + j)).
   struct Fixed {
     int first = 0;
     std::vector<I64> digits;
@@ -65,18 +67,18 @@ protected:
   };
 
   static double unit(int index) { return std::ldexp(1.0, -kBits * index); }
-  /// Returns the index of the first digit of numbers below `bound`.
+  /// Returns the index of the first digit that numbers below `bound` need.
   static int firstDigit(double bound) {
     return std::max(0, int(std::floor(-std::log2(bound) / kBits)) + 1);
   }
 
   F64 c(double value) { return m.constant(value); }
   I64 i(int64_t value) { return m.constant(value); }
-  /// Returns x if `sign` is 0, -x if it is -1.
+  /// Returns x if `sign` is 0, and -x if it is -1.
   I64 negateIf(I64 sign, I64 x) { return (x ^ sign) - sign; }
 
-  /// Accumulates numbers and products into digits of 28 bits and truncates
-  /// digits after `last`. Terms may be negative; the sum must not be.
+  /// A sum of numbers and products, as digits of 28 bits. Digits after `last`
+  /// are truncated. Terms may be negative, but the sum must not be.
   class Sum {
   public:
     Sum(FixedPoint &f, int last) : f(f), last(last), columns(last + 2) {}
@@ -92,21 +94,21 @@ protected:
       signedTerms = true;
       return each(a, [&](int index, I64 digit) { subtract(index, digit); });
     }
-    /// Adds a if `sign` is 0, -a if it is -1.
+    /// Adds a if `sign` is 0, and -a if it is -1.
     Sum &plusSigned(const Fixed &a, I64 sign) {
       signedTerms = true;
       return each(a, [&](int index, I64 digit) {
         add(index, f.negateIf(sign, digit));
       });
     }
-    /// Adds factor * a, |factor| <= most < 2^30.
+    /// Adds factor * a. |factor| must be at most `most`, which is below 2^30.
     Sum &plusMultiple(I64 factor, const Fixed &a, double most) {
       signedTerms = true;
       error += (most - 1) * a.error;
       return each(a, [&](int index, I64 digit) { add(index, factor * digit); });
     }
-    /// Adds x, |x| < 2^51; the bits of x after digit `end` are worth at most
-    /// `rest`.
+    /// Adds x, where |x| < 2^51. The bits of x after digit `end` are left out;
+    /// they are worth at most `rest`.
     Sum &plusReal(F64 x, int end, double rest) {
       signedTerms = true;
       error += rest;
@@ -127,10 +129,10 @@ protected:
                      [&](int index, I64 value) { subtract(index, value); });
     }
 
-    /// Returns the sum, which must lie in [0, bound).
+    /// Returns the sum. It must lie in [0, bound).
     Fixed value(double bound) { return carried(firstDigit(bound), bound); }
 
-    /// Returns the sum, or 0 if truncation made it negative; the sum must lie
+    /// Returns the sum, or 0 if truncation made it negative. The sum must lie
     /// in (-1, bound).
     Fixed atLeastZero(double bound) {
       signedTerms = true;
@@ -145,8 +147,8 @@ protected:
       return result;
     }
 
-    /// Returns the magnitude, below `bound`, of a sum in (-1, 1); sets `sign`
-    /// to 0 or -1.
+    /// Returns the magnitude of a sum in (-1, 1); it must be below `bound`.
+    /// Sets `sign` to -1 if the sum is negative, otherwise to 0.
     Fixed magnitude(double bound, I64 &sign) {
       signedTerms = true;
       Fixed twos = carried(0, 1, /*keepSign=*/true);
@@ -182,8 +184,8 @@ protected:
       std::optional<I64> &column = columns[index];
       column = column ? *column - term : f.i(0) - term;
     }
-    /// Carries the sum into digits; digits before `first` are zero and are not
-    /// computed.
+    /// Returns the sum with carries propagated. Digits before `first` are zero
+    /// and are not computed.
     Fixed carried(int first, double bound, bool keepSign = false) {
       int end = last + 1;
       while (end > 0 && !columns[end])
@@ -231,7 +233,8 @@ protected:
         return result;
   }
 
-  /// Returns x in [0, bound) exactly, with digits up to `last`.
+  /// Returns x as a number with digits up to `last`. x must lie in [0, bound)
+  /// and fit exactly.
   Fixed exactReal(F64 x, int last, double bound) {
     return sum(last).plusReal(x, last, 0).value(bound);
   }
@@ -252,7 +255,7 @@ protected:
     return result;
   }
 
-  /// Returns a / 2^n, 0 < n < 28.
+  /// Returns a / 2^n for 0 < n < 28.
   Fixed shiftRight(const Fixed &a, int n, int last) {
     Fixed result;
     result.bound = std::ldexp(a.bound, -n);
@@ -300,12 +303,13 @@ protected:
     return p;
   }
 
-  /// mantissa * 2^exponent, the mantissa in [1/2, 1).
+  /// The number mantissa * 2^exponent, with the mantissa in [1/2, 1).
   struct Scaled {
     Fixed mantissa;
     I64 exponent;
   };
-  /// Normalizes a, which must be at least `least`; its error becomes relative.
+  /// Returns `a` normalized. `a` must be at least `least`. The error of the
+  /// mantissa is then a bound of the relative error.
   Scaled normalize(Fixed a, double least) {
     int passes = firstDigit(least) - a.first;
     I64 exponent = i(-int64_t(kBits) * (a.first - 1));
@@ -318,8 +322,8 @@ protected:
       exponent = exponent - m.iselect(zero, i(kBits), i(0));
     }
     I64 top = m.shr(m.bits(wholeReal(a.digits.front())), 52) - i(1023);
-    // The masks keep the shifts valid for numbers below `least`: these occur
-    // for arguments whose results are replaced later.
+    // The masks keep shift amounts valid where `a` is below `least`. This
+    // occurs for arguments whose results are replaced later.
     I64 up = (i(kBits - 1) - top) & i(31);
     I64 down = (i(kBits) - up) & i(31);
     Scaled result{{}, exponent - up};
@@ -336,19 +340,20 @@ protected:
     return result;
   }
 
-  /// Converts a digit in [0, 2^52) to f64.
+  /// Returns a digit in [0, 2^52) as an f64.
   F64 wholeReal(I64 digit) {
     return m.real(digit | i(0x4330000000000000)) - c(0x1p52);
   }
-  /// Returns a mantissa in [1/2, 1) to within 2^-52.
+  /// Returns a mantissa in [1/2, 1) as an f64, to within 2^-52.
   F64 approximate(const Fixed &mantissa) {
     return wholeReal(mantissa.digits[0]) * c(0x1p-28) +
            wholeReal(mantissa.digits[1]) * c(0x1p-56);
   }
 
-  /// Returns 1 / d for d in [0.46, 2.2); `approximation` is d to 50 bits.
+  /// Returns 1 / d for d in [0.46, 2.2). `approximation` is d to 50 bits.
   Fixed reciprocal(const Fixed &d, F64 approximation, int last) {
-    // y < 1/d, and e = 1 - d y is positive: 1/d = y (1 + e + e^2 + e^3 + ...)
+    // With y slightly below 1/d, e = 1 - d y is positive, and 1/d = y (1 + e +
+    // e^2 + e^3 + ...).
     F64 y0 = c(1 - 0x1p-48) / approximation;
     Fixed y = exactReal(y0, 2, 2.2);
     Fixed e =
@@ -360,9 +365,10 @@ protected:
     return result;
   }
 
-  /// Returns 1 / sqrt(w) for w in [0.1, 8.3); `approximation` is w to 50 bits.
+  /// Returns 1 / sqrt(w) for w in [0.1, 8.3). `approximation` is w to 50 bits.
   Fixed reciprocalRoot(const Fixed &w, F64 approximation, int last) {
-    // y < 1/sqrt(w), e = 1 - w y^2, 1/sqrt(w) = y (1 - e)^(-1/2)
+    // With y slightly below 1/sqrt(w), e = 1 - w y^2 is positive, and 1/sqrt(w)
+    // = y (1 - e)^(-1/2).
     F64 y0 = c(1 - 0x1p-48) / m.sqrt(approximation);
     Fixed y = exactReal(y0, 2, 3.2);
     Fixed square = multiply(y, y, 4);
@@ -381,8 +387,9 @@ protected:
     return result;
   }
 
-  /// (S1) Returns a * 2^exponent with the sign `sign` (0 or the sign bit),
-  /// rounded once: to nearest even, to subnormals or to infinity.
+  /// (S1) Returns a * 2^exponent with the sign `sign` (0 or the sign bit) as an
+  /// f64, rounded once to nearest even; it may be subnormal or infinite. `a`
+  /// must be at least `least`.
   F64 round(const Fixed &a, double least, I64 exponent, I64 sign) {
     Scaled s = normalize(a, least);
     worst = std::max(worst, s.mantissa.error * 2);
@@ -392,7 +399,7 @@ protected:
     for (size_t j = 3; j < d.size(); ++j)
       low = low | d[j];
     I64 biased = exponent + s.exponent + i(1022);
-    // Subnormals have fewer significand bits.
+    // A subnormal result has `lost` fewer significand bits.
     I64 lost = i(1) - biased;
     lost = lost & (m.sar(lost, 63) ^ i(-1));
     I64 over = i(62) - lost;

@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The correctly rounded f32 functions (S5), written once over a machine M with
-// the types M::F64, M::I64 and M::Mask and a handful of operations on them. The
-// compiler's machine emits operations; the checker's machine (tools/functions)
-// computes values.
+// The correctly rounded f32 functions (S5). They are written once, over a class
+// M (the machine) with the types F32, F64, I64 and Mask and a few operations on
+// them. The compiler's machine emits operations (ElementaryFunctions.cpp); the
+// checker's machine (tools/functions) computes values.
 //
-// Every function takes f32 values that were widened to f64 and returns an f64
-// that rounds to the correct f32. docs/reference/functions.md describes the
-// method, the error bound and the number of checked inputs for each function.
+// Most functions compute an f64 that rounds to the correct f32. For each
+// function, docs/reference/functions.md describes the method, the error bound
+// and the number of checked inputs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@
 
 namespace mlir::repro::functions {
 
-/// The f32 functions over the machine M.
+/// The f32 functions. M is the machine on which they compute.
 template <typename M>
 class Formulas {
 public:
@@ -99,8 +99,8 @@ public:
   F32 log(F32 x) {
     Binade b = binade(m.widen(x));
     F64 f = b.m - one();
-    // The table is tuned for this formula, which rounds twice where sum() would
-    // round once.
+    // kLog is tuned for this formula, which rounds twice; sum() would round
+    // once.
     F64 y = m.fma(b.k, c(kLn2Hi), f) + logTail(f, kLog, b.k * c(kLogLn2[0]));
     return logSpecial(x, 0.0f, patched(kLogPatches, x, m.narrow(y)));
   }
@@ -123,7 +123,8 @@ public:
   F32 log1p(F32 x) {
     F64 w = m.widen(x);
     Binade b = binade(w + one());
-    // 1 + x is exact if k is not 0 and the lost bits could matter.
+    // For k = 0, f is x itself. Otherwise 1 + x is exact, or the lost bits do
+    // not affect the result.
     F64 f = m.select(m.eq(b.k, c(0.0)), w, b.m - one());
     F64 low = logTail(f, kLog1p, b.k * c(kLog1pLn2[0]));
     F64 y = sum(b.k * c(kLn2ShortHi), f, low);
@@ -135,7 +136,7 @@ public:
     F64 a = m.widen(m.abs(x));
     F64 w = m.sqrt(m.fma(a, a, one()));
     Binade b = binade(a + w);
-    // tanh(asinh(a) / 2) = a / (1 + w)
+    // asinh(a) = 2 atanh(s). For k = 0, s = tanh(asinh(a) / 2) = a / (1 + w).
     Mask small = m.eq(b.k, c(0.0));
     F64 f = m.select(small, a, b.m - one());
     F64 s = f / m.select(small, w + one(), b.m + one());
@@ -149,7 +150,7 @@ public:
     F64 a = m.widen(x);
     F64 w = m.sqrt(m.fma(a, a, c(-1.0)));
     Binade b = binade(a + w);
-    // tanh(acosh(x) / 2) = w / (1 + x)
+    // acosh(x) = 2 atanh(s). For k = 0, s = tanh(acosh(x) / 2) = w / (1 + x).
     Mask small = m.eq(b.k, c(0.0));
     F64 f = m.select(small, w, b.m - one());
     F64 s = f / m.select(small, a + one(), b.m + one());
@@ -195,7 +196,7 @@ public:
   }
 
   F32 cos(F32 x) {
-    // cos x = sin(x + pi/2): n is a whole number plus one half.
+    // cos x = sin(x + pi/2), so n is a whole number plus one half here.
     F64 a = m.widen(m.abs(x));
     F64 t = m.fma(a, c(kInvPi), c(0.5)) + c(kRoundShift);
     F64 n = (t - c(kRoundShift)) - c(0.5);
@@ -271,7 +272,7 @@ public:
   //===--------------------------------------------------------------------===//
 
   F32 erf(F32 x) {
-    // The result rounds to 1 from 3.92 on.
+    // From 3.92 on, the result rounds to 1.
     F64 a = m.widen(clamp(x, -3.92f, 3.92f));
     F64 p = polynomial(kErf, m.fma(a, a, c(-7.6875)));
     return patched(kErfPatches, x, m.narrow(a * p));
@@ -280,11 +281,11 @@ public:
   F32 erfc(F32 x) {
     F64 v = m.widen(x);
     F64 z = v * v;
-    // |x| < 1/2: 1 - erf(x)
+    // For |x| < 1/2, computes 1 - erf(x).
     F64 small =
         m.fma(v * z, polynomial(kErfcSmall, z), v * c(kTwoOverSqrtPiLo));
     small = one() - m.fma(v, c(kTwoOverSqrtPiHi), small);
-    // Otherwise e^(-x^2) * erfcx(|x|).
+    // For other x, computes e^(-x^2) * erfcx(|x|).
     F64 a = m.abs(m.widen(clamp(x, -10.1f, 10.1f)));
     Scaled s = reduceExp(-(a * a));
     F64 e = m.fma(m.fma(polynomial(kErfcExp, s.r), s.r, one()), s.r, one());
@@ -301,20 +302,21 @@ public:
   //===--------------------------------------------------------------------===//
 
   F32 rsqrt(F32 x) {
-    // Refines an f32 estimate by one third-order step; x * y * y - 1 is small.
+    // Refines an f32 estimate by one step of third order. e = 1 - x * y * y is
+    // small.
     F32 estimate = m.rsqrtEstimate(x);
     F64 y = m.widen(estimate);
     F64 e = m.fma(-(y * y), m.widen(x), one());
     F32 refined = m.narrow(m.fma(y * e, m.fma(e, c(0.375), c(0.5)), y));
-    // `refined` is NaN for 0, infinity and negative inputs, for which the
-    // estimate is right.
+    // For 0, infinity and negative x, `refined` is a NaN and the estimate is
+    // the correct result.
     refined = m.select(m.eq(refined, refined), refined, estimate);
     return patched(kRsqrtPatches, x, refined);
   }
 
   F32 cbrt(F32 x) {
     I64 b = m.bits(m.widen(m.abs(x)));
-    // |x| = mantissa * 2^(e' - 150), e' = 3 q + rest
+    // |x| = mantissa * 2^(biased - 150) with biased = 3 q + rest.
     I64 biased = m.shr(b, 52) - i(1023 - 150);
     I64 q = m.shr(biased * i(21846), 16);
     I64 rest = biased - q * i(3);
@@ -330,7 +332,8 @@ public:
     y = y *
         m.select(rest0, one(), m.select(rest1, c(kCubeRoot2), c(kCubeRoot4)));
     F64 scaled = m.real(m.bits(mantissa) + m.shl(rest, 52));
-    // One Newton step with the residual y^3 - scaled in doubled precision.
+    // One Newton step; its residual y^3 - scaled is computed with twice the
+    // precision.
     F64 y2 = y * y;
     F64 y2Low = m.fma(y, y, -y2);
     F64 residual = m.fma(y2Low, y, m.fma(y2, y, -scaled));
@@ -348,11 +351,11 @@ public:
 
   F32 hypot(F32 x, F32 y) {
     F64 a = m.widen(x), b = m.widen(y);
-    // The squares are exact, and so is their sum as a pair.
+    // The squares are exact as f64, and their sum is exact as a pair.
     Pair s = twoSum(a * a, b * b);
     F64 r = m.sqrt(s.high);
-    // r^2 - s is exact; its sign shows on which side of r the exact result
-    // lies.
+    // The residual s - r^2 is exact. Its sign tells whether the exact result is
+    // above or below r.
     F64 residual = m.fma(-r, r, s.high) + s.low;
     F32 result = m.narrow(roundToOdd({r, residual}));
     F32 infinity = s32(kInfinity);
@@ -370,7 +373,7 @@ public:
         m.both(m.eq(small, c(kInfinity)), m.eq(large, c(kInfinity)));
     small = m.select(bothInfinite, one(), small);
     large = m.select(m.either(bothInfinite, m.eq(large, c(0.0))), one(), large);
-    // The angle is base + turn * atan(small / large).
+    // The magnitude of the result is base + turn * atan(small / large).
     Mask left = m.lt(m.copysign(s32(1.0f), x), s32(0.0f));
     F64 base = m.select(steep, c(kHalfPiHi), m.select(left, c(kPiHi), c(0.0)));
     F64 low = m.select(steep, c(kHalfPiLo), m.select(left, c(kPiLo), c(0.0)));
@@ -391,7 +394,7 @@ public:
 
   F32 pow(F32 x, F32 y) {
     F64 w = m.widen(y);
-    // Every f32 is even from 2^25 on.
+    // From 2^25 on, every f32 is an even integer, so y may be clamped to it.
     F64 a = m.abs(w);
     a = m.select(m.lt(c(0x1p25), a), c(0x1p25), a);
     F64 t = a + c(kRoundShift);
@@ -410,18 +413,18 @@ public:
 private:
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   static constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-  /// Adding this constant rounds to a whole number, which the low bits then
-  /// contain.
+  /// Adding this constant to an f64 rounds it to a whole number, which is then
+  /// in the low bits of the sum.
   static constexpr double kRoundShift = 0x1.8p52;
   static constexpr int64_t kRoundShiftBits = 0x4338000000000000;
   static constexpr int64_t kOneBits = 0x3ff0000000000000;
   static constexpr int64_t kMantissaMask = 0x000fffffffffffff;
   static constexpr int64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
-  /// The largest |x| for which the remainder by pi needs only two steps.
+  /// For |x| below this, the remainder by pi (or pi/2) takes only two steps.
   static constexpr double kHuge = 0x1p28;
 
-  /// An unevaluated sum; |low| is at most half a unit in the last place of
-  /// high.
+  /// The unevaluated sum of two f64. |low| is at most half a unit in the last
+  /// place of `high`.
   struct Pair {
     F64 high, low;
   };
@@ -431,9 +434,9 @@ private:
   F64 one() { return m.constant(1.0); }
   I64 i(int64_t value) { return m.constant(value); }
 
-  /// Estrin's scheme in groups of 2, 4 or 8 terms, and Horner's over the
-  /// groups. A processor's scheduler queue limits these loops, so the length of
-  /// the dependency chain counts as much as the number of operations.
+  /// Returns the polynomial with the coefficients `table`: by Estrin's scheme
+  /// in groups of up to 8 terms and Horner's over the groups. This keeps
+  /// dependency chains short, which limit these loops as much as operations.
   template <size_t n>
   F64 polynomial(const double (&table)[n], F64 x) {
     constexpr size_t size = n < 5 ? 1 : n < 8 ? 2 : n < 16 ? 4 : 8;
@@ -450,8 +453,8 @@ private:
     return p;
   }
 
-  /// Returns the sum of `count` <= 2^level terms starting at `first`, divided
-  /// by x^first.
+  /// Returns the terms from `first` on, divided by x^first. There are `count`,
+  /// at most 2^level. `powers` are x, x^2, x^4 and x^8.
   F64 terms(const double *table, size_t first, size_t count, const F64 *powers,
             size_t level) {
     if (count == 1)
@@ -464,7 +467,7 @@ private:
                  terms(table, first, half, powers, level - 1));
   }
 
-  /// Returns y, except for the inputs in the list, whose results it returns.
+  /// Returns y, or the result that `patches` has for x.
   template <size_t n>
   F32 patched(const std::array<Patch, n> &patches, F32 x, F32 y) {
     for (const Patch &patch : patches)
@@ -477,19 +480,20 @@ private:
     return s32(value);
   }
 
-  /// Clamps x to [low, high]; NaN stays NaN.
+  /// Returns x clamped to [low, high]. NaN stays NaN.
   F32 clamp(F32 x, float low, float high) {
     x = m.select(m.lt(s32(high), x), s32(high), x);
     return m.select(m.lt(x, s32(low)), s32(low), x);
   }
 
-  /// Returns a + b + low with one rounding at the end; |a| >= |b| or a = 0.
+  /// Returns a + b + low, where a + b is exact until `low` is added. Requires
+  /// |a| >= |b| or a = 0.
   F64 sum(F64 a, F64 b, F64 low) {
     F64 high = a + b;
     return high + ((b - (high - a)) + low);
   }
 
-  /// x = n log(2) + r; the low bits of t contain n.
+  /// x = n log(2) + r. The low bits of t contain n.
   struct Scaled {
     F64 t, r;
   };
@@ -500,7 +504,7 @@ private:
     return {t, m.fma(n, c(-kLn2Lo), r)};
   }
 
-  /// Returns 2^(n + bias); the low bits of t contain n.
+  /// Returns 2^(n + bias), where the low bits of t contain n.
   F64 powerOfTwo(F64 t, int64_t bias = 0) {
     return m.real(m.shl(m.bits(t), 52) +
                   i(kOneBits + bias * (int64_t(1) << 52)));
@@ -514,7 +518,7 @@ private:
     return m.fma(scale, q, scale - one());
   }
 
-  /// For x = n log(2) + r: sinh(n log(2)), cosh(n log(2)), sinh(r) and cosh(r)
+  /// For x = n log(2) + r: sinh(n log(2)), cosh(n log(2)), sinh(r), and cosh(r)
   /// - 1.
   struct Hyperbolic {
     F64 sinhN, coshN, sinhR, coshR;
@@ -531,7 +535,7 @@ private:
             z * polynomial(even, z)};
   }
 
-  /// x = 2^k * m, m in [sqrt(1/2), sqrt(2)).
+  /// x = 2^k * m with m in [sqrt(1/2), sqrt(2)).
   struct Binade {
     F64 k, m;
   };
@@ -544,7 +548,7 @@ private:
     return {k, mantissa};
   }
 
-  /// log(1 + f) - f + low
+  /// Returns log(1 + f) - f + low.
   template <size_t n>
   F64 logTail(F64 f, const double (&table)[n], F64 low) {
     F64 s = f / (f + c(2.0));
@@ -558,7 +562,7 @@ private:
     return s * m.fma(z, polynomial(table, z), -f);
   }
 
-  /// k log(2) + 2 atanh(s)
+  /// Returns k log(2) + 2 atanh(s).
   template <size_t n>
   F64 logOfQuotient(F64 k, F64 s, const double (&table)[n]) {
     F64 z = s * s;
@@ -566,7 +570,7 @@ private:
     return sum(k * c(kLn2ShortHi), s + s, low);
   }
 
-  /// log2(2^k * (1 + f))
+  /// Returns log2(2^k * (1 + f)).
   F64 log2Of(Binade b, F64 f) {
     F64 low = m.fma(f, c(kLog2EShortLo), logTail(f, kLog2) * c(kLog2E));
     return sum(b.k, f * c(kLog2EShortHi), low);
@@ -578,7 +582,9 @@ private:
     return m.fma(polynomial(kExp2, r), r, one()) * powerOfTwo(t);
   }
 
-  /// Returns y, except if x is at or below the pole or infinite.
+  /// Returns y if x is above the pole and finite; otherwise the value of a
+  /// logarithm at x: -infinity at the pole, NaN below it, and x if infinite or
+  /// NaN.
   F32 logSpecial(F32 x, float pole, F32 y) {
     F32 above = m.select(m.lt(x, s32(kInfinity)), y, x);
     F32 other = m.select(m.eq(x, s32(pole)), s32(-kInfinity), s32(kNaN));
@@ -589,7 +595,7 @@ private:
   // Twice the precision
   //===--------------------------------------------------------------------===//
 
-  /// Requires |a| >= |b| or a = 0.
+  /// Returns a + b exactly, as a pair. Requires |a| >= |b| or a = 0.
   Pair fastTwoSum(F64 a, F64 b) {
     F64 high = a + b;
     return {high, b - (high - a)};
@@ -610,7 +616,8 @@ private:
   }
   Pair pair(const double (&value)[2]) { return {c(value[0]), c(value[1])}; }
 
-  /// Evaluates the series in x; the terms from `single` on need only one f64.
+  /// Returns the polynomial in x with the coefficients `table`. Terms from
+  /// `single` on are computed in one f64.
   template <size_t n>
   Pair polynomial(const double (&table)[n][2], Pair x, size_t single) {
     F64 p = c(table[n - 1][0]);
@@ -623,9 +630,9 @@ private:
     return sum;
   }
 
-  /// Rounds a positive pair to the adjacent f64 with an odd significand, unless
-  /// the pair is an f64. Rounding the result to f32 then equals rounding the
-  /// pair to f32.
+  /// Returns a positive pair as one f64, rounded to odd: if inexact, to the
+  /// adjacent f64 with an odd significand. Rounding this again to f32 gives the
+  /// f32 to which the pair rounds.
   F64 roundToOdd(Pair a) {
     I64 b = m.bits(a.high);
     I64 above = b | i(1);
@@ -634,9 +641,9 @@ private:
     return m.real(m.iselect(m.eq(a.low, c(0.0)), b, odd));
   }
 
-  /// Evaluates `precise()` in lanes where y, with a relative error below
-  /// `error`, may round to either of two f32; branches only if any lane needs
-  /// it.
+  /// Returns y, whose relative error is below `error`, and precise() in lanes
+  /// where y is too close to the boundary between two f32. The code of
+  /// precise() runs only if there is such a lane.
   template <typename Precise>
   F64 ifClose(F64 y, double error, Precise precise) {
     Mask close = m.roundsApart(m.fma(y, c(-error), y), m.fma(y, c(error), y));
@@ -647,10 +654,10 @@ private:
     return result.r;
   }
 
-  /// Returns base + turn * atan(small / large) to about 2^-101; 0 <= small <=
-  /// large.
+  /// Returns base + turn * atan(small / large) to about 2^-101. Requires 0 <=
+  /// small <= large.
   Pair angleOfQuotient(F64 small, F64 large, F64 turn, Pair base) {
-    // atan(q) = atan(j / 8) + atan((q - j / 8) / (1 + q j / 8))
+    // atan(q) = atan(j / 8) + atan((q - j / 8) / (1 + q j / 8)).
     F64 j = m.fma(small / large, c(8.0), c(kRoundShift)) - c(kRoundShift);
     F64 eighths = j * c(0.125);
     F64 n = m.fma(-eighths, large, small);
@@ -669,11 +676,11 @@ private:
     return add(base, {turn * angle.high, turn * angle.low});
   }
 
-  /// Returns |x|^y with the sign of x if y is odd; for a negative x, y is
-  /// treated as whole.
+  /// Returns |x|^y, with the sign of x if `odd`. Callers handle a negative x
+  /// whose exponent y is not whole.
   F32 signedPower(F32 x, F64 y, Mask odd) {
     F32 magnitude = m.abs(x);
-    // An infinite exponent acts like a large one.
+    // An infinite y has the same result as 2^64.
     y = m.select(m.lt(c(0x1p64), y), c(0x1p64), y);
     y = m.select(m.lt(y, c(-0x1p64)), c(-0x1p64), y);
     Binade b = binade(m.widen(magnitude));
@@ -691,12 +698,12 @@ private:
     return m.select(isOne, s32(1.0f), result);
   }
 
-  /// mantissa * 2^n; the low bits of t contain n.
+  /// The number mantissa * 2^n. The low bits of t contain n.
   struct Power {
     Pair mantissa;
     F64 t;
   };
-  /// Returns (2^k * m)^y to about 2^-94; f = m - 1.
+  /// Returns (2^k * m)^y to about 2^-94. f is m - 1.
   Power power(Binade b, F64 f, F64 y) {
     F64 d = b.m + one();
     F64 t = f / d;
@@ -705,7 +712,7 @@ private:
     log = add({b.k, c(0.0)}, log);
     F64 p = y * log.high;
     Pair z = fastTwoSum(p, m.fma(y, log.low, m.fma(y, log.high, -p)));
-    // 2^z = 2^n * (e^(r log(2) / 16))^16
+    // 2^z = 2^n * (e^(r log(2) / 16))^16.
     F64 shifted = z.high + c(kRoundShift);
     Pair r = twoSum(z.high - (shifted - c(kRoundShift)), z.low);
     Pair scale = {c(kLn2SixteenthHi), c(kLn2SixteenthLo)};
@@ -717,8 +724,9 @@ private:
 
   F64 precisePower(Binade b, F64 f, F64 y) {
     auto [e, t] = power(b, f, y);
-    // A power that is a tie between two f32 is exact except for the error of
-    // the pair. Only multiples of 1/128 up to 150 have such powers.
+    // If the exact power is an f32 or halfway between two f32, e.low is only
+    // the error of the pair and must be 0. This occurs only if y is a multiple
+    // of 1/128 up to 150.
     F64 scaled = y * c(128.0);
     Mask rational =
         m.both(m.eq((scaled + c(kRoundShift)) - c(kRoundShift), scaled),
@@ -732,8 +740,8 @@ private:
   // Angles
   //===--------------------------------------------------------------------===//
 
-  /// The remainder r. The low bits of t contain the number of half (or quarter)
-  /// turns that were subtracted.
+  /// The remainder r of an angle. The low bits of t contain the number of half
+  /// (or quarter) turns that were subtracted.
   struct Turn {
     F64 r, t;
   };
@@ -747,21 +755,22 @@ private:
     return m.real(m.bits(y) ^ m.shl(m.bits(turn.t), 63));
   }
 
-  /// Replaces the remainder in lanes where |x| is huge; branches only if any
-  /// lane is huge.
+  /// Returns `ordinary`, and the remainder from reduceHuge in lanes where |x|
+  /// is at least kHuge. The code of reduceHuge runs only if there is such a
+  /// lane.
   Turn ifHuge(F64 x, Turn ordinary, int64_t doubling, int64_t quarters) {
     Mask huge = m.le(c(kHuge), m.abs(x));
     return m.ifAny(huge, ordinary,
                    [&] { return reduceHuge(x, doubling, quarters); });
   }
 
-  /// Returns x modulo the period pi / 2^doubling, in integers: the fraction of
-  /// x times 2^doubling / pi, of which only the relevant bits are multiplied.
-  /// `halves` half periods are added first.
+  /// Returns the remainder of x by pi / 2^doubling, after adding `halves` times
+  /// half of this period. Computes the fraction of x * 2^doubling / pi in
+  /// integers, from only those bits of 1 / pi that matter.
   Turn reduceHuge(F64 x, int64_t doubling, int64_t halves) {
     I64 b = m.bits(m.abs(x));
     I64 mantissa = m.shr((b & i(kMantissaMask)) | i(int64_t(1) << 52), 29);
-    // |x| = mantissa * 2^e, 5 <= e <= 104
+    // |x| = mantissa * 2^e with 5 <= e <= 104.
     I64 start = m.shr(b, 52) - i(1023 + 24 - doubling);
     I64 word = m.shr(start, 5);
     I64 bit = start & i(31);
@@ -777,7 +786,7 @@ private:
       w = m.iselect(word0, pair(j), w);
       window[j] = m.shr(m.shlv(w, bit), 32);
     }
-    // The product modulo 2: bit 63 of `high` has the weight 1.
+    // high:low is the product modulo 2; bit 63 of `high` has the weight 1.
     I64 low32 = i(0xffffffff);
     I64 p3 = mantissa * window[3];
     I64 p2 = mantissa * window[2] + m.shr(p3, 32);
@@ -786,7 +795,7 @@ private:
     I64 high = m.shl(p0, 32) | (p1 & low32);
     I64 low = m.shl(p2, 32) | (p3 & low32);
     high = high + i(int64_t(uint64_t(halves) << 62));
-    // The nearest whole number, then the signed fraction in two parts.
+    // `nearest` is the nearest whole number. vh + vl is the signed fraction.
     I64 nearest = m.shr(high + i(int64_t(1) << 62), 63);
     I64 fraction = m.shl(high, 1) | m.shr(low, 63);
     I64 upper = fraction & i(~int64_t(0x7ff));
@@ -797,7 +806,7 @@ private:
     F64 unit = c(kPiHi * scale[doubling]), unitLow = c(kPiLo * scale[doubling]);
     F64 ph = vh * unit;
     F64 r = ph + m.fma(vl, unit, m.fma(vh, unitLow, m.fma(vh, unit, -ph)));
-    // Infinity becomes NaN; a negative x negates the remainder.
+    // Infinity becomes NaN. If x is negative, the remainder is negated.
     r = r + (x - x);
     if (!halves)
       r = m.real(m.bits(r) ^

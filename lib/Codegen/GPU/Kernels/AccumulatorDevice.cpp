@@ -6,19 +6,19 @@
 //===----------------------------------------------------------------------===//
 //
 // A thread block of 2 x 2 warps computes a tile of the result with mma.sync,
-// whose sums follow the rule (M3). Both factors pass through shared memory in
-// slices along K, stored as words of one, two or four elements that are
-// adjacent along K; the threads read the next slice while the warps multiply
+// whose sums are those of the rule (M3). The block reads both factors in slices
+// along K into shared memory, as 32-bit words of one, two or four elements that
+// are adjacent along K. Threads read the next slice while the warps multiply
 // the current one.
 //
 // An instruction adds one block of the rule, or two in ascending order of K.
 // Zeros pad the last block: a product of zeros has no exponent and adds nothing
-// (M1). A block that consists of zeros would change only a sum of -0, to +0;
-// therefore it is never the last block.
+// (M1). The last block never consists of zeros only, because that would change
+// a sum of -0 to +0.
 //
-// The instruction ignores the bits of an f32 element that tf32 lacks. If any
-// element of a tile has such bits set, the first kernel stores no results for
-// the tile, and a second kernel computes them with integer arithmetic.
+// The instruction ignores the f32 bits that tf32 lacks. If an element of a tile
+// has such bits set, the first kernel stores no results for the tile, and a
+// second kernel computes them with integer arithmetic.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,14 +41,15 @@ using repro_target::MatrixUnit;
 
 namespace {
 constexpr int64_t kTileThreads = 128;
-/// The words along K that a thread reads at once (also the number of threads
-/// that share a row of an instruction), and the most words per row of a slice.
+/// kFour is the number of words along K that a thread reads at once, and the
+/// number of threads that share a row of an instruction's operand. kMostWords
+/// is the maximum number of words in a row of a slice.
 constexpr int64_t kFour = 4, kMostWords = 16;
-/// Rows and columns of an instruction's result.
+/// The rows and columns of the result of one mma.sync instruction.
 constexpr int64_t kRows = 16, kColumns = 8;
-/// The fewest rows and columns of a product that uses large tiles.
+/// Large tiles require at least this number of rows and of columns.
 constexpr int64_t kLargeProduct = 96;
-/// The bits of an f32 that tf32 lacks.
+/// The fraction bits of an f32 that tf32 lacks.
 constexpr int64_t kLowBits = 0x1fff;
 
 class AccumulatorDevice : public Contraction {
@@ -56,13 +57,15 @@ public:
   AccumulatorDevice(DeviceBuilder &b, FoldOp op)
       : Contraction(b, op), b(b), rule(cast<FdpaAttr>(op.getOrderAttr())) {}
   LogicalResult match();
-  /// Whether element values decide which kernel computes a tile.
+  /// Whether elements are f32, whose low bits must be checked while the first
+  /// kernel runs.
   bool isChecked() const { return elements[0] == MatrixElement::TF32; }
   int64_t getNumTiles() const;
-  /// Builds the first kernel. For checked elements, `flags` is the workspace
-  /// offset of one word per tile, which is nonzero if the tile has no results.
+  /// Builds the first kernel. If elements are checked, `flags` is the offset of
+  /// its flags in the workspace: one word for each tile, nonzero if the tile
+  /// has no results yet.
   void expand(int64_t flags);
-  /// Builds the second kernel, which computes the results of the flagged tiles.
+  /// Builds the second kernel, which computes the tiles whose flag is nonzero.
   void expandInIntegers(int64_t flags);
 
 private:
@@ -70,41 +73,42 @@ private:
   const Access &getAccess(unsigned f) const {
     return fold.inputs[getFactor(f).inputs[0]];
   }
-  /// Elements along K in a slice, and in four words.
+  /// Return the number of elements along K in a slice, and in four words.
   int64_t getSlice() const { return words * packed; }
   int64_t getGroup() const { return kFour * packed; }
-  /// Words per row of a slice. The padding words keep the rows of an
-  /// instruction in different banks.
+  /// Returns the distance in words between rows of a slice in shared memory.
+  /// The padding puts the rows that an instruction reads into different banks.
   int64_t getPitch() const { return words + kFour; }
   bool chooseSlice();
   void chooseTile();
   void beginBlock(int64_t blocksPerProcessor);
-  /// Returns the offset at which a row or column of a factor begins.
+  /// Returns the offset of the first element of row or column `at` of a factor.
   Value locate(unsigned f, Value at);
   void chooseGroups(unsigned f);
   void readSlice(unsigned f, Value slice, bool isLast,
                  SmallVector<Value> &values);
-  /// Reads the words of a slice of both factors; for checked elements, the last
-  /// value contains the bits that tf32 lacks.
+  /// Reads this thread's words of a slice of both factors. If elements are
+  /// checked, one more value is appended: the bits that tf32 lacks.
   SmallVector<Value> readSlices(Value slice, bool isLast);
   void storeSlices(ArrayRef<Value> values, Value buffer);
-  /// Adds the products of the first `count` elements of a slice to the sums.
+  /// Adds the products of the first `count` elements along K of a slice to
+  /// `sums`.
   void multiply(Value buffer, int64_t count, MutableArrayRef<Value> sums);
   void multiply(ArrayRef<Value> left, ArrayRef<Value> right,
                 MutableArrayRef<Value> sums);
-  /// Packs f32 values into accumulator registers of one f32 or two f16 each,
-  /// and unpacks them.
+  /// Convert f32 values to accumulator registers and back. A register holds one
+  /// f32 or two f16.
   SmallVector<Value> pack(ArrayRef<Value> values);
   SmallVector<Value> unpack(ArrayRef<Value> sums);
-  /// Calls `handle` for each sum of the thread with the sum's number, its
-  /// offset in the output, and whether it is a result; null means that it
-  /// always is.
+  /// Calls `handle` for each sum of the thread, with the sum's number, its
+  /// offset in the output, and an i1 that tells whether it is a result (null:
+  /// it always is).
   void forSums(function_ref<void(int64_t, Value offset, Value exists)> handle);
   Value readInit(Value offset);
   void storeResult(Value result, Value offset);
   void storeResults(ArrayRef<Value> totals);
-  /// Records for the second kernel whether any thread of the block has seen
-  /// bits that tf32 lacks; returns whether none has.
+  /// Sets the flag of the tile if any thread of the block has seen bits that
+  /// tf32 lacks. Returns whether none has.
   Value noteLowBits(Value seen, int64_t flags);
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
@@ -119,7 +123,7 @@ private:
   int64_t extents[2];            ///< rows and columns of the tile
   bool isAlong[2], isVector[2];
   int64_t batchSize = 1;
-  // Values of the current block and thread.
+  // The position of this block and thread, and buffers in shared memory.
   Value thread, batchIndex, begin[2], warpBegin[2], group, member, buffers;
   struct Group {
     Value own, part; ///< row or column in the tile, group of four words in K
@@ -159,8 +163,8 @@ LogicalResult AccumulatorDevice::match() {
   unit = b.getArchitecture().matrixUnit;
   if (!unit || failed(matchFactors()))
     return failure();
-  // Swap rows and columns if the rows are contiguous in the result: adjacent
-  // threads write adjacent columns.
+  // Adjacent threads write adjacent columns, so exchange rows and columns if
+  // the results of adjacent rows are contiguous.
   settleFactors(!rows.loops.empty() &&
                 rows.loops.back().coefficients.back() == 1);
   for (unsigned f : {0, 1}) {
@@ -174,15 +178,15 @@ LogicalResult AccumulatorDevice::match() {
       !(isFloat8(elements[0]) && isFloat8(elements[1])))
     return failure();
   toF16 = rule.getRound() == SumRounding::rne_f16;
-  // Late instructions convert f8 to f16, which changes the exponents of the
-  // subnormals of one of the two types. Only products with the other type
-  // depend on this change; they do not match the rule.
+  // For late rules, mma.sync converts f8 to f16, which gives the subnormals of
+  // one f8 type other exponents. This matters only in products with the other
+  // f8 type, so such products are not supported.
   std::optional<MatrixRule> native = unit->getRule(elements[0], toF16);
   if (elements[0] != elements[1] && native && native->late)
     return failure();
   packed = 32 / getAccess(0).element.getIntOrFloatBitWidth();
-  // Zeros pad K to a multiple of four words. If a block were smaller, the last
-  // block could consist of padding only.
+  // Zeros pad K to a multiple of four words. A block must be at least as long,
+  // so that the last block does not consist of padding only.
   bool isUnit =
       native && rule.getTerms() == native->terms &&
       rule.getTerms() >= getGroup() && rule.getFraction() == native->fraction &&
@@ -213,7 +217,8 @@ LogicalResult AccumulatorDevice::match() {
   return success();
 }
 
-/// Chooses the longest slice such that every chunk ends at the end of a slice.
+/// Chooses the longest slice for which every chunk ends at the end of a slice.
+/// Returns false if there is none.
 bool AccumulatorDevice::chooseSlice() {
   for (words = kMostWords; words >= 2 * kFour; words /= 2)
     if (fold.chunk >= fold.n || fold.chunk % getSlice() == 0)
@@ -230,8 +235,9 @@ void AccumulatorDevice::chooseTile() {
     return batchSize * llvm::divideCeil(rows.size, extents[0]) *
            llvm::divideCeil(columns.size, extents[1]);
   };
-  // Totals of chunks need as many registers as the sums. For late sums, ptxas
-  // keeps all factors as f16, and the sums of each half, in registers as well.
+  // A large tile has many sums. Totals of chunks would double the number of
+  // registers; for late sums, ptxas also keeps factors as f16 and the sums of
+  // each half in registers.
   bool isLarge = rows.size >= kLargeProduct && columns.size >= kLargeProduct &&
                  fold.chunk >= fold.n &&
                  setTile(rule.getLate() ? 2 : 4, 8) >=
@@ -254,7 +260,7 @@ Value AccumulatorDevice::locate(unsigned f, Value at) {
                              b.delinearize(at, getSizes(factor.loops)), 0));
 }
 
-/// Chooses the groups of a slice that the thread reads, so that adjacent
+/// Chooses which groups of four words of a slice this thread reads: adjacent
 /// threads read adjacent memory.
 void AccumulatorDevice::chooseGroups(unsigned f) {
   int64_t parts = words / kFour;
@@ -263,8 +269,8 @@ void AccumulatorDevice::chooseGroups(unsigned f) {
     Group group;
     group.own = isAlong[f] ? b.div(item, parts) : b.rem(item, extents[f]);
     group.part = isAlong[f] ? b.rem(item, parts) : b.div(item, extents[f]);
-    // Positions beyond the end read the last row or column again; their results
-    // are not stored.
+    // After the end, the last row or column is read again. Its results are not
+    // stored.
     Value at = b.add(begin[f], group.own);
     if (getFactor(f).size % extents[f])
       at = b.min(at, b.index(getFactor(f).size - 1));
@@ -279,7 +285,8 @@ void AccumulatorDevice::readSlice(unsigned f, Value slice, bool isLast,
   const Access &access = getAccess(f);
   Type stored = getStorageType(access.element);
   auto four = VectorType::get({kFour}, b.getI32Type());
-  /// Reads `lanes` elements that are adjacent along K; +0 beyond the end of K.
+  /// Reads `lanes` elements that are adjacent along K. After the end of K, they
+  /// are +0.
   auto read = [&](const Group &group, Value k, int64_t lanes) -> Value {
     Value isInside;
     if (isLast) {
@@ -352,8 +359,8 @@ void AccumulatorDevice::storeSlices(ArrayRef<Value> values, Value buffer) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Emits one instruction, which covers as many elements of K as `right` has
-/// words for.
+/// Emits one mma.sync. The number of words in `right` determines how many
+/// elements of K it covers.
 void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
                                  MutableArrayRef<Value> sums) {
   SmallVector<Value> operands(left);
@@ -363,8 +370,8 @@ void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
       word = LLVM::BitcastOp::create(
           b, VectorType::get({packed}, b.getF16Type()), word);
   llvm::append_range(operands, sums);
-  // The name of LLVM's intrinsic contains types that the types of the operands
-  // do not determine.
+  // The name of LLVM's intrinsic contains the element types, because operands
+  // are 32-bit words for most of them.
   auto getName = [&](unsigned f) {
     return std::string(repro_target::matrixElementNames[unsigned(elements[f])]);
   };
@@ -403,8 +410,8 @@ void AccumulatorDevice::multiply(Value buffer, int64_t count,
     if (isFloat8(elements[0]) || (unit->hasDepth16() && !hasOne))
       fours.push_back(four + kFour);
     k += getGroup() * int64_t(fours.size());
-    // If only one group of elements is left, any other group consists of zeros
-    // and comes first.
+    // If only one group of elements remains, the other group of the instruction
+    // is zeros. The zeros come first, so that they are not the last block.
     if (hasOne)
       std::reverse(fours.begin(), fours.end());
     SmallVector<SmallVector<Value>> left, right;
@@ -594,7 +601,7 @@ void AccumulatorDevice::expand(int64_t flags) {
     forSums(
         [&](int64_t i, Value offset, Value) { first[i] = readInit(offset); });
   SmallVector<Value> sums = pack(first);
-  // Totals start from -0 because -0 + x is x for every x.
+  // Totals start from -0, because -0 + x is x for every x.
   bool hasTotals = fold.chunk < fold.n;
   SmallVector<Value> totals = hasTotals ? splat(-0.0) : SmallVector<Value>();
   auto addToTotals = [&] {
@@ -668,7 +675,7 @@ void AccumulatorDevice::expand(int64_t flags) {
 }
 
 void AccumulatorDevice::expandInIntegers(int64_t flags) {
-  // Without this limit, ptxas spills registers to fit more blocks.
+  // Without this limit, ptxas gives a thread fewer registers and spills.
   beginBlock(/*blocksPerProcessor=*/4);
   Value flag = b.load(b.getWorkspace(b.getI32Type(), getNumTiles(), flags),
                       b.getI32Type(), b.getBlockId());

@@ -6,16 +6,17 @@
 //===----------------------------------------------------------------------===//
 //
 // Matrix instructions on bytes compute the exact sum of a block of integers;
-// each thread then continues the f32 chain of its results. A slice of K
+// each thread then continues the f32 chain of its results (Q4). A slice of K
 // contains several blocks or a part of one. With an odd number of blocks of 16
-// elements, the last slice contains one block and reads it twice. An i16
-// consists of two digits, the unsigned lower byte and the signed higher byte.
-// Products of digits p and q with the same p + q share a sum.
+// elements, the last slice contains one block, which is read twice and added
+// once. An i16 consists of two digits: the unsigned lower byte and the signed
+// higher byte. Products of digits p and q with equal p + q are added to one
+// sum.
 //
 // If no sum can be too large, sums start from the bits of a float whose unit in
-// the last place is one unit of the products: adding to the bits adds to the
-// float, and subtracting the float leaves the sum as an f32. GPUs convert i32
-// to f32 at a fraction of the rate of a subtraction.
+// the last place is one unit of the products. Adding to the bits then adds to
+// the float, and subtracting the start leaves the sum as an f32. GPUs convert
+// i32 to f32 at a fraction of the rate of this subtraction.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,12 +51,12 @@ private:
   SmallVector<Value> readSlice(Value slice);
   void storeSlice(ArrayRef<Value> values, Value buffer);
   SmallVector<Value> compute(Value slice, Value buffer, ValueRange state);
-  /// Adds a block, identified by its number in the slice, to the chain of each
-  /// result.
+  /// Returns `totals` after adding block `number` of the slice, whose products
+  /// are in `sums`, to the chain of each result.
   SmallVector<Value> addBlock(Value buffer, int64_t number,
                               ArrayRef<Value> sums, ValueRange totals);
-  /// Adds the products of a step or, if `half` is given, of that half of the
-  /// step.
+  /// Adds the products of a step (kStep elements of K) to `sums`, or those of
+  /// one half of the step if `half` is given.
   void multiply(Value buffer, int64_t step, std::optional<int64_t> half,
                 MutableArrayRef<Value> sums);
   Value getDot(ArrayRef<Value> sums, int64_t result);
@@ -63,21 +64,21 @@ private:
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
   Value f32(float value) { return b.constant(b.getF32FloatAttr(value)); }
-  /// Returns the number of parts in a slice. A part contains one digit of the
-  /// codes of one factor in one step (see ByteTile::kPart).
+  /// Returns the number of parts in a slice. A part has one digit of the codes
+  /// of one factor in one step (see ByteTile::kPart).
   int64_t getParts() const { return steps * (digits[0] + digits[1]); }
   int64_t getPart(unsigned f, int64_t step, int64_t digit) const {
     return f * steps * digits[0] + step * digits[f] + digit;
   }
-  /// Returns the initial sums, one group for each sum p + q of digit numbers of
-  /// the two factors.
+  /// Returns the initial sums: kResults sums for each p + q, where p and q are
+  /// the numbers of the factors' digits.
   SmallVector<Value> getStarts() {
     SmallVector<Value> starts(ByteTile::kResults, i32(start));
     starts.append((digits[0] + digits[1] - 2) * ByteTile::kResults, i32(0));
     return starts;
   }
-  /// Return the number of a factor's scales in a slice, and of those that a
-  /// thread copies.
+  /// Return the number of a factor's scales in a slice, and how many of them
+  /// each thread copies.
   int64_t getScales() const { return kTile * sliceBlocks; }
   int64_t getThreadScales() const {
     return llvm::divideCeil(getScales(), ByteTile::kThreads);
@@ -95,8 +96,9 @@ private:
   Access codes[2], scales[2], output;
   int64_t sizes[2];
   int64_t digits[2]; ///< per code
-  /// 1.5 times the float whose unit in the last place is one unit of the
-  /// products, and its bits; 0 if sums may be too large.
+  /// `origin` is 1.5 times the float whose unit in the last place is one unit
+  /// of the products, and `start` is its bits. Both are 0 if sums may be too
+  /// large.
   float origin = 0;
   int32_t start = 0;
   std::optional<ByteTile> tile;
@@ -118,7 +120,7 @@ LogicalResult BlockDevice::match() {
       results.getNumElements() == 0 ||
       std::min(sizes[0], sizes[1]) < repro_target::fewestByteMatrixRows)
     return failure();
-  // A block is a multiple of a step, or half of a step.
+  // A block must consist of whole steps or be half of a step.
   if (k == 0 || k % block || (block % kStep && block != kStep / 2))
     return failure();
   AffineMap identity = b.getMultiDimIdentityMap(rank);
@@ -144,7 +146,8 @@ LogicalResult BlockDevice::match() {
   }
   output = b.getAccess(op.getOutputs()[0], identity);
 
-  // A slice ends where a block longer than a step ends, and where K ends.
+  // A slice has two steps, or one if blocks (or K, for short blocks) have an
+  // odd number of steps.
   steps = (block > kStep ? block : k) % (2 * kStep) ? 1 : 2;
   slices = llvm::divideCeil(k, steps * kStep);
   endsInHalf = k % kStep;
@@ -167,7 +170,8 @@ Value BlockDevice::getOffset(const Access &access, Value row, Value column) {
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// Loads the thread's slots of a step that begins at element k, one per digit.
+/// Returns this thread's slot (see ByteTile.h) of the step that begins at
+/// element k, for each digit.
 SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
   Value member = b.rem(tile->thread, 4);
   SmallVector<Value> words[2][2]; // indexed by digit and row
@@ -185,7 +189,8 @@ SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
       words[0][row].append(parts);
       return;
     }
-    // Separates bytes 0 and 2 of each word from bytes 1 and 3.
+    // Takes bytes 0 and 2 of each word as the lower digits, and bytes 1 and 3
+    // as the higher digits.
     for (int64_t i = 0; i < count; i += 2)
       for (int64_t digit : {0, 1})
         words[digit][row].push_back(NVVM::PermuteOp::create(
@@ -212,7 +217,7 @@ SmallVector<Value> BlockDevice::loadSlots(unsigned f, Value k) {
   return slots;
 }
 
-/// Reads the slots, then the scales, that the thread copies.
+/// Returns the words that this thread copies: its slots, then its scales.
 SmallVector<Value> BlockDevice::readSlice(Value slice) {
   SmallVector<Value> values;
   for (unsigned f : {0, 1})
@@ -272,7 +277,8 @@ void BlockDevice::multiply(Value buffer, int64_t step,
           {getType(0, p), getType(1, q)});
 }
 
-/// Returns the dot product of a block, rounded to f32.
+/// Returns the dot product of a block for result number `result`, rounded to
+/// f32.
 Value BlockDevice::getDot(ArrayRef<Value> sums, int64_t result) {
   Value dot = sums[result];
   for (int64_t i = result + ByteTile::kResults, shift = 8;
@@ -291,7 +297,7 @@ SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
                                          ArrayRef<Value> sums,
                                          ValueRange totals) {
   SmallVector<Value> lines[2];
-  // Each thread computes pairs of adjacent columns.
+  // Each thread computes two adjacent columns, so it loads two column scales.
   for (unsigned f : {0, 1})
     for (int64_t i = 0; i < 2 * (f ? ByteTile::kWide : ByteTile::kHigh);
          i += 1 + f) {
@@ -317,8 +323,8 @@ SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
   return next;
 }
 
-/// Processes a slice. The state contains the totals and, if a block spans
-/// several slices, the sums of that block.
+/// Processes a slice and returns the next state: the totals and, if a block
+/// spans several slices, the sums of that block.
 SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
                                         ValueRange state) {
   SmallVector<Value> totals(state.take_front(ByteTile::kResults));
@@ -339,7 +345,8 @@ SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
         endBlock();
         return totals;
       };
-      // Padding the half step with zeros instead could change a sum of -0.
+      // The last step may be half a step. It is skipped, not padded with zeros,
+      // which could change a sum of -0.
       if (endsInHalf)
         totals = b.choose(b.less(slice, b.index(slices - 1)), addSecond,
                           [first = totals] { return first; });
@@ -395,8 +402,8 @@ void BlockDevice::expand() {
       slotBegin[half][f] =
           getOffset(codes[f], limit(b.add(upper, 8 * half)), zero);
     for (int64_t i = 0; i < getThreadScales(); ++i) {
-      // There may be more threads than scales; the threads after the last scale
-      // copy a scale that another thread copies as well.
+      // If there are more threads than scales, the remaining threads copy
+      // scales that other threads copy too.
       Value item = b.add(tile->thread, i * ByteTile::kThreads);
       if (getScales() < ByteTile::kThreads)
         item = b.rem(item, getScales());

@@ -44,7 +44,8 @@ Value ByteTile::getUpperRow(KernelBuilder &b, Value line) {
 
 SmallVector<Value> ByteTile::fillSlot(unsigned f, ArrayRef<Value> upper,
                                       ArrayRef<Value> lower) {
-  // One register of each row in turn, or both registers of a row.
+  // The order of an instruction's registers: those of factor 0 alternate
+  // between the two rows, those of factor 1 belong to one row each.
   if (f == 0)
     return {upper[0], lower[0], upper[1], lower[1]};
   return {upper[0], upper[1], lower[0], lower[1]};

@@ -6,14 +6,14 @@
 //===----------------------------------------------------------------------===//
 //
 // A thread block computes a tile of bm times bn results; each thread computes
-// tm times tn of them in registers. Both factors pass through shared memory in
-// slices of bk elements along K: the threads read the next slice while they
-// compute on the current one, even across the end of a chunk. Each result
-// accumulates its elements in ascending order (F1), whatever the tiles. The
-// chunks (F3) are either processed in sequence by one block, or each by its own
-// block; a second kernel then adds them in order.
+// tm times tn of them in registers. The block reads both factors into shared
+// memory, in slices of bk elements along K. Threads read the next slice while
+// they compute with the current one, even across the end of a chunk. Each
+// result adds its elements in ascending order (F1), whatever the tiles are. The
+// chunks (F3) are processed in sequence by one block; or each by its own block,
+// and a second kernel then adds them in order.
 //
-// Beyond the end of a chunk, a slice contains -0 for one factor and +0 for the
+// After the end of a chunk, a slice contains -0 for one factor and +0 for the
 // other: adding their product changes no accumulator.
 //
 //===----------------------------------------------------------------------===//
@@ -31,9 +31,9 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// The way in which the threads of a block read a slice of a factor: each
-/// thread reads groups of kVector elements that are consecutive along K or
-/// along the factor's own dimension.
+/// How the threads of a block read a slice of a factor: each thread reads
+/// groups of kVector elements that are consecutive along K (`alongReduction`)
+/// or along the factor's own dimension.
 struct Slice {
   const Factor *factor;
   unsigned firstAccess; ///< first access of its leaves in the batch's loops
@@ -42,16 +42,16 @@ struct Slice {
   bool vectorized; ///< a group is one access
   double pad;
   int64_t begin; ///< offset in each of the two buffers in shared memory
-  /// Returns the stride between the elements of consecutive k in shared memory,
-  /// padded against bank conflicts.
+  /// Returns the distance in shared memory between elements that are adjacent
+  /// along K. It is padded to avoid bank conflicts.
   int64_t getPitch() const { return extent + kVector; }
 
-  /// A group of the current thread.
+  /// A group of elements that the current thread reads.
   struct Group {
     Value own, k; ///< position of the first element in the tile
     Value exists; ///< null: always
-    /// For each access and leaf, the offset of the elements without the term
-    /// that depends on the position along K.
+    /// The offset of each access (one for the group, or one per element) in
+    /// each input of the factor, without the part that depends on K.
     SmallVector<SmallVector<Value>> offsets;
   };
   SmallVector<Group> groups;
@@ -59,14 +59,15 @@ struct Slice {
 
 class ContractionDevice : public Contraction {
 public:
-  /// `contraction` must have passed `settleFactors` with `tile.swapsFactors`.
+  /// `contraction` must be settled: `settleFactors(tile.swapsFactors)` was
+  /// called.
   ContractionDevice(DeviceBuilder &b, Contraction contraction,
                     const DeviceTileConfig &tile);
   bool isSplit() const { return tile.splits > 1; }
   int64_t getChunks() const { return llvm::divideCeil(fold.n, fold.chunk); }
   int64_t getResults() const { return batchSize * rows.size * columns.size; }
   int64_t getElementBytes() const { return type.getIntOrFloatBitWidth() / 8; }
-  /// Returns the number of workspace bytes for totals or chunks.
+  /// Returns the size in bytes of the workspace for totals or chunks.
   int64_t getWorkspaceBytes() const;
   void expandTiles(int64_t workspace);
   void expandSums(int64_t workspace);
@@ -80,18 +81,20 @@ private:
   Value readGroup(const Slice &slice, const Slice::Group &group, Value k,
                   Value end);
   void storeSlice(const Slice &slice, ArrayRef<Value> values, Value buffer);
-  /// Adds the products of a slice; calls `before` before each k.
+  /// Returns `sums` after adding the products of the slice in `buffer`. Calls
+  /// `before` with each k before its products.
   SmallVector<Value> compute(Value buffer, ValueRange sums,
                              function_ref<void(int64_t k)> before);
   void fillBuffer(Value start, Value end);
   SmallVector<Value> computeChunk(Value start, Value end, Value stop,
                                   Value &buffer);
 
-  /// Return the row, and the column, of vector `i` of the thread's results.
+  /// Return the row and the column of vector `i` of this thread's results.
   Value getRow(int64_t i);
   Value getColumn(int64_t i);
   int64_t getVectors() const { return tile.tm * tile.tn / kVector; }
-  /// Calls `store` for the whole vector, or for each element that is a result.
+  /// Calls `store` for the vector if all its elements are results (`whole`);
+  /// otherwise for each element that is a result.
   void storeChecked(Value vector, Value row, Value column, bool whole,
                     function_ref<void(Value value, Value column)> store);
   void storeResult(int64_t i, Value total);
@@ -109,7 +112,7 @@ private:
   Value buffers; ///< two in shared memory, each with a slice of both factors
   int64_t bufferSize;
   bool outputVectorized = false;
-  // Values of the current block and thread.
+  // The position of the current block and thread.
   Value thread, block, batchIndex, rowBegin, columnBegin, threadRow,
       threadColumn;
   SmallVector<Value> batchAt;
@@ -145,7 +148,7 @@ ContractionDevice::ContractionDevice(DeviceBuilder &b, Contraction contraction,
           0;
 }
 
-/// Whether all coefficients of an access are multiples of the vector length.
+/// Whether an access moves by multiples of kVector elements along all `loops`.
 bool ContractionDevice::areAligned(ArrayRef<CollapsedDim> loops,
                                    unsigned access) const {
   return llvm::all_of(loops, [&](const CollapsedDim &loop) {
@@ -160,7 +163,8 @@ void ContractionDevice::chooseSlice(Slice &slice, const Factor &factor,
   slice.firstAccess = firstAccess;
   slice.extent = extent;
   slice.pad = pad;
-  // Adjacent threads read adjacent elements along the contiguous dimension.
+  // Choose the direction of groups so that adjacent threads read adjacent
+  // elements.
   auto stepsByOne = [&](ArrayRef<CollapsedDim> loops, unsigned leaf) {
     return !loops.empty() && loops.back().coefficients[leaf] == 1;
   };
@@ -215,7 +219,7 @@ void ContractionDevice::locateSlice(Slice &slice, Value begin) {
   int64_t groups = slice.extent * tile.bk / kVector;
   assert(tile.getThreads() % (across / kVector) == 0 && "incomplete lines");
   int64_t accesses = slice.alongReduction || slice.vectorized ? 1 : kVector;
-  // Reads beyond the end return the last element, which is then unused.
+  // Reads after the end return the last elements, which are not used.
   int64_t last =
       factor.size - (slice.vectorized && !slice.alongReduction ? kVector : 1);
   for (int64_t first = 0; first < groups; first += tile.getThreads()) {
@@ -223,7 +227,7 @@ void ContractionDevice::locateSlice(Slice &slice, Value begin) {
     if (first + tile.getThreads() > groups)
       group.exists = b.less(b.add(thread, first), b.index(groups));
     // The threads read whole lines of the tile, so that the groups of a thread
-    // are a constant distance apart.
+    // have a constant distance.
     Value inner = b.mul(b.rem(thread, across / kVector), kVector);
     Value outer =
         b.add(b.div(thread, across / kVector), first / (across / kVector));
@@ -252,7 +256,8 @@ Value ContractionDevice::readGroup(const Slice &slice,
   bool hasTail = fold.chunk % tile.bk != 0 || fold.n % tile.bk != 0;
   Value pad = b.constant(b.getFloatAttr(type, slice.pad));
   k = b.add(k, group.k);
-  // Loads `lanes` elements at position `at` of K.
+  // Loads `lanes` elements from position `at` of K on, with the offsets of
+  // access `e`.
   auto read = [&](Value at, unsigned e, int64_t lanes) -> Value {
     Value isInside;
     if (hasTail)
@@ -320,8 +325,8 @@ void ContractionDevice::storeSlice(const Slice &slice, ArrayRef<Value> values,
 //===----------------------------------------------------------------------===//
 
 /// A warp is 4 by 8 threads. The rows and columns that a thread loads in one
-/// access of shared memory are consecutive, and adjacent to those of the
-/// neighboring threads.
+/// access of shared memory are adjacent, and adjacent to those of the next
+/// threads.
 static constexpr int64_t kWarpRows = 4, kWarpColumns = 8;
 
 static int64_t getRowGroup(const DeviceTileConfig &tile) {
@@ -378,16 +383,16 @@ ContractionDevice::compute(Value buffer, ValueRange carried,
   return sums;
 }
 
-/// Stores the slice that begins at `start` in the first buffer.
+/// Stores the slice that begins at `start` in the first of the two buffers.
 void ContractionDevice::fillBuffer(Value start, Value end) {
   storeSlice(left, readSlice(left, start, end), b.index(0));
   storeSlice(right, readSlice(right, start, end), b.index(0));
   b.barrier();
 }
 
-/// (F1), (F4) Computes the sums of the elements [start, end). On entry,
-/// `buffer` is the offset of the chunk's first slice; on return, that of the
-/// following slice, unless the block's elements end at `stop`.
+/// (F1), (F4) Returns the sums of elements [start, end). `buffer` is the offset
+/// of the chunk's first slice; it becomes that of the slice after the chunk.
+/// `stop` is the end of this block's elements, after which no slice follows.
 SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
                                                    Value stop, Value &buffer) {
   Value zero =
@@ -404,8 +409,8 @@ SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
     }
     Value isMore = b.less(next, stop);
     Value other = b.sub(b.index(bufferSize), carried[0]);
-    // Reads one factor in each half of the slice, which limits the number of
-    // registers that wait for loads.
+    // Reads one factor in each half of the slice, so that fewer registers wait
+    // for loads.
     SmallVector<Value> onTheWay;
     auto read = [&](const Slice &slice) {
       onTheWay = b.chooseOrAny(isMore,
@@ -483,8 +488,8 @@ Value ContractionDevice::getOutputOffset(Value row, Value column) {
                              columnAccess));
 }
 
-/// (F3) Adds the initial value and the total, and converts the sum to the
-/// output's element type.
+/// (F3) Returns the initial value plus the total, converted to the element type
+/// of the output.
 Value ContractionDevice::finishResult(Value total, Value offset,
                                       int64_t lanes) {
   const Access &output = fold.outputs[0];
@@ -513,7 +518,8 @@ void ContractionDevice::storeResult(int64_t i, Value total) {
                });
 }
 
-/// Stores the sums of a chunk next to those of the other chunks.
+/// Stores the sums of a chunk in the workspace, which has results for each
+/// chunk.
 void ContractionDevice::storeChunk(ArrayRef<Value> sums, Value chunk) {
   int64_t n = columns.size;
   bool whole = n % kVector == 0;
@@ -530,13 +536,13 @@ void ContractionDevice::storeChunk(ArrayRef<Value> sums, Value chunk) {
   }
 }
 
-/// (F3) Adds the chunk to the totals; the last chunk turns the totals into
-/// results. Processes few vectors at a time because the registers also contain
-/// the sums.
+/// (F3) Adds a chunk to the totals in the workspace, or stores the results if
+/// it is the last chunk. Few vectors are processed at a time, because the sums
+/// take many registers.
 void ContractionDevice::addChunk(ArrayRef<Value> sums, Value start, Value end) {
   Value isFirst = b.equal(start, b.index(0));
   Value isLast = b.equal(end, b.index(fold.n));
-  // The totals start from -0, because adding -0 changes no value.
+  // Totals start from -0, because -0 + x is x for every x.
   Value none = b.broadcast(b.constant(b.getFloatAttr(type, -0.0)), kVector);
   constexpr int64_t together = 4;
   for (int64_t first = 0; first < getVectors(); first += together) {
@@ -620,7 +626,7 @@ void ContractionDevice::expandTiles(int64_t workspaceOffset) {
          });
 }
 
-/// (F3) Adds the chunks of each result in order.
+/// (F3) Emits the kernel that adds the chunks of each result in order.
 void ContractionDevice::expandSums(int64_t workspaceOffset) {
   workspace = b.getWorkspace(type, tile.splits * getResults(), workspaceOffset);
   SmallVector<int64_t> sizes{batchSize, rows.size, columns.size};
@@ -637,8 +643,8 @@ void ContractionDevice::expandSums(int64_t workspaceOffset) {
   b.setWork(getResults(), 1);
 }
 
-/// Returns the contraction after `settleFactors`, with its tiles; fails if the
-/// fold is not a contraction.
+/// Returns the contraction, settled, and its tiling. Fails if the fold is not a
+/// contraction.
 static FailureOr<std::pair<Contraction, DeviceTileConfig>>
 match(DeviceBuilder &b, FoldOp op) {
   Contraction contraction(b, op);

@@ -19,9 +19,10 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::device;
 
-/// The most threads per launch; beyond this, threads process several items.
+/// The maximum number of threads per launch. If there are more work items, each
+/// thread processes several.
 static constexpr int64_t kMaxThreads = int64_t(1) << 20;
-/// The most bytes of scratch memory for all threads together.
+/// The maximum size in bytes of the scratch memory of all threads together.
 static constexpr int64_t kMaxScratch = int64_t(64) << 20;
 
 DeviceBuilder::DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op,
@@ -68,8 +69,8 @@ Value DeviceBuilder::createTile(ArrayRef<int64_t> shape, Type element) {
   return tile;
 }
 
-/// Returns the alignment that a vector access may assume; hardware moves at
-/// most 16 bytes at once.
+/// Returns the alignment of a vector access of `lanes` elements: its size, but
+/// at most 16 bytes, because hardware moves no more at once.
 static llvm::MaybeAlign getVectorAlignment(Type element, int64_t lanes) {
   int64_t bytes = element.getIntOrFloatBitWidth() / 8 * lanes;
   return llvm::Align(std::min<int64_t>(bytes, 16));
@@ -150,8 +151,8 @@ Value DeviceBuilder::getWorkspace(Type element, int64_t count, int64_t offset) {
       index(offset), ValueRange());
 }
 
-/// (E1) The error word numbers messages in reverse order, so that its maximum
-/// is the first message that any thread records.
+/// (E1) Earlier messages have greater numbers in the error word, so the maximum
+/// over all threads is the first message.
 void DeviceBuilder::recordFailure(int64_t message) {
   Value error = launch::DeviceKernelSignature(kernel).getError();
   memref::AtomicRMWOp::create(
@@ -167,7 +168,7 @@ SmallVector<Value> DeviceBuilder::delinearize(Value linear,
     product *= std::max<int64_t>(size, 1);
   if (sizes.size() < 2 || product > INT32_MAX)
     return KernelBuilder::delinearize(linear, sizes);
-  // 32-bit divisions cost a fraction of 64-bit ones.
+  // Divides in 32 bits, which is several times faster than in 64 bits.
   Type i32 = getI32Type();
   Value rest = arith::IndexCastUIOp::create(*this, i32, linear);
   SmallVector<Value> coordinates(sizes.size());

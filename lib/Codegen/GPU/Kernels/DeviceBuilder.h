@@ -17,11 +17,12 @@ namespace mlir::repro::device {
 
 using namespace kernels;
 
-/// Threads per warp, and per block of independent threads or warps.
+/// The number of threads per warp, and per block of a kernel whose threads or
+/// warps are independent.
 constexpr int64_t kWarp = 32, kBlock = 128;
 
-/// Memory in the arena, in addition to the buffers, that the launches of one
-/// kernel function share. Offsets are in bytes and 256-byte aligned.
+/// Device memory that the launches of one kernel function share, in addition to
+/// its buffers. Offsets are in bytes, and multiples of 256.
 class Workspace {
 public:
   int64_t allocate(int64_t bytes) {
@@ -39,37 +40,38 @@ private:
 struct LaunchShape {
   SmallVector<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t sharedBytes = 0;
-  /// The minimum number of blocks per multiprocessor; limits registers.
+  /// The minimum number of blocks that fit on a multiprocessor at once. It
+  /// limits the number of registers.
   int64_t blocksPerProcessor = 1;
 };
 
-/// Builds the body of a device kernel, for one thread of the grid, which
-/// replaces a structured operation. The kernel's arguments are its buffers, the
-/// workspace and the error word; all operations are on scalars.
+/// Builds the body of a device kernel for one thread of the grid; it replaces a
+/// structured operation. The arguments of the kernel are its buffers, the
+/// workspace and the error word. All operations are on scalars.
 ///
-/// By default the grid consists of independent threads: thread t processes the
-/// work items t, t + threads, t + 2 threads, ..., so that adjacent threads
-/// process adjacent items.
+/// By default the threads are independent: thread t of n processes the work
+/// items t, t + n, t + 2 n, ..., so that adjacent threads process adjacent
+/// items.
 class DeviceBuilder : public KernelBuilder {
 public:
   /// `failureWords` is the number of error messages of the module.
   DeviceBuilder(gpu::GPUFuncOp kernel, Operation *op, Workspace &workspace,
                 int64_t failureWords, const Architecture &architecture);
 
-  /// Returns the architecture that the kernel is built for.
+  /// Returns the architecture for which the kernel is built.
   const Architecture &getArchitecture() const { return architecture; }
 
-  /// Emits a loop over the work items of the thread.
+  /// Emits a loop over this thread's work items.
   void forEachItem(function_ref<void(Value)> body) override;
-  /// Sets the launch to a suitable number of threads for `items`.
+  /// Chooses the number of threads for `items` work items. `grain` is ignored.
   void setWork(int64_t items, int64_t grain) override;
   int64_t getLanes() const override { return 0; }
 
-  /// Sets the launch of a kernel that computes block and thread numbers itself.
+  /// Sets the launch of a kernel that does not use `forEachItem`.
   void setLaunch(LaunchShape shape) { launch = std::move(shape); }
-  /// Returns the launch of the kernel; final after `finish`.
+  /// Returns the launch of the kernel. It is final after `finish`.
   const LaunchShape &getLaunch() const { return launch; }
-  /// Whether the kernel has no work at all.
+  /// Whether the kernel has no work items.
   bool isEmpty() const { return empty; }
 
   /// Replaces the placeholders by constants, which are known only after the
@@ -78,28 +80,28 @@ public:
 
   /// Returns the alignment, in bytes, of an operand's buffer.
   int64_t getAlignment(Value operand);
-  /// Creates a tile in the shared memory of a block.
+  /// Returns a new tile in the shared memory of a block.
   Value createTile(ArrayRef<int64_t> shape, Type element);
-  /// Loads `lanes` adjacent elements in one aligned access, from a flattened
-  /// buffer or from a tile at `indices`.
+  /// Loads `lanes` adjacent elements in one aligned access, from `indices` on
+  /// in a flattened buffer or a tile.
   Value loadAligned(Value memref, Type element, ValueRange indices,
                     int64_t lanes);
-  /// Stores a vector in one aligned access.
+  /// Stores a vector in one aligned access, from `indices` on.
   void storeAligned(Value vector, Value memref, ValueRange indices);
 
-  /// Returns the index of the block in the grid.
+  /// Returns the index of this block in the grid.
   Value getBlockId(gpu::Dimension dimension = gpu::Dimension::x);
-  /// Returns the index of the thread in the block.
+  /// Returns the index of this thread in its block.
   Value getThreadId(gpu::Dimension dimension = gpu::Dimension::x);
   /// Emits a barrier for the threads of the block.
   void barrier();
 
-  /// Returns the values of `then` if the condition holds, else poison.
+  /// Returns the values of `then` if the condition holds, otherwise poison.
   SmallVector<Value> chooseOrAny(Value condition,
                                  function_ref<SmallVector<Value>()> then);
 
-  /// Returns the part of the workspace that was allocated at `offset`; all
-  /// launches of the kernel function share the memory.
+  /// Returns the part of the workspace that begins at byte `offset`. All
+  /// launches of the kernel function share this memory.
   Value getWorkspace(Type element, int64_t count, int64_t offset);
 
   SmallVector<Value> delinearize(Value linear,
@@ -110,9 +112,9 @@ protected:
   void recordFailure(int64_t message) override;
 
 private:
-  /// Creates an index that `finish` replaces by a constant.
+  /// Returns a new index, which `finish` replaces by a constant.
   Value createPlaceholder();
-  /// Emits the thread's number at the start of the kernel, once.
+  /// Computes this thread's number at the start of the kernel, if not done yet.
   void numberThreads();
 
   Workspace &workspace;
@@ -120,8 +122,8 @@ private:
   const Architecture &architecture;
   LaunchShape launch;
   bool empty = false;
-  /// The thread's number in the grid, the address of its scratch memory, and
-  /// placeholders for numbers that `finish` determines.
+  /// The thread's number in the grid, the offset of its scratch memory in the
+  /// workspace, and placeholders for numbers that `finish` determines.
   Value thread, scratch, threads, items, scratchBegin, scratchSize;
   int64_t numItems = 0;
   bool hasOwnItems = false;

@@ -17,20 +17,19 @@
 
 namespace mlir::repro::device {
 
-/// Creates the device kernels of one kernel function. The kernels run in
-/// sequence.
+/// Creates the device kernels that replace one kernel function. They run one
+/// after another, in the order of creation.
 class DeviceKernelFactory {
 public:
-  /// `op` is the structured operation of `function`; new kernels are appended
-  /// to `module`. Argument i of the kernels is aligned to `alignments[i]`
-  /// bytes.
+  /// `op` is the structured operation of `function`. Kernels are appended to
+  /// `module`. Argument i of each kernel is aligned to `alignments[i]` bytes.
   DeviceKernelFactory(func::FuncOp function, Operation *op,
                       gpu::GPUModuleOp module, int64_t failureWords,
                       const Architecture &architecture,
                       ArrayRef<int64_t> alignments);
 
-  /// Creates a kernel; `build` expands the copy of the structured operation
-  /// that it receives. Each kernel of a function needs a different suffix.
+  /// Creates a kernel. `build` receives a copy of the structured operation and
+  /// expands it. The kernels of one function need different suffixes.
   template <typename OpTy>
   void create(StringRef suffix,
               function_ref<void(DeviceBuilder &, OpTy)> build) {
@@ -39,7 +38,8 @@ public:
       return success();
     });
   }
-  /// Like `create`, but creates no kernel if `build` fails.
+  /// Does the same as `create`, but removes the kernel and fails if `build`
+  /// fails.
   template <typename OpTy>
   LogicalResult
   tryCreate(StringRef suffix,
@@ -49,13 +49,13 @@ public:
     });
   }
 
-  /// A device kernel and its launch.
+  /// A device kernel and its launch configuration.
   struct Kernel {
     gpu::GPUFuncOp function;
     LaunchShape launch;
   };
-  /// Gives the kernels their workspace, whose size is now final; removes the
-  /// argument from kernels that do not use it.
+  /// Gives the kernels their workspace, whose size is now final. Kernels that
+  /// do not use it lose the argument.
   void finish();
   ArrayRef<Kernel> getKernels() const { return kernels; }
   Workspace &getWorkspace() { return workspace; }
@@ -81,29 +81,29 @@ private:
 
 namespace mlir::repro::device {
 
-/// Expands an element-wise operation. A work item is one element.
+/// Expands an elementwise operation. A work item is one element.
 void expandElementwise(DeviceBuilder &b, linalg::GenericOp op);
 /// Expands a copy. A work item is one element.
 void expandCopy(DeviceBuilder &b, memref::CopyOp op);
-/// Expands any fold with the first of the functions below that supports its
-/// order, or by its definition if none does.
+/// Expands any fold with the first of the functions below that supports it, or
+/// literally if none does.
 LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op);
-/// (K1) Expands fma folds of lanes = 1 over two factors, in tiles.
+/// (K1) Expands an fma fold of two factors, with lanes = 1, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
-/// (M4) Expands matrix products that follow the rule of the architecture's
+/// (M4) Expands a matrix product whose rule is that of the architecture's
 /// matrix unit.
 LogicalResult expandAccumulators(DeviceKernelFactory &factory, FoldOp op);
-/// (K4) Expands matrix products that repro-decompose-exact kept; fails for
-/// other folds.
+/// (K4) Expands a matrix product that repro-decompose-exact left as one fold.
+/// Fails for other folds.
 LogicalResult expandExact(DeviceKernelFactory &factory, FoldOp op);
-/// (Q4) Expands a contraction of bytes to matrix instructions, and any other
-/// block contraction by its definition.
+/// (Q4), (M5) Expands a block contraction: with byte matrix instructions if
+/// they support it, otherwise literally.
 LogicalResult expandBlockContraction(DeviceKernelFactory &factory,
                                      BlockContractionOp op);
-/// Expands a fold with one result and one combining operation, with groups of
-/// threads.
+/// Expands a fold with one result and one combining operation. Groups of
+/// threads share its elements.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
-/// Expands a scatter to three kernels without atomics.
+/// Expands a scatter to three kernels, which use no atomics.
 LogicalResult expandScatter(DeviceKernelFactory &factory, ScatterOp op);
 
 } // namespace mlir::repro::device
