@@ -14,29 +14,29 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// A thread block computes bm x bn results from slices of bk elements of K; a
+/// A thread block computes bm x bn results, from slices of bk elements of K. A
 /// thread computes tm x tn of these results.
 struct Tile {
   int64_t bm, bn, bk, tm, tn;
 };
 } // namespace
 
-/// Large tiles read each element of a factor least often, as long as a thread
-/// has enough registers; an f64 accumulator needs two. Smaller tiles give
-/// products of few rows or columns more blocks, and no threads without results.
+/// Large tiles read each element least often, but need many registers per
+/// thread; an f64 accumulator takes two. For products of few rows or columns,
+/// smaller tiles give more blocks and fewer idle threads.
 static constexpr Tile kLargeTile{128, 128, 8, 8, 16},
     kLargeF64{64, 64, 8, 4, 4}, kMiddleTile{64, 64, 16, 8, 4},
     kSmallTile{32, 32, 16, 4, 4}, kSmallF64{32, 32, 8, 4, 4},
     kFlatTile{8, 128, 16, 2, 4};
 
-/// The fewest rows and columns of a product that uses large tiles; the most
-/// rows of one that uses flat tiles; and the most rows or columns of one that
-/// uses small tiles.
+/// Large tiles require at least kLargeTileResults rows and columns. Flat tiles
+/// are used for at most kFlatTileRows rows, small tiles for at most
+/// kSmallTileResults rows or columns.
 static constexpr int64_t kLargeTileResults = 96, kFlatTileRows = 8,
                          kSmallTileResults = 32;
 
-/// From this number of results per thread on, a single block has too few warps
-/// to hide the latency of its loads.
+/// With this number of results per thread or more, one block alone has too few
+/// warps to hide the latency of its loads.
 static constexpr int64_t kLatencyResults = 64;
 
 static bool isContiguous(const kernels::ContractionShape::Factor &factor) {
@@ -65,9 +65,9 @@ device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
   };
   int64_t chunks = llvm::divideCeil(shape.n, shape.chunk);
   bool isDouble = shape.elementBytes == 8;
-  // With fewer blocks than multiprocessors, some multiprocessors are idle. For
-  // f64, the middle tile is the largest because accumulators need two
-  // registers.
+  // Products with few blocks get smaller tiles, because some multiprocessors
+  // would be idle. In f64 there is no middle tile: accumulators take two
+  // registers, so the large one is as small.
   int64_t blocks;
   if (m <= kFlatTileRows)
     blocks = setTile(kFlatTile);
@@ -81,8 +81,8 @@ device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
     config.splits = chunks;
   if (!isDouble && architecture.hasPackedFma)
     config.sumLanes = kVector;
-  // With two blocks per multiprocessor, one block computes while the other
-  // waits for loads.
+  // With two blocks per multiprocessor, one computes while the other waits for
+  // its loads.
   if (config.tm * config.tn >= kLatencyResults)
     config.blocksPerProcessor = 2;
   config.swapsFactors = swap;

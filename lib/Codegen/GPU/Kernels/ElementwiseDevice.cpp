@@ -14,8 +14,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::device;
 
-/// Processes one element per work item; copies the input to the output if
-/// `body` is null.
+/// Emits an elementwise kernel. A work item is one element. If `body` is null,
+/// the kernel copies its only input to its only output.
 static void expandElements(DeviceBuilder &b, Block *body,
                            ArrayRef<int64_t> sizes,
                            MutableArrayRef<Access> inputs,
@@ -24,8 +24,8 @@ static void expandElements(DeviceBuilder &b, Block *body,
     b.setWork(0, 1);
     return;
   }
-  // Adjacent threads write adjacent elements. A body that contains only checks
-  // (E1) has no output.
+  // Dimensions are ordered so that adjacent threads write adjacent elements. A
+  // body that only has checks (E1) has no output.
   SmallVector<unsigned> dims =
       llvm::to_vector(llvm::seq<unsigned>(sizes.size()));
   if (!outputs.empty() && outputs.front().linear)

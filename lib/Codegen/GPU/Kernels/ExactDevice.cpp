@@ -5,14 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (K4) Five kernels: two find the largest magnitude of each row of each factor;
-// two convert each factor to the integers q_t of (K4) as signed bytes, q = d0 +
-// 256 d1 + ...; the last multiplies the bytes with matrix instructions, whose
-// sums fit into i32. Products of digits p and q with the same p + q share an
-// accumulator; together the accumulators represent T.
+// (K4) Computes an exact matrix product with five kernels. Two find the largest
+// magnitude in each row of a factor, one for each factor. Two convert a factor
+// to the integers q_t of (K4), stored as signed bytes d0, d1, ... with q = d0 +
+// 256 d1 + .... The last multiplies the bytes with matrix instructions, whose
+// sums fit in i32. Products of digits p and q with equal p + q are added to one
+// accumulator; all accumulators together represent T.
 //
-// Digits are stored like the parts of a ByteTile: for each step of K and each
-// digit, slots with words 2 t and 2 t + 1 of the elements of both rows.
+// Digits are stored like the parts of a ByteTile: one part for each step of K
+// and each digit. Words 2 t and 2 t + 1 of both rows are in the slot of thread
+// t.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,12 +31,12 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// Threads per block that search for the largest magnitudes.
+/// The number of threads of a block that finds largest magnitudes.
 constexpr int64_t kScaleThreads = 256;
-/// Elements of a row that one thread splits into digits.
+/// The number of elements of a row that one thread converts to digits.
 constexpr int64_t kThreadElements = 16;
 
-/// The workspace offsets of the kernels' results, for each factor.
+/// The byte offsets in the workspace of each factor's magnitudes and digits.
 struct WorkspaceOffsets {
   int64_t magnitudes[2], digits[2];
 };
@@ -58,7 +60,7 @@ private:
     return llvm::divideCeil(getFactor(f).size, kTile) * kTile;
   }
   bool isAlongReduction(unsigned f);
-  /// Returns the offset of a row of a factor, for each leaf.
+  /// Returns the offset of row `own` of a factor in each of its inputs.
   SmallVector<Value> locateRow(unsigned f, Value batchIndex, Value own);
   Value loadElement(unsigned f, ArrayRef<Value> row, Value k);
   Value loadMagnitude(unsigned f, const WorkspaceOffsets &offsets,
@@ -90,8 +92,8 @@ LogicalResult ExactDevice::match() {
   if (failed(matchFactors()))
     return fold.op.emitOpError("expected a matrix product, as those that "
                                "repro-decompose-exact keeps");
-  // Swap rows and columns if the rows are contiguous in the result: adjacent
-  // threads write adjacent columns.
+  // Adjacent threads write adjacent columns, so exchange rows and columns if
+  // the results of adjacent rows are contiguous.
   settleFactors(!rows.loops.empty() &&
                 rows.loops.back().coefficients.back() == 1);
   batchSize = getProduct(getSizes(batch));
@@ -114,7 +116,8 @@ int64_t ExactDevice::getDigitBytes(unsigned f) {
 // Factors
 //===----------------------------------------------------------------------===//
 
-/// Whether adjacent elements of a factor in memory are adjacent along K.
+/// Whether elements of a factor that are adjacent in memory are adjacent along
+/// K.
 bool ExactDevice::isAlongReduction(unsigned f) {
   const Factor &factor = getFactor(f);
   auto stepsByOne = [&](ArrayRef<CollapsedDim> loops) {
@@ -149,9 +152,9 @@ Value ExactDevice::loadElement(unsigned f, ArrayRef<Value> row, Value k) {
   });
 }
 
-/// Computes the bits of the largest magnitude in each row. Compared as
-/// integers, the bits have the order of the floats, with infinities and NaNs
-/// last.
+/// Emits the kernel that finds the largest magnitude of each row, as bits.
+/// Compared as integers, these have the order of the floats, with infinities
+/// and NaNs last.
 void ExactDevice::expandMagnitudes(unsigned f,
                                    const WorkspaceOffsets &offsets) {
   const Factor &factor = getFactor(f);
@@ -210,8 +213,8 @@ Value ExactDevice::loadMagnitude(unsigned f, const WorkspaceOffsets &offsets,
   return b.load(source, b.getI32Type(), b.add(b.mul(batchIndex, size), own));
 }
 
-/// Returns e of (K4), an i64, for a finite magnitude. Converting to f64 makes
-/// subnormals normal.
+/// Returns the exponent e of (K4), as an i64, for the bits of a finite
+/// magnitude. f64 holds every subnormal f32 as a normal number.
 Value ExactDevice::getExponent(Value magnitude) {
   Value narrow = arith::BitcastOp::create(b, b.getF32Type(), magnitude);
   Value real = arith::ExtFOp::create(b, b.getF64Type(), narrow);
@@ -228,8 +231,8 @@ Value ExactDevice::isFinite(Value magnitude) {
                                i32(0x7f800000));
 }
 
-/// Returns the digits of kThreadElements elements of a row, grouped by digit
-/// and packed into words.
+/// Returns the digits of kThreadElements elements of a row, packed into words:
+/// first all words of the lowest digit, and so on.
 SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
                                           Value own, Value share,
                                           const WorkspaceOffsets &offsets) {
@@ -241,7 +244,8 @@ SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
   SmallVector<Value> row = locateRow(f, batchIndex, own);
   Value magnitude = loadMagnitude(f, offsets, batchIndex, own);
   Value finite = isFinite(magnitude);
-  // Scale by two exact powers of two because their product may overflow f32.
+  // Multiplies by two exact powers of two, because their product may exceed the
+  // range of f32.
   Value shift = arith::TruncIOp::create(
       b, b.getI32Type(),
       arith::SubIOp::create(b, i64(bits), getExponent(magnitude)));
@@ -271,7 +275,7 @@ SmallVector<Value> ExactDevice::getDigits(unsigned f, Value batchIndex,
             b, word, arith::ShLIOp::create(b, byte, i32(8 * (i % 4))));
       else
         word = byte;
-      // The digit is from -128 to 127; the rest is (q - digit) / 256.
+      // The digit is in [-128, 127], and the remaining q is (q - digit) / 256.
       q = arith::ShRSIOp::create(b, arith::AddIOp::create(b, q, i32(128)),
                                  i32(8));
     }
@@ -323,7 +327,8 @@ void ExactDevice::expandDigits(unsigned f, const WorkspaceOffsets &offsets) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Reads the parts of a slice of both factors' digits that the thread copies.
+/// Returns this thread's slots of a slice: of each part of both factors'
+/// digits.
 SmallVector<Value> ExactDevice::readSlice(const ByteTile &tile, Value slice) {
   SmallVector<Value> slots;
   Value first =
@@ -340,8 +345,9 @@ SmallVector<Value> ExactDevice::readSlice(const ByteTile &tile, Value slice) {
   return slots;
 }
 
-/// Adds the products of a slice to the accumulators. The tile has one group of
-/// accumulators for each sum p + q of digit numbers of the two factors.
+/// Returns the accumulators after adding the products of a slice. There are
+/// kResults accumulators for each p + q, where p and q are the numbers of the
+/// factors' digits.
 SmallVector<Value> ExactDevice::compute(ByteTile &tile, Value buffer,
                                         ValueRange carried) {
   SmallVector<Value> sums(carried);
@@ -370,7 +376,8 @@ void ExactDevice::storeResults(ByteTile &tile, const WorkspaceOffsets &offsets,
   Value base =
       b.add(getLoopOffset(b, batch, batchAt, accesses[0] + accesses[1]),
             output.constant);
-  /// A row or column of results.
+  /// A row or column of this thread's results: the power of two that scales it,
+  /// whether all its elements are finite, and its offset in the output.
   struct Line {
     ByteTile::Line line;
     Value scale, finite, offset;

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-device-kernels (Passes.td), run by lib/Pipelines/GPU.cpp:
-// replaces each kernel function by device kernels and each of its launches by
-// launches of these; the architecture affects tiles and instructions, but no
-// bit of a result.
+// replaces each kernel function by device kernels, and each of its launches by
+// launches of these. The architecture determines tiles and instructions, but
+// not the bits of the results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,7 +75,7 @@ LogicalResult DeviceKernelFactory::createKernel(
       kernel.setArgAttrs(i, attrs);
     kernel.setArgAttr(i, "llvm.align",
                       builder.getI64IntegerAttr(alignments[i]));
-    // Buffers that no thread writes can be read through the read-only cache.
+    // Loads from buffers that no thread writes may use the read-only cache.
     if (launch::getAccess(kernel, i) == launch::Access::Read &&
         kernel.getArgAttr(i, "llvm.noalias"))
       kernel.setArgAttr(i, "llvm.readonly", builder.getUnitAttr());
@@ -127,7 +127,8 @@ void DeviceKernelFactory::finish() {
           FunctionType::get(function.getContext(), types, {}));
       continue;
     }
-    // eraseArgument() does not handle the tiles that follow the arguments.
+    // eraseArgument() does not support functions with shared-memory tiles,
+    // which follow the arguments.
     SmallVector<DictionaryAttr> attrs;
     for (unsigned i = 0; i < types.size(); ++i)
       attrs.push_back(function.getArgAttrDict(i));
@@ -166,8 +167,8 @@ private:
   gpu::GPUModuleOp device;
   FailureOr<Architecture> architecture;
   int64_t failureWords = 0;
-  /// The alignment of each buffer of a kernel function that holds in all
-  /// launches.
+  /// For each kernel function, the alignment in bytes of each buffer that all
+  /// its launches guarantee.
   DenseMap<Operation *, SmallVector<int64_t>> alignments;
   llvm::StringMap<DeviceKernelFactory> factories;
 };
@@ -184,7 +185,7 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
     return (*op)->emitError("expected one structured operation in a kernel of "
                             "a device, got '")
            << (*op)->getName() << "'";
-  // The plan does not launch the function.
+  // The launch plan does not launch this function.
   if (!alignments.contains(function))
     return success();
   DeviceKernelFactory factory(function, *op, device, failureWords,
@@ -196,7 +197,8 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
   return success();
 }
 
-/// (E1) Verifies that the plan contains the message of each check.
+/// (E1) Verifies that the message number of each check in `function` is a
+/// number of the plan's messages.
 LogicalResult ExpandDeviceKernels::verifyMessages(func::FuncOp function) {
   launch::LaunchDialect::MessageAttrHelper message(function.getContext());
   return failure(function
@@ -212,7 +214,7 @@ LogicalResult ExpandDeviceKernels::verifyMessages(func::FuncOp function) {
                      .wasInterrupted());
 }
 
-/// The alignment of the caller's tensors and of the arena.
+/// The alignment in bytes of the caller's tensors and of the arena.
 static constexpr int64_t kBaseAlignment = 16;
 
 LogicalResult ExpandDeviceKernels::findAlignments() {
@@ -281,8 +283,8 @@ void ExpandDeviceKernels::launchKernels() {
 }
 
 /// (E1) Inserts a test of the error word at the start of each kernel that must
-/// have no effect after a failed check. Such a kernel contains no checks, so
-/// that all its threads read the same value.
+/// have no effect after a failed check. Such a kernel has no checks of its own,
+/// so all its threads read the same value.
 LogicalResult ExpandDeviceKernels::guardKernels() {
   if (!failureWords)
     return success();

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The chunks of (F1) are independent, and so are the lanes of a chunk. If a
-// fold has lanes, several threads of a warp process some of the lanes each,
-// read adjacent elements, and combine the lanes (F2) with shuffles. Otherwise
-// one thread processes a chunk, and adjacent threads compute adjacent results.
-// The results of the chunks form a list in memory that further kernels fold
-// (F3).
+// The chunks of a fold (F1) are independent, and so are the lanes of a chunk.
+// If a fold has lanes, a group of threads of a warp computes a chunk: each
+// thread computes some of the lanes, adjacent threads read adjacent elements,
+// and shuffles combine the lanes (F2). Otherwise one thread computes a chunk,
+// and adjacent threads compute adjacent results. The results of the chunks form
+// a list in memory, which further kernels fold (F3).
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,18 +30,20 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// The most lanes of a fold; more need too many registers per thread.
+/// The maximum number of lanes of a fold: more would need too many registers.
 constexpr int64_t kMostLanes = 256;
-/// From this number of results, one thread per result is enough.
+/// From this number of results on, one thread computes all chunks of a result.
 constexpr int64_t kManyResults = 65536;
-/// Lanes and chunk sizes of folds in any order.
+/// The lanes and chunk sizes that are chosen for folds in any order (F5):
+/// kFreeColumnChunk without lanes.
 constexpr int64_t kFreeLanes = 64, kFreeChunk = 8192, kFreeColumnChunk = 512;
-/// The fewest elements per row for which a fold in any order uses a group of
-/// threads; with fewer elements, most of the threads would be idle.
+/// The minimum number of elements per row for which a fold in any order (F5)
+/// uses a group of threads. With fewer, most threads of the group would be
+/// idle.
 constexpr int64_t kGroupElements = kWarp / 2;
-/// The number of elements per thread whose loads are in flight together; the
-/// most operations of a body that is unrolled; and the most operations of an
-/// unrolled body on all lanes of a thread.
+/// kUnrolledElements is the number of elements whose loads a thread keeps in
+/// flight. A loop is unrolled if its body has at most kUnrolledBody operations,
+/// or at most kUnrolledLanes for all lanes of a thread.
 constexpr int64_t kUnrolledElements = 4, kUnrolledBody = 16,
                   kUnrolledLanes = 32;
 
@@ -50,15 +52,17 @@ public:
   FoldDevice(DeviceBuilder &b, FoldOp op) : b(b), fold(b, op) {}
   LogicalResult match();
   size_t getNumLevels() const { return levels.size(); }
-  /// Returns the number of bytes of the list that a level writes; the last
-  /// level writes none.
+  /// Returns the size in bytes of the list that a level writes. The last level
+  /// writes none.
   int64_t getListBytes(size_t level) const;
-  /// Builds the kernel of a level; `lists` are workspace offsets.
+  /// Builds the kernel of a level. `lists` are the offsets of the levels' lists
+  /// in the workspace.
   void expand(size_t level, ArrayRef<int64_t> lists);
 
 private:
-  /// A pass over a list of n elements per result. The first level reads the
-  /// elements of the fold, and each later one the list of the level before it.
+  /// One kernel: it folds a list of n elements for each result. The list of the
+  /// first level is the reduction; that of a later level has the results of the
+  /// chunks of the level before.
   struct Level {
     int64_t n, chunk, run, lanes;
     bool isSequential = false; ///< starts with the first element
@@ -72,7 +76,7 @@ private:
   Value foldGroup(const Level &level, Value member, Value start, Value end,
                   Next next);
   Value combineLanes(const Level &level, SmallVector<Value> lanes);
-  /// Returns the value of the thread that is `distance` lanes after this one in
+  /// Returns `value` of the thread that is `distance` threads after this one in
   /// the warp.
   Value shuffleDown(Value value, int64_t distance);
   void locate(Value result);
@@ -87,7 +91,7 @@ private:
   bool allChunks = false;              ///< a thread processes a whole result
   SmallVector<CollapsedDim> parallel;  ///< accesses: inputs, then output
   SmallVector<CollapsedDim> reduction; ///< accesses: the inputs
-  // Values of the current result.
+  // The coordinates and base offsets of the current result.
   SmallVector<Value> coordinates, bases;
 };
 } // namespace
@@ -96,7 +100,7 @@ private:
 // Choices
 //===----------------------------------------------------------------------===//
 
-/// (F5) Chooses the order that suits the threads best; (F5) permits any order.
+/// (F5) Chooses the order of a fold whose order is free, to suit the threads.
 void FoldDevice::chooseOrder() {
   bool isRow = llvm::any_of(fold.inputs, [&](const Access &access) {
     unsigned i = &access - fold.inputs.begin();
@@ -125,7 +129,7 @@ LogicalResult FoldDevice::match() {
   type = fold.getAccumulatorType();
   if (type.isIndex()) // index has no fixed size
     return failure();
-  // Adjacent threads read adjacent elements.
+  // Results are ordered so that adjacent threads read adjacent elements.
   SmallVector<unsigned> dims(fold.parallel);
   auto getStep = [&](unsigned dim) {
     int64_t step = 0;
@@ -188,8 +192,9 @@ Value FoldDevice::applyBody(Value t, Value accumulator) {
   return isa<FloatType>(type) ? b.convertFloat(result, type) : result;
 }
 
-/// Emits a loop and unrolls it by `unroll`, so that the loads of several
-/// iterations are in flight together.
+/// Emits a loop from `start` to `end` that is unrolled `unroll` times, so that
+/// the loads of several iterations are in flight together. Returns the final
+/// values.
 static SmallVector<Value>
 unrolledLoop(DeviceBuilder &b, Value start, Value end, int64_t step,
              int64_t unroll, ValueRange inits,
@@ -227,12 +232,12 @@ Value FoldDevice::foldThread(const Level &level, Value start, Value end,
 
 Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
                             Value end, Next next) {
-  // Lanes beyond the run contain no element.
+  // The lanes after the end of a run have no elements.
   int64_t lanes = std::min<int64_t>(level.lanes, llvm::PowerOf2Ceil(level.run));
   int64_t threads = std::min(lanes, kWarp);
   SmallVector<Value> starts(lanes / threads, fold.getStart(b, 0));
-  // Processes those of the elements that start at `base` which are in [lower,
-  // upper).
+  // Adds the thread's elements among the `lanes` elements from `base` on, if
+  // they are in [lower, upper). A null `lower` means no lower limit.
   auto takePart = [&](Value base, Value lower, Value upper, ValueRange acc) {
     SmallVector<Value> taken;
     for (auto [i, value] : llvm::enumerate(acc)) {
@@ -251,8 +256,9 @@ Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
   };
   if (level.run == level.n ||
       (level.run % lanes == 0 && level.chunk % lanes == 0)) {
-    // Element t belongs to lane t mod lanes. If a chunk starts in the middle,
-    // the loop starts at lane 0 and skips the elements before the chunk.
+    // Element t belongs to lane t mod lanes. If a chunk begins at another lane
+    // than 0, the loop begins at lane 0 and skips the elements before the
+    // chunk.
     bool isAligned = level.getChunks() == 1 || level.chunk % lanes == 0;
     Block &body = *fold.op.getBody();
     int64_t operations = std::distance(body.begin(), body.end());
@@ -281,7 +287,7 @@ Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
     });
     return combineLanes(level, acc);
   }
-  // Process run by run; each run starts at lane 0.
+  // Processes one run after another, because each run begins at lane 0.
   Value last = b.div(b.add(end, level.run - 1), level.run);
   SmallVector<Value> acc =
       b.loop(b.div(start, level.run), last, 1, starts,
@@ -328,7 +334,8 @@ Value FoldDevice::shuffleDown(Value value, int64_t distance) {
   return isa<FloatType>(kind) ? arith::BitcastOp::create(b, kind, bits) : bits;
 }
 
-/// (F2) Combines the lanes; the group's first thread has the result.
+/// (F2) Combines the lanes of a thread, and then those of its group. The
+/// group's first thread receives the result.
 Value FoldDevice::combineLanes(const Level &level, SmallVector<Value> lanes) {
   int64_t used = std::min<int64_t>(level.lanes, llvm::PowerOf2Ceil(level.run));
   for (size_t half = lanes.size() / 2; half; half /= 2) {
@@ -339,8 +346,8 @@ Value FoldDevice::combineLanes(const Level &level, SmallVector<Value> lanes) {
   Value result = lanes[0];
   for (int64_t distance = std::min(used, kWarp) / 2; distance; distance /= 2)
     result = fold.combine(b, result, shuffleDown(result, distance));
-  // The omitted lanes would contain +0. Combining with +0 turns a total of -0,
-  // which only fma can produce, into +0.
+  // Lanes without elements are +0 (F2), so a sum that includes one is never -0.
+  // Adding +0 here does the same; only an fma step can produce -0.
   if (used < level.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;
@@ -363,7 +370,7 @@ void FoldDevice::locate(Value result) {
                         fold.outputs[0].constant));
 }
 
-/// (F3), (F7) Combines init and the total, and stores the result.
+/// (F3), (F7) Combines the initial value and the total, and stores the result.
 void FoldDevice::storeResult(Value total) {
   const Access &output = fold.outputs[0];
   bool isFloat = isa<FloatType>(type);
@@ -379,8 +386,8 @@ void FoldDevice::storeResult(Value total) {
   b.store(result, output.buffer, bases.back());
 }
 
-/// Returns the list index of a chunk's result, such that threads that access
-/// the lists together access adjacent elements.
+/// Returns the index in a list of the value of a chunk. Threads that access a
+/// list at the same time access adjacent elements.
 Value FoldDevice::getListIndex(const Level &of, Value result, Value chunk) {
   return hasLanes ? b.add(b.mul(result, of.getChunks()), chunk)
                   : b.add(b.mul(chunk, fold.results), result);
@@ -445,8 +452,8 @@ void FoldDevice::expand(size_t number, ArrayRef<int64_t> lists) {
     };
     if (threads == 1)
       return store();
-    // All threads of a warp take part in a shuffle, even if their item does not
-    // exist.
+    // All threads of a warp must execute a shuffle, even those without an item,
+    // so only the store is conditional.
     Value isFirst = b.equal(b.rem(thread, threads), b.index(0));
     b.when(isInside ? arith::AndIOp::create(b, isFirst, isInside).getResult()
                     : isFirst,

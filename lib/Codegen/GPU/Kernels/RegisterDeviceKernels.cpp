@@ -17,8 +17,8 @@ using namespace mlir::repro::device;
 #include "lib/Codegen/GPU/Kernels/DeviceKernelOpInterface.cpp.inc"
 
 namespace {
-/// The interface model of an operation. `expand` builds either the operation's
-/// only kernel or all of its kernels.
+/// Implements DeviceKernelOpInterface for an operation. `expand` builds the
+/// body of its only kernel, or creates all its kernels with the factory.
 template <typename OpTy, auto expand>
 struct DeviceKernelModel
     : DeviceKernelOpInterface::ExternalModel<DeviceKernelModel<OpTy, expand>,

@@ -14,7 +14,7 @@ class DialectRegistry;
 
 namespace mlir::repro::device {
 
-/// Attaches DeviceKernelOpInterface to the operations that have GPU kernels.
+/// Attaches DeviceKernelOpInterface to all operations that have GPU kernels.
 void registerDeviceKernels(DialectRegistry &registry);
 
 } // namespace mlir::repro::device

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Three kernels without atomics: the first finds the row of each update, or -1
-// if an index is out of range; the second chains the updates of each row, with
-// one thread per row that reads the rows of all updates; the third folds each
-// element along the chain of its row.
+// A scatter takes three kernels, without atomics. The first finds the row that
+// each update writes, or -1 if an index is out of range. The second builds a
+// linked list of the updates of each row; one thread per row reads the rows of
+// all updates. The third folds each element of a row along the list.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// The workspace offsets of the index arrays.
+/// The byte offsets of the index arrays in the workspace: the row of each
+/// update, the next update of its row, and the first update of each row.
 struct Chains {
   int64_t rowOf, next, head;
 };

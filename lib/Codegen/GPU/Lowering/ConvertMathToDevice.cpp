@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-convert-math-to-device (Passes.td), run by lib/Pipelines/GPU.cpp:
-// replaces math operations by LLVM intrinsics that compile to one exact
-// instruction; an operation without such an instruction is an error.
+// replaces each math operation by LLVM intrinsics that compile to exact
+// instructions. An operation for which there are none is an error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,9 +36,9 @@ struct ConvertMathToDevice
 };
 } // namespace
 
-/// Calls the intrinsic by name. The operation of the LLVM dialect for the
-/// intrinsic is not legal in upstream's conversion, which expects calls of
-/// libdevice.
+/// Calls the LLVM intrinsic `name`. MLIR's conversion to NVVM rejects the LLVM
+/// dialect's own operations for these intrinsics, because it expects calls of
+/// libdevice instead.
 static Value callIntrinsic(ImplicitLocOpBuilder &b, StringRef name,
                            ValueRange operands) {
   return LLVM::CallIntrinsicOp::create(b, operands[0].getType(),
@@ -53,7 +53,7 @@ static Value createFloat(ImplicitLocOpBuilder &b, Type type, double value) {
   return arith::ConstantOp::create(b, attr);
 }
 
-/// Rounds to nearest, ties away from zero; every step is exact.
+/// Rounds to the nearest integer, ties away from zero. Every step is exact.
 static Value round(ImplicitLocOpBuilder &b, Value x) {
   Type type = x.getType();
   Value whole = callIntrinsic(b, "llvm.trunc", x);
@@ -103,9 +103,9 @@ static Value convert(Operation *op) {
       .Default(Value());
 }
 
-/// (S3) Widens a saturating conversion to at least 32 bits, which devices
-/// support, and saturates the wide result. LLVM's own lowering of narrower
-/// conversions is less efficient.
+/// (S3) Replaces a saturating conversion to fewer than 32 bits by one to 32
+/// bits, which devices support, followed by a clamp. LLVM's lowering of the
+/// narrow conversion is slower.
 static void widenConversion(LLVM::CallIntrinsicOp op) {
   bool isSigned = op.getIntrin() == "llvm.fptosi.sat";
   if (!isSigned && op.getIntrin() != "llvm.fptoui.sat")

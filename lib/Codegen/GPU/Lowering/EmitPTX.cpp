@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-emit-ptx (Passes.td), run by lib/Pipelines/GPU.cpp: replaces each
-// gpu.module by a gpu.binary with PTX text; neither the LLVM passes nor the
-// backend may contract, approximate or flush floats.
+// gpu.module by a gpu.binary with PTX text. Neither LLVM's passes nor its
+// backend may contract or approximate floating-point operations or flush
+// subnormals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,8 +40,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The LLVM optimization pipeline. It has no unrolling pass: loops that should
-/// be unrolled are created unrolled.
+/// The LLVM passes. None of them unrolls: loops that should be unrolled are
+/// emitted unrolled.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,loop-mssa(licm),loop(indvars),gvn,loop-mssa(loop-rotate,licm),"
@@ -56,8 +57,8 @@ static void initializeTarget() {
   });
 }
 
-/// Returns the PTX version that the matrix instructions need if it is newer
-/// than LLVM's default for the architecture.
+/// Returns the PTX version (as an LLVM feature) that the matrix instructions
+/// need; empty if LLVM's default for the architecture suffices.
 static StringRef getVersion(const Architecture &architecture,
                             gpu::GPUModuleOp kernels) {
   bool hasFloat8 =
@@ -70,8 +71,8 @@ static StringRef getVersion(const Architecture &architecture,
           .wasInterrupted();
   if (hasFloat8)
     return "+ptx87";
-  // The PTX version that LLVM selects for the oldest matrix units lacks the
-  // matrix instructions on f16.
+  // For the oldest matrix units, LLVM's default PTX version lacks the matrix
+  // instructions on f16.
   bool isOld =
       architecture.matrixUnit && !architecture.matrixUnit->hasDepth16();
   return isOld ? "+ptx65" : "";
@@ -87,15 +88,15 @@ createTargetMachine(const Architecture &architecture, StringRef version,
   if (!target)
     return nullptr;
   llvm::TargetOptions options;
-  // (V3) Never form an fma that the program does not contain.
+  // (V3) Never fuses a multiplication and an addition of the program.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, architecture.name, version, options, llvm::Reloc::PIC_,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// Relaxes the ordering of the atomics, which change only the error word. No
-/// other work of a thread depends on that word within a launch.
+/// Gives all atomics relaxed ordering. They only change the error word, on
+/// which no other work within a launch depends.
 static void relaxAtomics(llvm::Module &module) {
   llvm::SyncScope::ID device =
       module.getContext().getOrInsertSyncScopeID("device");
@@ -108,8 +109,8 @@ static void relaxAtomics(llvm::Module &module) {
         }
 }
 
-/// Copies a value of 16 or 32 bits with an inline `mov` that optimizations
-/// cannot see through.
+/// Returns a copy of a 16-bit or 32-bit value, made by an inline `mov` that no
+/// optimization can remove.
 static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
   llvm::Type *type = value->getType();
   bool isHalf = type->getIntegerBitWidth() == 16;
@@ -120,15 +121,15 @@ static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
   return builder.CreateCall(move, value);
 }
 
-/// Inserts a `mov` between an instruction on floats and the truncating store of
-/// its value: without it, ptxas stores the float converted to an integer
-/// instead of its low bits.
+/// Inserts a `mov` before a store of fewer bits than its value has. If the
+/// value comes from a float instruction, ptxas would otherwise store the float
+/// converted to an integer, not its low bits.
 static void separateStore(llvm::StoreInst &store) {
   llvm::IRBuilder<> builder(&store);
   llvm::Value *value = store.getValueOperand();
   llvm::Type *type = value->getType();
   unsigned width = type->getScalarSizeInBits();
-  // A 32-bit value needs the `mov` only if it is the result of a truncation.
+  // A 32-bit value needs the `mov` only if it results from a truncation.
   bool isTruncated = llvm::isa<llvm::TruncInst>(value);
   if (!type->isIntOrIntVectorTy() || llvm::isa<llvm::Constant>(value) ||
       width > 32 || (width == 32 && !isTruncated))
@@ -136,7 +137,7 @@ static void separateStore(llvm::StoreInst &store) {
   auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
   unsigned bits = width * (vector ? vector->getNumElements() : 1);
   if (vector && bits % 32 == 0) {
-    // Packs the elements into 32-bit words so that the store stays one access.
+    // Packs the elements into 32-bit words, so that the store stays one access.
     vector = llvm::FixedVectorType::get(builder.getInt32Ty(), bits / 32);
     value = builder.CreateBitCast(value, vector);
   }
@@ -167,8 +168,8 @@ static void separateStores(llvm::Module &module) {
           separateStore(*store);
 }
 
-/// Marks matrix instructions convergent: all threads of a warp execute them
-/// together, but LLVM's intrinsics lack the attribute, so a pass could move one
+/// Marks matrix instructions as convergent, which LLVM's intrinsics are not.
+/// All threads of a warp must execute them together, so no pass may move them
 /// into a branch.
 static void markConvergent(llvm::Module &module) {
   for (llvm::Function &function : module)
@@ -183,9 +184,8 @@ static std::string emit(llvm::Module &module, llvm::TargetMachine &machine,
   module.setTargetTriple(machine.getTargetTriple());
   relaxAtomics(module);
   markConvergent(module);
-  // Kernels are vectorized already. Without the attribute, the backend could
-  // combine loads into one of 16 bytes where only 12 bytes of the buffer are
-  // left.
+  // Kernels are vectorized already. Without this attribute, the backend could
+  // load 16 bytes at once where only 12 bytes of a buffer remain.
   for (llvm::Function &function : module)
     function.addFnAttr(llvm::Attribute::NoImplicitFloat);
 
@@ -243,7 +243,7 @@ LogicalResult EmitPTX::emitModule(gpu::GPUModuleOp kernels,
       architecture, getVersion(architecture, kernels), error);
   if (!machine)
     return kernels.emitError(error);
-  // The translation takes the alignment of accesses from the data layout.
+  // The translation reads the alignment of accesses from the data layout.
   (*source)->setAttr(
       LLVM::LLVMDialect::getDataLayoutAttrName(),
       builder.getStringAttr(

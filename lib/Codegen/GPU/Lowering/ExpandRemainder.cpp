@@ -32,7 +32,7 @@ struct ExpandRemainder
   void runOnOperation() override;
 };
 
-/// Builds the remainder of f32 or f64 from integers of the same width.
+/// Builds the remainder of f32 or f64 with integers of the same width.
 class RemainderBuilder {
 public:
   RemainderBuilder(ImplicitLocOpBuilder &b, FloatType type)
@@ -62,14 +62,14 @@ private:
   Value right(Value u, Value by) { return arith::ShRUIOp::create(b, u, by); }
   Value either(Value u, Value v) { return arith::OrIOp::create(b, u, v); }
   Value both(Value u, Value v) { return arith::AndIOp::create(b, u, v); }
-  /// Returns the number of bits by which a left shift moves the significand's
-  /// leading bit to the position of the hidden bit.
+  /// Returns by how many bits a significand must be shifted left so that its
+  /// leading bit becomes the hidden bit of the format.
   Value getShift(Value significand) {
     Value zeros = math::CountLeadingZerosOp::create(b, significand);
     return sub(zeros, constant(int64_t(width - 1 - mantissa)));
   }
-  /// Returns the exponent and the significand, with its leading bit, of a
-  /// magnitude.
+  /// Returns the biased exponent of a magnitude, and its significand with the
+  /// leading bit.
   std::pair<Value, Value> split(Value magnitude);
   Value subtract(Value u, Value v) {
     return select(compare(P::uge, u, v), sub(u, v), u);
@@ -126,13 +126,14 @@ Value RemainderBuilder::build(Value x, Value y) {
   Value normal = either(
       low, left(select(isNormal, at, zero), constant(int64_t(mantissa))));
   Value by = select(isNormal, zero, sub(one, at));
-  // A nonzero remainder needs a shift by less than `width`; other shifts are
-  // unused and would be undefined.
+  // The shift of a nonzero remainder is below `width`. Other shift amounts,
+  // whose results are not used, become 0, because they would be undefined.
   by = select(compare(P::ugt, by, constant(int64_t(width - 1))), zero, by);
   Value magnitude = select(isNormal, normal, right(normalized, by));
   magnitude = select(isZero, zero, magnitude);
   magnitude = select(compare(P::ult, u, v), u, magnitude);
-  // The remainder of a non-finite dividend, or by zero or NaN, is NaN.
+  // The result is a NaN if the dividend is infinite or a NaN, or if the divisor
+  // is 0 or a NaN.
   Value isNaN = either(
       compare(P::uge, u, constant(infinity)),
       either(compare(P::ugt, v, constant(infinity)), compare(P::eq, v, zero)));

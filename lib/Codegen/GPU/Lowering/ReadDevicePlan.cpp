@@ -19,7 +19,8 @@ FailureOr<TranslatedPlan> mlir::repro::readDevicePlan(ModuleOp module) {
   };
   FailureOr<TranslatedPlan> result =
       translatePlan(module, ::repro_runtime::Processor::GPU, describe);
-  // The error word numbers messages in reverse order.
+  // Earlier messages have greater numbers in the error word
+  // (DeviceBuilder.cpp).
   if (succeeded(result))
     std::reverse(result->plan.messages.begin(), result->plan.messages.end());
   return result;

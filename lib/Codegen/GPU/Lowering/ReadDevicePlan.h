@@ -12,7 +12,8 @@
 
 namespace mlir::repro {
 
-/// Translates the `launch.plan` that `repro-expand-device-kernels` produces.
+/// Translates the `launch.plan` of `module` to the form that artifacts store,
+/// after `repro-expand-device-kernels`.
 FailureOr<TranslatedPlan> readDevicePlan(ModuleOp module);
 
 } // namespace mlir::repro

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pass repro-verify-ptx (Passes.td), run by lib/Pipelines/GPU.cpp: accepts only
-// PTX instructions for which the ISA, or a certificate of the device's matrix
-// unit, defines every bit of the result (V3).
+// Pass repro-verify-ptx (Passes.td), run by lib/Pipelines/GPU.cpp: accepts a
+// PTX instruction only if every bit of its result is defined (V3): by the PTX
+// ISA, or by a certificate of the device's matrix unit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +27,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The allowed instructions; {a,b} represents both a and b. The PTX ISA defines
-/// every bit of their results, including those of a NaN.
+/// The allowed instructions; {a,b} stands for a or b. The PTX ISA defines every
+/// bit of their results, including those of NaNs.
 static constexpr StringLiteral allowed[] = {
     // Floats: one rounding to nearest even.
     "{add,sub,mul,div}.rn.{f32,f64}",
@@ -74,7 +74,8 @@ static constexpr StringLiteral allowed[] = {
     "ret",
 };
 
-/// (M3) Instructions whose sums depend on the device's matrix unit class.
+/// (M3) Matrix instructions, whose sums depend on the class of the device's
+/// matrix unit. They are allowed only with a certificate.
 static constexpr StringLiteral tensorCoreOpcodes[] = {
     "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32",
     "mma.sync.aligned.m16n8k{8,16}.row.col.f16.f16.f16.f16",
@@ -83,7 +84,8 @@ static constexpr StringLiteral tensorCoreOpcodes[] = {
     "mma.sync.aligned.m16n8k32.row.col.f16.{e4m3,e5m2}.{e4m3,e5m2}.f16",
 };
 
-/// Appends the strings that a pattern represents.
+/// Adds all strings that a pattern such as "add.{f32,f64}" stands for to
+/// `result`.
 static void expandPattern(StringRef pattern, llvm::StringSet<> &result) {
   size_t open = pattern.find('{');
   if (open == StringRef::npos) {
@@ -113,7 +115,7 @@ static bool isAllowed(StringRef opcode, bool tensorCores) {
   return opcodes.contains(opcode) || (tensorCores && sums.contains(opcode));
 }
 
-/// Returns the reason why an instruction is not allowed.
+/// Returns the reason why an instruction that is not in the list is rejected.
 static StringRef getReason(StringRef opcode) {
   SmallVector<StringRef> parts;
   opcode.split(parts, '.');
@@ -157,7 +159,7 @@ static StringRef getReason(StringRef opcode) {
   return "is not on the list";
 }
 
-/// Returns the reason why a directive is not allowed; empty if it is.
+/// Returns the reason why a directive is rejected; empty if it is allowed.
 static StringRef getDirectiveReason(StringRef directive) {
   StringRef word = directive.take_until(
       [](char c) { return isspace(c) || c == '(' || c == ','; });
@@ -175,8 +177,8 @@ static StringRef getDirectiveReason(StringRef directive) {
   return llvm::is_contained(known, word) ? "" : "is not on the list";
 }
 
-/// Returns the number of bits of a register; LLVM's register names encode the
-/// type.
+/// Returns the width in bits of a register, which LLVM encodes in its name; 0
+/// for other names.
 static unsigned getRegisterBits(StringRef name) {
   return name.starts_with("%rd")   ? 64
          : name.starts_with("%rs") ? 16
@@ -184,7 +186,7 @@ static unsigned getRegisterBits(StringRef name) {
                                    : 0;
 }
 
-/// Splits {a, b} or a single register into register names.
+/// Returns the register names in "{a, b}" or in a single name.
 static SmallVector<StringRef> splitRegisters(StringRef text) {
   SmallVector<StringRef> registers;
   text.split(registers, ',');
@@ -197,7 +199,7 @@ namespace {
 /// Reads and checks the statements of a PTX module.
 class PTXReader {
 public:
-  /// Called with the kernel, line, statement and reason of each error.
+  /// Receives the kernel, line, statement and reason of each error.
   using Report = function_ref<void(StringRef, unsigned, StringRef, StringRef)>;
 
   PTXReader(StringRef text, bool tensorCores, Report report)
@@ -206,16 +208,17 @@ public:
 
 private:
   void skipSpace();
-  /// Consumes the text before the first character of `ends`, and counts its
-  /// lines.
+  /// Consumes and returns the text before the first character that is in
+  /// `ends`, and counts its lines.
   StringRef takeUntil(StringRef ends);
-  /// Consumes the text of a statement or label without its terminator.
+  /// Consumes and returns a statement or label without its terminator.
   StringRef takeStatement();
   void check(StringRef statement, unsigned line);
-  /// Records narrowing stores and the registers that instructions on floats
-  /// write.
+  /// Records the registers that float instructions write, and stores of fewer
+  /// bits than their register has.
   void noteFloats(StringRef opcode, StringRef statement, unsigned line);
-  /// Reports the kernel's narrowing stores of floats.
+  /// Reports the kernel's stores of fewer bits than a register with a float
+  /// has.
   void finishKernel();
 
   struct NarrowStore {
@@ -257,7 +260,7 @@ static bool isMatrixOpcode(StringRef text) {
   return text.starts_with("mma.") && !text.contains(" ");
 }
 
-/// The operands of a matrix instruction are on separate lines.
+/// The operands of a matrix instruction may be on the following lines.
 StringRef PTXReader::takeStatement() {
   const char *begin = rest.begin();
   StringRef taken = takeUntil(";:\n");

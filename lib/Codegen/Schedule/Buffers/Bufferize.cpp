@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-bufferize (Passes.td), run by lib/Pipelines/Schedule.cpp: one-shot
-// bufferization to identity layouts that never writes an argument.
+// bufferization to buffers with identity layouts. Arguments are never written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +37,8 @@ struct Bufferize : public repro::impl::ReproBufferizeBase<Bufferize> {
 };
 } // namespace
 
-/// Clones tensor.empty for each operation that writes into it, so that
-/// unrelated operations do not share a buffer.
+/// Gives each operation that writes into a tensor.empty its own copy of it, so
+/// that unrelated operations do not share a buffer.
 static void separateEmptyTensors(func::FuncOp function) {
   SmallVector<tensor::EmptyOp> empties(function.getOps<tensor::EmptyOp>());
   for (tensor::EmptyOp empty : empties) {
@@ -51,7 +51,7 @@ static void separateEmptyTensors(func::FuncOp function) {
   }
 }
 
-/// Returns the constant that fills a tensor, or null.
+/// Returns the constant that fills `tensor`; null if it is not filled with one.
 static TypedAttr getFillValue(Value tensor) {
   auto fill = tensor.getDefiningOp<linalg::GenericOp>();
   if (!fill || fill.getNumDpsInputs() != 0 || fill->getNumResults() != 1 ||
@@ -65,8 +65,8 @@ static TypedAttr getFillValue(Value tensor) {
   return value;
 }
 
-/// Replaces constant initial values of a fold by an attribute, which saves a
-/// fill.
+/// Replaces constant initial values of a fold by an attribute, so that no
+/// buffer is filled with them.
 static void takeConstantInits(FoldOp fold) {
   SmallVector<Attribute> values;
   for (Value init : fold.getOutputs()) {
@@ -75,7 +75,8 @@ static void takeConstantInits(FoldOp fold) {
       return;
     values.push_back(value);
   }
-  // (F3) A fold without elements returns the initial value, so keep the tensor.
+  // (F3) A fold without elements returns its initial value, so it keeps the
+  // tensor.
   SmallVector<int64_t> sizes = fold.getStaticLoopRanges();
   if (values.empty() || llvm::is_contained(sizes, 0))
     return;
@@ -89,8 +90,8 @@ static void takeConstantInits(FoldOp fold) {
       .setAttr(fold, builder.getArrayAttr(values));
 }
 
-/// Duplicates the fill for each operation that overwrites it, because filling
-/// costs less than copying.
+/// Gives each operation that overwrites a filled tensor its own fill, because
+/// filling is cheaper than copying.
 static void separateFills(func::FuncOp function) {
   function.walk([&](DestinationStyleOpInterface op) {
     if (auto fold = dyn_cast<FoldOp>(*op))
@@ -113,8 +114,8 @@ static void separateFills(func::FuncOp function) {
       op.erase();
 }
 
-/// Replaces a slice that an operation reads by the equal slice that the
-/// operation writes, so that element-wise operations work in place.
+/// If an operation reads and writes equal slices of a tensor, makes it write
+/// the slice that it reads. Elementwise operations then work in place.
 static void mergeSlices(func::FuncOp function) {
   function.walk([](DestinationStyleOpInterface op) {
     for (OpOperand &init : op.getDpsInitsMutable()) {
@@ -139,11 +140,12 @@ void Bufferize::runOnOperation() {
       continue;
     separateFills(function);
     separateEmptyTensors(function);
-    // repro-plan-buffers decides which states are updated in place.
+    // Arguments are not writable here: repro-plan-buffers decides later which
+    // states are updated in place.
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       function.setArgAttr(i, writable, no);
   }
-  // Compute a value that is inserted into another tensor directly in its
+  // If a value is inserted into another tensor, it is computed directly at its
   // destination.
   IRRewriter rewriter(&getContext());
   if (failed(eliminateEmptyTensors(rewriter, module)))

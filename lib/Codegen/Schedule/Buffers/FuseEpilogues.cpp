@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-fuse-epilogues (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// fuses a contraction with the element-wise op that reads its results, without
-// changing the operations on an element. The op's loops and the contraction's
-// parallel dimensions both enumerate addresses in mixed radices. If each
-// dimension is a part of one loop, all accesses of the op are linear in the
-// dimensions too.
+// fuses a contraction with the elementwise op that reads its results. Each
+// element undergoes the same operations as before. Both the op's loops and the
+// contraction's parallel dimensions enumerate the results' addresses, as digits
+// of different mixed radices. If each dimension is a part of one loop, all
+// accesses of the op are linear in the dimensions too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,30 +36,30 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The largest number of ops between the contraction and the op that reads its
-/// results. The factors stay in memory until that op.
+/// The maximum number of kernels between the contraction and the op. Until the
+/// op runs, the factors must stay in memory.
 static constexpr size_t mostBetween = 8;
-/// Limits on the operations per result and on the number of other buffers that
-/// they read. With more operations, arithmetic dominates the time, and the
-/// kernel contains a copy of them for each of its tile shapes.
+/// The maximum numbers of operations per result, and of other buffers that the
+/// op reads. With more operations, arithmetic dominates the time, and every
+/// tile shape of the kernel has a copy of them.
 static constexpr size_t mostOperations = 16, mostInputs = 5;
-/// The most elements of a vector on any target.
+/// The maximum number of lanes of a vector on any target.
 static constexpr int64_t widestVector = 16;
 
 namespace {
 
-/// A loop, or several loops merged because every access is contiguous across
-/// them.
+/// A loop of the op, or several loops merged because every access is contiguous
+/// across them.
 struct Loop {
   int64_t size;
   SmallVector<int64_t> steps; ///< per access
 };
 
-/// A contraction and the op that reads its results.
+/// A contraction and the elementwise op that reads its results.
 class EpilogueFusion {
 public:
-  /// Returns std::nullopt if the op that reads the results must stay in a
-  /// kernel of its own.
+  /// Returns the fusion of `fold` with the op that reads its results, or
+  /// std::nullopt if the op must stay in a kernel of its own.
   static std::optional<EpilogueFusion> match(FoldOp fold);
   void write();
 
@@ -81,7 +81,7 @@ private:
 
 } // namespace
 
-/// Whether the body computes only arithmetic on its arguments.
+/// Whether a body only has arithmetic operations.
 static bool isArithmetic(Block &body) {
   return llvm::all_of(body.without_terminator(), [](Operation &op) {
     return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(
@@ -95,7 +95,7 @@ static SmallVector<AffineMap> getMaps(FoldOp fold) {
       .getIndexingMapsArray();
 }
 
-/// Whether all indices are sums of multiples of dimensions.
+/// Whether all results of the map are sums of multiples of dimensions.
 static bool isLinear(AffineMap map) {
   bool linear = true;
   map.walkExprs([&](AffineExpr expr) {
@@ -106,8 +106,8 @@ static bool isLinear(AffineMap map) {
   return linear;
 }
 
-/// Whether the contraction kernel is certain to accept the fold. Folds with
-/// batch dimensions are excluded because FuseRows handles them.
+/// Whether the contraction kernel certainly supports the fold. Folds with batch
+/// dimensions are excluded, because FuseRows.cpp fuses them.
 static bool isPlainContraction(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
   if (!contraction || contraction->isInLanes || !fold.getConstantInits() ||
@@ -132,8 +132,8 @@ static bool isPlainContraction(FoldOp fold) {
   return hasDimension;
 }
 
-/// Finds the element-wise op that is the only reader of the results and reads
-/// each of them once.
+/// Finds the elementwise op. Returns false unless it is the only op that reads
+/// the results.
 bool EpilogueFusion::findReader() {
   for (OpOperand *use : getBufferUses(getRootBuffer(fold.getOutputs()[0]))) {
     if (use->getOwner() == fold)
@@ -150,7 +150,7 @@ bool EpilogueFusion::findReader() {
   return generic && generic.getNumParallelLoops() == generic.getNumLoops();
 }
 
-/// Whether the op does little arithmetic.
+/// Whether the op has few operations and inputs, and a single float output.
 bool EpilogueFusion::isLight() {
   return isArithmetic(*generic.getBody()) &&
          generic.getBody()->getOperations().size() <= mostOperations + 1 &&
@@ -161,8 +161,7 @@ bool EpilogueFusion::isLight() {
              getElementTypeOrSelf(generic.getDpsInits()[0].getType()));
 }
 
-/// Whether few ops lie between the contraction and the op that reads its
-/// results.
+/// Whether few kernels lie between the contraction and the op.
 bool EpilogueFusion::isNear() {
   size_t between = 0;
   for (Operation *op = fold->getNextNode();
@@ -182,9 +181,8 @@ bool EpilogueFusion::findAccesses() {
   return true;
 }
 
-/// Whether the fold can move to the op that reads its results, and whether
-/// computing both tile by tile overwrites no element that either one still has
-/// to read.
+/// Whether the contraction can move to the op, and both can run tile by tile:
+/// no element is overwritten that either one still has to read.
 bool EpilogueFusion::mayMove() {
   const LinearAccess &output = accesses.back();
   Block *block = fold->getBlock();
@@ -206,9 +204,10 @@ bool EpilogueFusion::mayMove() {
   });
 }
 
-/// Rewrites the accesses as functions of the fold's parallel dimensions.
+/// Rewrites the op's accesses as functions of the fold's parallel dimensions.
+/// Returns false if this is not possible.
 bool EpilogueFusion::followDimensions() {
-  // Sort loops by the addresses of the results; merge contiguous ones.
+  // Sorts the loops by their steps in the results, and merges contiguous ones.
   SmallVector<Loop> loops;
   for (auto [loop, size] : llvm::enumerate(generic.getStaticLoopRanges())) {
     if (size == 1)
@@ -239,7 +238,8 @@ bool EpilogueFusion::followDimensions() {
       merged.push_back(std::move(loop));
   }
 
-  // Sort and merge the fold's dimensions in the same way.
+  // Sorts the fold's dimensions by their steps in the results, and finds the
+  // loop of which each is a part.
   std::optional<LinearAccess> written =
       getLinearAccess(fold.getOutputs()[0], getMaps(fold).back());
   auto root = dyn_cast_or_null<memref::AllocOp>(
@@ -279,9 +279,9 @@ bool EpilogueFusion::followDimensions() {
   return true;
 }
 
-/// Whether the op can use the vectors of results at their full length (rows of
-/// images fill vectors only when merged, which needs contiguous accesses),
-/// without gathers (vectors along channels gather an input of all pixels).
+/// Whether the op can work on the contraction's vectors. Rows of images fill
+/// vectors only if merged: the op must be contiguous across them. Vectors along
+/// channels would have to gather an input that has all pixels.
 bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =
@@ -337,8 +337,8 @@ void EpilogueFusion::write() {
   Location loc =
       FusedLoc::get(b.getContext(), {fold.getLoc(), generic.getLoc()});
   unsigned numDims = sizes.size();
-  // View each other operand as a buffer with one dimension per loop that it
-  // depends on.
+  // Views each other operand as a buffer with one dimension for each dimension
+  // of the fold on which it depends.
   SmallVector<Value> operands;
   SmallVector<AffineMap> maps;
   for (auto [number, access] : llvm::enumerate(accesses)) {

@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-fuse-rows (Passes.td), run by lib/Pipelines/Schedule.cpp: fuses
-// neighbouring ops on the same rows into a loop over blocks of rows in which
-// each op reads the same elements as before. The rows of an op are the points
-// of its first dimensions. An access is *by rows* if row i of the op touches
-// only the i-th of equal slices of the buffer. A run of ops may execute block
-// by block if all accesses to the buffers that it writes are by rows.
+// neighbouring ops into a loop over blocks of rows. Each op reads the same
+// elements as before. The rows of an op are the points of its first dimensions.
+// An access is *by rows* if row i of the op touches only slice i of the buffer,
+// where all slices have one size. A run of ops may execute block by block if
+// all accesses to the buffers that it writes are by rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,25 +36,26 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The most bytes that a block of several rows may access by rows: half of a
-/// small L1 cache.
+/// The maximum number of bytes that a block of several rows accesses by rows:
+/// half of a small L1 cache.
 static constexpr int64_t blockBytes = 16 << 10;
-/// The fewest bytes that a block should access, so that a loop pays off.
+/// The minimum number of bytes that a block accesses: with fewer, the loop
+/// costs more than it saves.
 static constexpr int64_t leastBlockBytes = 4 << 10;
-/// The most bytes that one row may access: a share of an L3 cache.
+/// The maximum number of bytes that one row accesses: a share of an L3 cache.
 static constexpr int64_t rowBytesLimit = 4 << 20;
-/// The limit for fewer than `leastRows` rows. So few rows may not occupy all
-/// threads, whereas a single op could.
+/// The same maximum if there are fewer than `leastRows` rows: so few rows may
+/// not occupy all threads, whereas a single op could.
 static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
-/// The most ops in a run: compile time grows superlinearly with it.
+/// The maximum number of ops in a run, because compile time grows faster than
+/// the run.
 static constexpr size_t mostOps = 64;
-/// The number of ops that a run may skip over to reach an op that shares its
-/// rows.
+/// The number of ops that a run may include to reach one that shares its rows.
 static constexpr size_t reach = 4;
 
-/// Whether a run may start from the op: a contraction, or a fold whose order
-/// permits the processing of several elements at once.
+/// Whether a run may start with the op: a contraction, or a fold whose order
+/// permits processing several elements at once.
 static bool isRowFold(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op);
   if (!fold)
@@ -65,9 +66,9 @@ static bool isRowFold(Operation *op) {
          (order && order.getLanes() > 1);
 }
 
-/// Returns the extents of the leading parallel dimensions. For a contraction
-/// these are its batch dimensions: a factor that several rows share would be
-/// packed again for each block of rows.
+/// Returns the extents of an op's leading parallel dimensions. Of a
+/// contraction, only batch dimensions count: a factor that several rows share
+/// would be packed again for each block of rows.
 static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   SmallVector<utils::IteratorType> types =
       isa<FoldOp>(op) ? cast<FoldOp>(op).getIteratorTypesArray()
@@ -88,8 +89,8 @@ static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   return sizes;
 }
 
-/// Sets the row stride of `access` if its rows are at a constant distance, do
-/// not overlap, and fill the buffer.
+/// Sets the row stride of `access` if its rows have a constant distance, do not
+/// overlap, and fill the buffer.
 static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
                           int64_t rows) {
   SmallVector<int64_t> steps(rowSizes.size(), 0);
@@ -119,7 +120,8 @@ static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
     access.rowStride = rowStride;
 }
 
-/// Returns the op viewed on `rows` rows; std::nullopt if it has no such view.
+/// Returns the op with its first dimensions viewed as `rows` rows; std::nullopt
+/// if they do not form so many rows.
 static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
   if (!isRowFold(op) && !isa_and_nonnull<linalg::GenericOp>(op))
     return std::nullopt;
@@ -171,7 +173,7 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
     }
     addAccess(use, writesOperand(use), rowDims);
   }
-  // A body may use the number of a row only as an index of loads.
+  // A body may use the number of a row only as an index of a load.
   auto getRowIndex = [&](Operation *index) -> int64_t {
     int64_t dim = -1;
     if (auto generic = dyn_cast_or_null<linalg::IndexOp>(index))
@@ -198,22 +200,22 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
 
 namespace {
 
-/// Neighbouring ops and the buffers that they access. An op is tried first,
-/// then kept or dropped. The cost of a trial depends only on the accesses of
-/// that op, not on the length of the run.
+/// A run: neighbouring ops and the buffers that they access. An op is first
+/// tried, then kept or dropped. The cost of trying it depends only on its own
+/// accesses, not on the length of the run.
 class RowRun {
 public:
   explicit RowRun(int64_t rows) : rows(rows) {}
   void tryOp(RowOp op, bool atEnd);
   void keep();
   void drop();
-  /// Whether the op and the kept ops access rows of a common buffer.
+  /// Whether the op and the kept ops access rows of the same buffer.
   bool sharesRows(const RowOp &op) const;
-  /// Whether the ops access every buffer that one of them writes by rows, with
-  /// one stride.
+  /// Whether every buffer that one of the ops writes is accessed by rows only,
+  /// with one stride.
   bool canFuse() const { return state.fits; }
-  /// Returns the number of rows in a block; 0 if the ops access too little for
-  /// a loop, std::nullopt if they access too much.
+  /// Returns the number of rows in a block. Returns 0 if the ops access too
+  /// little memory for a loop, and std::nullopt if they access too much.
   std::optional<int64_t> chooseBlock() const;
   size_t size() const { return ops.size(); }
   void write(int64_t block) const {
@@ -239,7 +241,7 @@ private:
   llvm::DenseMap<Value, Buffer> buffers;    // by root
   SmallVector<SmallVector<int64_t>> shapes; // distinct shapes of the rows
   State state, kept;
-  // State of the ops that are tried but not kept yet.
+  // Data to undo the trial of the ops that are not kept yet.
   size_t front = 0, back = 0;
   SmallVector<std::pair<Value, std::optional<Buffer>>> undo;
 };
@@ -253,7 +255,7 @@ private:
   void grow(size_t position, int64_t rows);
 
   func::FuncOp main;
-  /// The structured ops of `main`; null for a run or a scope.
+  /// The structured ops of `main`; null in the place of a loop or a scope.
   SmallVector<Operation *> ops;
 };
 
@@ -354,8 +356,8 @@ void RowFuser::grow(size_t position, int64_t rows) {
     return;
   run.keep();
   size_t begin = position, end = position + 1;
-  // Adds the ops from `next` up to the first one that shares rows with the run,
-  // including the ops between. Returns the number of ops added.
+  // Adds the ops from `next` on, up to the first one that shares rows with the
+  // run. Returns the number of ops added, 0 if none can be.
   auto extend = [&](size_t next, bool atEnd) -> size_t {
     for (size_t added = 1;
          added <= reach && next < ops.size() && run.size() < mostOps;

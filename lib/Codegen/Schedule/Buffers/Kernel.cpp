@@ -90,7 +90,7 @@ FailureOr<SmallVector<int64_t>> mlir::repro::getStaticStrides(MemRefType type,
   SmallVector<int64_t> strides(type.getRank());
   offset = 0;
   if (type.getLayout().isIdentity()) {
-    // getStridesAndOffset does not handle extents of 0.
+    // getStridesAndOffset does not support extents of 0.
     int64_t stride = 1;
     for (int64_t i = type.getRank(); i > 0; --i) {
       strides[i - 1] = stride;
@@ -117,8 +117,9 @@ AffineMap mlir::repro::getResultMap(FoldOp fold) {
   return map.replaceDimsAndSymbols(dims, {}, count, 0);
 }
 
-/// Returns the argument type of a kernel for a buffer of this type: static
-/// strides (even without elements) and offset 0; null for dynamic types.
+/// Returns the type of a kernel argument for a buffer of type `type`: row-major
+/// strides (even if there are no elements) and offset 0. Null for dynamic
+/// shapes.
 static MemRefType getArgumentType(MemRefType type) {
   if (!type.hasStaticShape())
     return {};
@@ -151,8 +152,8 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   return result;
 }
 
-/// Returns the byte offset of a buffer of static shape and offset in its root;
-/// std::nullopt if the offset overflows or a memref.view hides it.
+/// Returns the byte offset of a buffer, of static shape and offset, in its
+/// root. Returns std::nullopt if it overflows or if a memref.view hides it.
 static std::optional<int64_t> getByteOffset(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
   int64_t offset = 0;
@@ -170,9 +171,9 @@ static std::optional<int64_t> getByteOffset(Value buffer) {
   return offset;
 }
 
-/// Returns the buffer as a view of its root, with the argument type of the
-/// kernel. The view, not the type, contains the offset, so that slices at
-/// different offsets share a kernel.
+/// Returns a view of the buffer's root with the kernel's argument type. The
+/// view has the offset, not the type, so that slices at different offsets share
+/// a kernel.
 static Value createView(OpBuilder &builder, Location loc, Value buffer,
                         MemRefType argument) {
   Value root = getRootBuffer(buffer);
@@ -182,7 +183,8 @@ static Value createView(OpBuilder &builder, Location loc, Value buffer,
   return launch::ViewOp::create(builder, loc, argument, root, offset);
 }
 
-/// Returns the accesses to a buffer and its views.
+/// Returns how the uses of a buffer and of its views access it: read, write or
+/// both.
 static launch::Access findAccess(Value buffer) {
   launch::Access access{};
   for (OpOperand *use : getBufferUses(buffer)) {
@@ -194,7 +196,7 @@ static launch::Access findAccess(Value buffer) {
   return access == launch::Access{} ? launch::Access::Read : access;
 }
 
-/// Returns a hash that is equal for equal kernels.
+/// Returns a hash of a kernel. Equal kernels (see areEqual) have equal hashes.
 static size_t hashKernel(func::FuncOp kernel) {
   llvm::hash_code hash =
       llvm::hash_combine(kernel.getFunctionType(), kernel.getArgAttrsAttr());
@@ -208,9 +210,9 @@ static size_t hashKernel(func::FuncOp kernel) {
   return size_t(hash) >> 1; // DenseMap reserves the largest keys
 }
 
-/// Whether the kernels differ only in names and locations. The order of the
-/// operands of a commutative operation must agree too, because it determines
-/// which NaN propagates.
+/// Whether two kernels differ only in names and locations. Even the operands of
+/// commutative operations must be in the same order, because the order
+/// determines which NaN propagates.
 static bool areEqual(func::FuncOp a, func::FuncOp b) {
   if (a.getFunctionType() != b.getFunctionType() ||
       a.getArgAttrsAttr() != b.getArgAttrsAttr())
@@ -227,7 +229,8 @@ FailureOr<launch::DispatchOp> KernelOutliner::outline(Operation *op) {
   MLIRContext *context = op->getContext();
   OpBuilder builder(context);
 
-  // Collect the buffers, which are operands or values that the body captures.
+  // Collects the buffers that the operation or its body uses, and the
+  // constants.
   llvm::SetVector<Value> buffers;
   SmallVector<Operation *> constants;
   bool failedCapture = false;

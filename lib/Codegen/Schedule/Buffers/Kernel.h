@@ -20,16 +20,16 @@ namespace mlir::repro {
 
 class FoldOp;
 
-/// Creates kernel functions in a module whose entry is `main`; equal kernels
+/// Creates kernel functions in a module whose entry is `main`. Equal kernels
 /// share one function.
 class KernelOutliner {
 public:
-  /// Kernels are named `prefix`_0, `prefix`_1, ...
+  /// The kernels get the names `prefix`_0, `prefix`_1, ...
   KernelOutliner(func::FuncOp main, StringRef prefix);
 
   /// Moves a structured op on buffers (or a memref.copy) into a kernel and
-  /// replaces it by a launch on views of whole buffers. Emits an error at the
-  /// op if the op depends on values other than buffers and constants.
+  /// replaces it by a launch, whose operands are views of whole buffers. Emits
+  /// an error if the op uses values other than buffers and constants.
   FailureOr<launch::DispatchOp> outline(Operation *op);
 
   func::FuncOp getKernel(launch::DispatchOp dispatch) const {
@@ -41,31 +41,33 @@ private:
   func::FuncOp main;
   std::string prefix;
   SymbolTable symbols;
-  /// Kernels by hash.
+  /// The kernels, by their hash.
   DenseMap<size_t, SmallVector<func::FuncOp, 1>> kernels;
   size_t numKernels = 0;
 };
 
-/// Returns the body of a kernel function: a structured op, a loop over blocks
-/// of rows, or a scope that contains a contraction and the op on its results.
+/// Returns the operation in a kernel function: a structured op, a loop over
+/// blocks of rows, or a scope with a contraction and the op that reads its
+/// results.
 Operation *getKernelBody(func::FuncOp kernel);
 
-/// Whether the op reads (or writes) the buffer of this operand.
+/// Whether the operand's op reads (or writes) the buffer that is the operand.
 bool readsOperand(OpOperand &operand);
 bool writesOperand(OpOperand &operand);
 
-/// Returns the memref that `memref` is a view of, or null.
+/// Returns the memref of which `memref` is a view, or null if it is not a view.
 Value getViewSource(Value memref);
 
-/// Returns the buffer that `memref` views: an allocation, a global, or an
-/// argument.
+/// Returns the whole buffer of which `memref` is a view: an allocation, a
+/// global, or an argument.
 Value getRootBuffer(Value memref);
 
-/// Returns the uses of a buffer and of all its views, except the uses that
-/// create views.
+/// Returns the uses of a buffer and of all its views, except those that create
+/// views.
 SmallVector<OpOperand *> getBufferUses(Value root);
 
-/// An access of an operand, as a linear function of the loops.
+/// An access to a buffer: in the iteration with indices i, it is to element
+/// offset + sum of steps * i of `root`.
 struct LinearAccess {
   Value root;
   int64_t offset;
@@ -76,18 +78,18 @@ struct LinearAccess {
   }
 };
 
-/// Returns the access as a linear function of the loops; std::nullopt if the
-/// shape or layout is dynamic, if an index is not a sum of dimensions and
-/// constants, or if addresses descend.
+/// Returns the access of an operand as a linear function of the loops. Returns
+/// std::nullopt if its shape or layout is dynamic, an index is not a sum of
+/// dimensions and constants, or a step is negative.
 std::optional<LinearAccess> getLinearAccess(Value memref, AffineMap map);
 
-/// Returns the strides of a memref and sets `offset`, which may be dynamic;
-/// fails if the shape or a stride is not static.
+/// Returns the strides of a memref and sets `offset`, which may be dynamic.
+/// Fails if the shape or a stride is dynamic.
 FailureOr<SmallVector<int64_t>> getStaticStrides(MemRefType type,
                                                  int64_t &offset);
 
-/// Returns the indexing map of the fold's first output with the fold's parallel
-/// dimensions as its only dimensions.
+/// Returns the indexing map of the fold's first output as a function of the
+/// fold's parallel dimensions only.
 AffineMap getResultMap(FoldOp fold);
 
 } // namespace mlir::repro

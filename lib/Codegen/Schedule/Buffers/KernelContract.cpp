@@ -13,8 +13,9 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Returns the operation that is the body of a kernel function: a structured
-/// operation, a loop over blocks or a scope. Returns null if there is none.
+/// Returns the only operation of a kernel function that implements
+/// KernelOpInterface, null if there is none. Emits an error if there are
+/// several.
 static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   Operation *found = nullptr;
   for (Operation &op : function.getBody().front()) {
@@ -29,8 +30,8 @@ static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   return found;
 }
 
-/// Verifies the signature against the contract of
-/// docs/contributors/architecture.md.
+/// Verifies the signature of a kernel function (kernel contract,
+/// docs/contributors/architecture.md).
 static LogicalResult verifySignature(func::FuncOp function) {
   if (!function.getBody().hasOneBlock())
     return function.emitError("expected a kernel function of one block");

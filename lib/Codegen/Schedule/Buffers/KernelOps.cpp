@@ -19,8 +19,8 @@ using namespace mlir::repro;
 
 #include "lib/Codegen/Schedule/Buffers/KernelOpInterface.cpp.inc"
 
-/// Verifies a structured operation against the contract of
-/// docs/contributors/architecture.md.
+/// Verifies the operands of a structured operation: memrefs of static layout
+/// (kernel contract, docs/contributors/architecture.md).
 static LogicalResult verifyOperands(Operation *op) {
   for (Value operand : op->getOperands()) {
     auto memref = dyn_cast<MemRefType>(operand.getType());
@@ -31,7 +31,7 @@ static LogicalResult verifyOperands(Operation *op) {
       continue;
     }
     int64_t offset;
-    // The part of a buffer that one block processes may have any offset.
+    // A part of a buffer, used in a loop over blocks, may have any offset.
     bool isPart = operand.getDefiningOp<memref::ReinterpretCastOp>() &&
                   isa<scf::ForallOp>(op->getParentOp());
     if (failed(getStaticStrides(memref, offset)) ||
@@ -42,8 +42,8 @@ static LogicalResult verifyOperands(Operation *op) {
   return success();
 }
 
-/// Verifies a loop over blocks of rows against the contract of
-/// docs/contributors/architecture.md.
+/// Verifies a loop over blocks of rows (kernel contract,
+/// docs/contributors/architecture.md).
 static LogicalResult verifyBlocks(scf::ForallOp loop) {
   if (!loop.isNormalized() || loop.getRank() != 1 ||
       !getConstantIntValue(loop.getMixedUpperBound()[0]) ||
@@ -69,8 +69,8 @@ static LogicalResult verifyBlocks(scf::ForallOp loop) {
   return success();
 }
 
-/// Verifies a contraction and the operation on its results against the contract
-/// of docs/contributors/architecture.md.
+/// Verifies a scope with a contraction and the operation on its results (kernel
+/// contract, docs/contributors/architecture.md).
 static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
   SmallVector<Operation *> ops =
       llvm::map_to_vector(scope.getBodyRegion().front().without_terminator(),
@@ -114,7 +114,8 @@ static LogicalResult verifyScope(memref::AllocaScopeOp scope) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A model for destination-style operations that only write their destinations.
+/// Implements KernelOpInterface for destination-style operations that write
+/// their destinations and read their other operands.
 template <typename Model, typename OpTy>
 struct DestinationModel : KernelOpInterface::ExternalModel<Model, OpTy> {
   bool readsOperand(Operation *op, OpOperand &operand) const {
@@ -132,12 +133,12 @@ struct SortModel : DestinationModel<SortModel, SortOp> {};
 
 struct BlockContractionModel
     : DestinationModel<BlockContractionModel, BlockContractionOp> {
-  /// The operation reads the initial value, to which it adds the products.
+  /// The destination is read too: products are added to its initial value.
   bool readsOperand(Operation *, OpOperand &) const { return true; }
 };
 
 struct FoldModel : DestinationModel<FoldModel, FoldOp> {
-  /// The fold reads the initial value unless that is a constant.
+  /// The destination is read unless the initial value is a constant.
   bool readsOperand(Operation *op, OpOperand &operand) const {
     return !cast<FoldOp>(op).isDpsInit(&operand) ||
            !cast<FoldOp>(op).getConstantInits();
@@ -145,7 +146,7 @@ struct FoldModel : DestinationModel<FoldModel, FoldOp> {
 };
 
 struct ScatterModel : DestinationModel<ScatterModel, ScatterOp> {
-  /// The scatter reads the initial value, which it updates.
+  /// The destination is read too: updates are combined with its initial value.
   bool readsOperand(Operation *, OpOperand &) const { return true; }
 };
 
@@ -173,8 +174,8 @@ struct CopyModel : KernelOpInterface::ExternalModel<CopyModel, memref::CopyOp> {
   LogicalResult verifyKernel(Operation *op) const { return verifyOperands(op); }
 };
 
-/// A model for operations that contain other operations and have no buffer of
-/// their own.
+/// Implements KernelOpInterface for operations that contain the operations of a
+/// kernel and access no buffer themselves.
 template <typename Model, typename OpTy, LogicalResult (*verify)(OpTy)>
 struct HolderModel : KernelOpInterface::ExternalModel<Model, OpTy> {
   bool readsOperand(Operation *, OpOperand &) const { return false; }

@@ -17,8 +17,8 @@ class DialectRegistry;
 
 namespace repro {
 
-/// Attaches KernelOpInterface to the operations that become kernels, including
-/// operations of upstream dialects.
+/// Attaches KernelOpInterface to all operations that become kernels, including
+/// those of MLIR's own dialects.
 void registerKernelOps(DialectRegistry &registry);
 
 } // namespace repro

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-number-checks (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// numbers each check (E1) in program order and lists its message in the module.
+// numbers the checks (E1) of the module in program order, and stores their
+// messages as an attribute of the module.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +32,8 @@ struct NumberChecks : public repro::impl::ReproNumberChecksBase<NumberChecks> {
 };
 } // namespace
 
-/// Returns a prefix such as "file.py:3: " for the innermost file of the
-/// location, or "loss function: " for the outermost name if there is no file.
+/// Returns a prefix for messages: "file.py:3: " for the innermost file of the
+/// location; if there is no file, "loss function: " for the outermost name.
 static std::string describe(Location loc) {
   std::string line, name;
   loc->walk([&](Location inner) {
@@ -48,7 +49,7 @@ static std::string describe(Location loc) {
   return line.empty() ? name : line;
 }
 
-/// Returns the message that the user sees if the check fails.
+/// Returns the message that a user sees if the check fails.
 static std::string getMessage(cf::AssertOp check) {
   return describe(check.getLoc()) + check.getMsg().str();
 }

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-outline-kernels (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// moves each structured op of `main` into a kernel function that `main`
-// launches; equal kernels share one function.
+// moves each structured op of `main` into a kernel function, which `main`
+// launches. Equal kernels share one function.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ struct OutlineKernels
 };
 } // namespace
 
-/// (E1) Requires that each check in a kernel has a message.
+/// (E1) Verifies that each check in `op` has the number of its message.
 static LogicalResult verifyChecks(Operation *op) {
   launch::LaunchDialect::MessageAttrHelper message(op->getContext());
   return failure(
@@ -50,7 +50,7 @@ static LogicalResult verifyChecks(Operation *op) {
         }).wasInterrupted());
 }
 
-/// Erases unused buffers and views.
+/// Erases buffers and views that are not used.
 static void eraseDeadOps(func::FuncOp main) {
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
@@ -58,8 +58,8 @@ static void eraseDeadOps(func::FuncOp main) {
       op.erase();
 }
 
-/// Replaces an operand that a fold reads at a constant index, such as one tap
-/// of a convolution, by the slice at that index. Folds that differ only in this
+/// If a fold reads an operand at a constant index, such as one tap of a
+/// convolution, gives it the slice at that index. Folds that differ only in the
 /// index, such as the phases of a strided convolution, then share a kernel.
 static void sliceAtConstants(FoldOp fold, Operation *before) {
   OpBuilder builder(before);

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Packing is NP-hard. Buffers are placed one after another, each in the
-// smallest gap that fits. Several orders are tried, and the buffers that are on
-// top of the best packing are placed earlier as long as that helps.
+// Packing is NP-hard, so this is a heuristic. Buffers are placed one after
+// another, each in the smallest gap in which it fits. Several orders are tried.
+// Then the buffers at the top of the best packing are placed earlier, as long
+// as this makes the arena smaller.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +23,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Limits the number of pairs of items that the search for a better packing
-/// compares.
+/// The maximum number of pairs of items that are compared in the search for a
+/// better packing.
 static constexpr int64_t maxComparisons = 100'000'000;
 
 using Order = SmallVector<unsigned>;
@@ -43,7 +44,8 @@ int64_t mlir::repro::getMaxLiveBytes(ArrayRef<ArenaItem> items) {
   return most;
 }
 
-/// Places the items in the given order; returns the size of the arena.
+/// Sets the offsets of the items by placing them in the given order. Returns
+/// the size of the arena in bytes.
 static int64_t place(ArrayRef<ArenaItem> items, ArrayRef<unsigned> order,
                      SmallVectorImpl<int64_t> &offsets) {
   offsets.assign(items.size(), 0);
@@ -81,7 +83,8 @@ int64_t mlir::repro::packArena(MutableArrayRef<ArenaItem> items) {
   int64_t best = std::numeric_limits<int64_t>::max();
   Order bestOrder;
   SmallVector<int64_t> offsets, bestOffsets;
-  // Packs in the given order; returns whether the arena is the smallest so far.
+  // Packs in the given order. Returns whether the arena is the smallest so far,
+  // and keeps its offsets then.
   auto attempt = [&](const Order &order) {
     --tries;
     int64_t bytes = place(items, order, offsets);
@@ -114,7 +117,8 @@ int64_t mlir::repro::packArena(MutableArrayRef<ArenaItem> items) {
     return items[a].life.first < items[b].life.first;
   });
 
-  // The items at the top of the arena determine its size: place them earlier.
+  // The items at the top of the arena determine its size, so place them
+  // earlier.
   for (bool better = true; better && best > leastPossible && tries > 0;) {
     better = false;
     Order front, rest;

@@ -15,7 +15,8 @@
 
 namespace mlir::repro {
 
-/// The numbers of the first and the last launch that use a buffer.
+/// The numbers of the first and the last launch that use a buffer. `last` is
+/// less than `first` if none does.
 struct Lifetime {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = -1;
@@ -28,19 +29,20 @@ struct Lifetime {
   }
 };
 
-/// A buffer to be placed in the arena.
+/// A buffer that is placed in the arena.
 struct ArenaItem {
   int64_t bytes; ///< a multiple of the alignment
   Lifetime life;
   int64_t offset = 0;
 };
 
-/// Returns the largest number of bytes that are live during one launch, which
-/// is a lower bound for the size of the arena.
+/// Returns the maximum number of bytes that are live during one launch. The
+/// arena cannot be smaller.
 int64_t getMaxLiveBytes(llvm::ArrayRef<ArenaItem> items);
 
-/// Sets offsets such that items with overlapping lifetimes do not overlap in
-/// the arena; returns the size of the arena. The result is deterministic.
+/// Sets the offsets so that items with overlapping lifetimes do not overlap in
+/// the arena. Returns the size of the arena in bytes. The result is
+/// deterministic.
 int64_t packArena(llvm::MutableArrayRef<ArenaItem> items);
 
 } // namespace mlir::repro

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-plan-buffers (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// assigns a location to every buffer of `main`, which becomes a plan, without
-// changing a result. `main` is a straight line of launches, so a position is
-// the number of a launch and a lifetime is the range of positions that use a
-// buffer.
+// assigns memory to every buffer of `main` and turns `main` into a launch plan,
+// without changing a result. `main` is a sequence of launches without branches.
+// A position is the number of a launch, and a lifetime is the range of
+// positions that use a buffer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,8 +35,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::launch;
 
 static constexpr int64_t bufferAlignment = 64;
-/// Tensors have at most 2^50 bytes in total (A4). With the buffers that the
-/// schedule adds, this bound leaves room for sums of sizes and offsets.
+/// The maximum size of the arena in bytes. Tensors have at most 2^50 bytes in
+/// total (A4); with this bound, sums of sizes and offsets do not overflow.
 static constexpr int64_t maxArenaBytes = int64_t(1) << 60;
 
 namespace {
@@ -58,7 +58,7 @@ private:
   }
   bool mayOverwrite(Value state, Value value);
   bool isSameIndex(DispatchOp dispatch, Value source, Value target);
-  /// Checks that each kernel declares how it accesses each of its buffers.
+  /// Verifies that each kernel declares how it accesses each of its buffers.
   LogicalResult verifyAccesses();
   LogicalResult placeResults();
   LogicalResult copyInto(Value source, Value target);
@@ -126,7 +126,7 @@ void PlanBuffers::collectUses() {
   }
 }
 
-/// Whether one whole buffer is copied to another whole buffer.
+/// Whether a launch copies one whole buffer to another whole buffer.
 static bool isPlainCopy(DispatchOp dispatch) {
   Value source = dispatch.getBuffers()[0], target = dispatch.getBuffers()[1];
   auto type = cast<MemRefType>(source.getType());
@@ -139,7 +139,7 @@ static bool isPlainCopy(DispatchOp dispatch) {
 }
 
 /// Whether the kernel reads each element of `source` only to compute the
-/// element of `target` at the same address, so that both can share a buffer.
+/// element of `target` at the same address, so that both may share a buffer.
 bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
   auto getActual = [&](Value memref) -> Value {
     auto argument = dyn_cast<BlockArgument>(memref);
@@ -155,7 +155,7 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
   auto generic = dyn_cast<linalg::GenericOp>(body);
   if (auto scope = dyn_cast<memref::AllocaScopeOp>(body)) {
     generic = *scope.getBodyRegion().getOps<linalg::GenericOp>().begin();
-    // A contraction may read its factors after it has written results.
+    // A contraction may still read its factors after results are written.
     for (FoldOp fold : scope.getBodyRegion().getOps<FoldOp>())
       if (llvm::any_of(fold.getInputs(), getActual))
         return false;
@@ -171,27 +171,27 @@ bool PlanBuffers::isSameIndex(DispatchOp dispatch, Value source, Value target) {
     if (!actual)
       continue;
     std::optional<LinearAccess> access = getLinearAccess(actual, map);
-    // The view contains the offset, in bytes, which the access lacks.
+    // The access does not include the offset of the view, which is in bytes.
     if (auto view = actual.getDefiningOp<ViewOp>(); view && access)
       access->offset += int64_t(view.getOffset()) /
                         getElementBytes(getElementTypeOrSelf(actual.getType()));
     if (!first)
       first = access;
     same &= access && access->offset == first->offset;
-    // The step of a loop with one iteration is irrelevant.
+    // The step of a loop with one iteration does not matter.
     for (auto [loop, size] : llvm::enumerate(generic.getStaticLoopRanges()))
       same &=
           access && (size == 1 || (access->steps[loop] != 0 &&
                                    access->steps[loop] == first->steps[loop]));
   }
-  // Loads in the body may read any element, at any time.
+  // Loads in the body may read any element at any time.
   generic.walk(
       [&](memref::LoadOp load) { same &= !getActual(load.getMemRef()); });
   return same && first;
 }
 
-/// Whether `value` can be in the buffer of `state`: after the first write, no
-/// launch reads the old state and no check can fail (E1).
+/// Whether `value` may be stored in the buffer of `state`: from the first write
+/// on, no launch reads the old state and no check can fail (E1).
 bool PlanBuffers::mayOverwrite(Value state, Value value) {
   int64_t firstWrite = std::numeric_limits<int64_t>::max();
   for (const Use &use : uses[value])
@@ -220,9 +220,9 @@ LogicalResult PlanBuffers::placeResults() {
   unsigned numArguments = main.getNumArguments();
   OpBuilder builder(terminator);
 
-  // A result that is an argument, a constant or part of one, or that occurs
-  // twice, is copied to a buffer of its own. These copies read old states, so
-  // they precede any copy that writes a state.
+  // Copies a result to a buffer of its own if it is an argument, a constant or
+  // a part of a buffer, or if it occurs twice. These copies read old states, so
+  // they precede all copies that write states.
   llvm::SmallDenseSet<Value> taken;
   for (OpOperand &result : terminator->getOpOperands()) {
     Value value = result.get();
@@ -247,7 +247,7 @@ LogicalResult PlanBuffers::placeResults() {
   }
   collectUses();
 
-  // Add an argument for each output.
+  // Adds an argument for each output that is not a state.
   SmallVector<Value> places;
   for (auto [index, result] : llvm::enumerate(terminator.getOperands())) {
     if (int64_t(index) < numStates) {
@@ -265,8 +265,8 @@ LogicalResult PlanBuffers::placeResults() {
       return failure();
     places.push_back(main.getArgument(position));
   }
-  // From here on `main` has no results; record which arguments are inputs and
-  // outputs.
+  // From here on `main` has no results; these numbers tell which arguments are
+  // inputs and outputs.
   main->removeAttr("repro.num_state");
   numInputs = numArguments - numStates;
   numOutputs = places.size() - numStates;
@@ -296,7 +296,7 @@ LogicalResult PlanBuffers::placeResults() {
   return success();
 }
 
-/// Replaces the allocation by a view of `place` at byte `offset`.
+/// Replaces the allocation by the bytes of `place` from `offset` on.
 void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place,
                                 int64_t offset) {
   OpBuilder builder(alloc);
@@ -317,13 +317,13 @@ void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place,
   alloc.erase();
 }
 
-/// Lets an element-wise result share the buffer of an operand that is not read
-/// afterwards, which saves memory and memory traffic.
+/// Lets the result of an elementwise kernel share the buffer of an operand that
+/// no later launch reads, which saves memory and memory traffic.
 void PlanBuffers::reuseOperands() {
   for (auto [number, dispatch] : llvm::enumerate(dispatches)) {
     int64_t position = number;
-    // `dying` are the allocations whose last use is this launch, `born` those
-    // whose first use it is.
+    // `dying` are the allocations whose last use is this launch, and `born`
+    // those whose first use it is.
     SmallVector<memref::AllocOp> dying, born;
     llvm::SmallDenseSet<Value> seen;
     for (Value operand : dispatch.getBuffers()) {
@@ -353,8 +353,7 @@ void PlanBuffers::reuseOperands() {
         continue;
       memref::AllocOp operand = *found;
       dying.erase(found);
-      // The allocation that both buffers now share must precede all of their
-      // uses.
+      // The allocation that both values now share must precede all their uses.
       if (result->isBeforeInBlock(operand))
         operand->moveBefore(result);
       SmallVector<Use> moved = std::move(uses[result]);
@@ -406,8 +405,8 @@ LogicalResult PlanBuffers::placeArena() {
   return success();
 }
 
-/// Marks the first launch that writes a state: before this launch, the executor
-/// tests whether a check has failed.
+/// Marks the first launch that writes a state. Before this launch, the executor
+/// tests whether a check (E1) has failed.
 void PlanBuffers::markChecks() {
   if (lastCheck < 0)
     return;
@@ -424,8 +423,8 @@ void PlanBuffers::markChecks() {
   }
 }
 
-/// Marks the kernel arguments that share their buffer with no other argument in
-/// any launch as `noalias`.
+/// Marks a kernel argument as `noalias` if in every launch no other argument
+/// has the same buffer.
 void PlanBuffers::markAliases() {
   DenseMap<Operation *, llvm::SmallBitVector> aliased;
   for (DispatchOp dispatch : dispatches) {
@@ -455,8 +454,8 @@ void PlanBuffers::markAliases() {
   }
 }
 
-/// Turns `main` into a plan and moves the constants that it reads into the
-/// plan.
+/// Turns `main` into a launch plan, and moves the constants that it reads
+/// there.
 LogicalResult PlanBuffers::makePlan() {
   auto module = main->getParentOfType<ModuleOp>();
   SymbolTable symbols(module);
@@ -507,8 +506,8 @@ LogicalResult PlanBuffers::makePlan() {
   return success();
 }
 
-/// Whether the type is a buffer of numbers with a static shape, whose strides
-/// and size in bytes do not overflow even if an extent is 0.
+/// Whether the type is a buffer of numbers with a static shape whose strides
+/// and size in bytes do not overflow, even if an extent is 0.
 static bool isPlannable(Type type) {
   auto buffer = dyn_cast<MemRefType>(type);
   if (!buffer || !buffer.hasStaticShape() ||
@@ -555,8 +554,8 @@ void PlanBuffers::runOnOperation() {
   reuseOperands();
   dropCopies();
   markChecks();
-  // Must run before the arena exists: until then, disjoint buffers have
-  // distinct roots.
+  // This must precede the arena: until then, different buffers have different
+  // roots.
   markAliases();
   if (failed(placeArena()))
     return signalPassFailure();

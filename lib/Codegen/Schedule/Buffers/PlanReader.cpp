@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::launch;
 
-/// Appends the elements in memory format: little-endian, an i1 as a byte.
+/// Appends the elements of `attr` in the format of memory: little-endian, with
+/// an i1 as a byte.
 static LogicalResult appendElements(Location loc, ElementsAttr attr,
                                     std::string &bytes) {
   auto dense = dyn_cast<DenseElementsAttr>(attr);
@@ -56,7 +57,7 @@ static ::repro_runtime::Tensor describe(Value buffer, Attribute name) {
   return tensor;
 }
 
-/// Translates states, inputs, outputs, the size of the arena and the messages.
+/// Translates the plan's states, inputs, outputs, arena size and messages.
 static void translateTensors(PlanOp plan, ::repro_runtime::Plan &result) {
   const Attribute *name = plan.getNames().begin();
   auto translate = [&](ArrayRef<BlockArgument> buffers,
@@ -73,7 +74,8 @@ static void translateTensors(PlanOp plan, ::repro_runtime::Plan &result) {
     result.messages.push_back(llvm::json::fixUTF8(message.getValue()));
 }
 
-/// Whether the plan format can represent the sizes of a launch on a GPU.
+/// Whether the plan format can represent the launch configuration of a GPU
+/// kernel.
 static bool fitsDevice(DispatchOp dispatch) {
   return llvm::all_of(*dispatch.getGrid(), llvm::isInt<32>) &&
          llvm::all_of(*dispatch.getBlock(), llvm::isInt<32>) &&

@@ -15,31 +15,32 @@
 
 namespace mlir::repro {
 
-/// Returns the plan of a module; emits an error if there is none.
+/// Returns the launch plan of a module. Emits an error if there is none.
 FailureOr<launch::PlanOp> findPlan(ModuleOp module);
 
-/// A plan and the bytes of the constants that its kernels read.
+/// A launch plan, and the bytes of the constants that its kernels read.
 struct TranslatedPlan {
   ::repro_runtime::Plan plan;
   std::string constants;
 };
 
-/// Sets the target-specific fields of a kernel, from its first launch.
+/// Sets the fields of a kernel that depend on the target, given its first
+/// launch.
 using DescribeKernel =
     function_ref<LogicalResult(launch::DispatchOp, ::repro_runtime::Kernel &)>;
 
-/// Translates the `launch.plan` of a module.
+/// Translates the `launch.plan` of a module to the form that artifacts store.
 FailureOr<TranslatedPlan> translatePlan(ModuleOp module,
                                         ::repro_runtime::Processor processor,
                                         DescribeKernel describe);
 
-/// Locates the buffers of a plan.
+/// Finds where the buffers of a launch plan are located.
 class PlanReader {
 public:
   explicit PlanReader(launch::PlanOp plan) : plan(plan) {}
 
-  /// Returns the location of a buffer that a launch passes to its kernel; a
-  /// constant is assigned a location at its first use.
+  /// Returns the location of a buffer that a launch passes to its kernel.
+  /// Assigns a location to a constant at its first use.
   FailureOr<::repro_runtime::BufferRef> locate(Value buffer);
 
   /// Returns the bytes of all constants that have a location.
