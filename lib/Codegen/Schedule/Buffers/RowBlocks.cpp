@@ -20,7 +20,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The number of operations that one elementary function counts as.
+/// An elementary function counts as this number of operations.
 static constexpr int64_t functionWork = 20;
 
 SmallVector<int64_t> repro::getSizes(Operation *op) {
@@ -41,7 +41,7 @@ SmallVector<int64_t> repro::getTile(ArrayRef<int64_t> sizes, int64_t block) {
 
 namespace {
 
-/// Writes the loop over blocks with the ops of a run.
+/// Writes the loop over blocks of rows that replaces the ops of a run.
 class BlockWriter {
 public:
   BlockWriter(ArrayRef<RowOp> run, int64_t rows, int64_t block);
@@ -64,8 +64,8 @@ private:
   OpBuilder b;
   Location loc;
   scf::ForallOp loop;
-  /// Maps each buffer to its view of rank 1, and to the scratch buffer that
-  /// replaces it within a block.
+  /// `flat` maps each buffer to a view of it with rank 1. `scratch` maps it to
+  /// the scratch buffer that replaces it within a block.
   DenseMap<Value, Value> flat, scratch;
 };
 
@@ -74,15 +74,15 @@ private:
 BlockWriter::BlockWriter(ArrayRef<RowOp> run, int64_t rows, int64_t block)
     : run(run), rows(rows), block(block), b(run.back().op->getContext()),
       loc(run.back().op->getLoc()) {
-  // The loop comes after the last op of the run, where everything that the run
-  // reads is available.
+  // The loop comes after the last op of the run, where all buffers that the run
+  // reads exist.
   b.setInsertionPointAfter(run.back().op);
   SmallVector<OpFoldResult> blocks = {b.getIndexAttr(rows / block)};
   loop = scf::ForallOp::create(b, loc, blocks, /*outputs=*/ValueRange(),
                                /*mapping=*/std::nullopt);
 }
 
-/// Whether no op outside of the run uses the buffer.
+/// Whether only the ops of the run use the buffer.
 bool BlockWriter::isPrivate(Value root) {
   if (!root.getDefiningOp<memref::AllocOp>())
     return false;
@@ -106,7 +106,8 @@ Value BlockWriter::getFlat(Value root) {
              /*strides=*/ArrayRef<int64_t>{1});
 }
 
-/// Returns the offset at which the block's part of a buffer starts.
+/// Returns the offset in the buffer at which the rows of the current block
+/// begin.
 Value BlockWriter::getOffset(const RowOp &op, const RowAccess &access,
                              ArrayRef<int64_t> tile) {
   Value number = loop.getInductionVar(0);
@@ -116,7 +117,7 @@ Value BlockWriter::getOffset(const RowOp &op, const RowAccess &access,
   if (access.rowStride)
     return b.createOrFold<arith::AddIOp>(
         loc, scale(number, block * access.rowStride), index(access.offset));
-  // Convert the block's number to the position of its first row.
+  // The number of the block gives the position of its first row.
   SmallVector<Value> origin(tile.size());
   for (size_t dim = tile.size(); dim > 0; --dim) {
     Value count = index(op.sizes[dim - 1] / tile[dim - 1]);
@@ -132,7 +133,8 @@ Value BlockWriter::getOffset(const RowOp &op, const RowAccess &access,
   return offset;
 }
 
-/// Returns the part of the memref that the op accesses in one block.
+/// Returns a view of the memref's part that the op accesses in the current
+/// block.
 Value BlockWriter::getPart(const RowOp &op, const RowAccess &access) {
   if (llvm::all_of(access.rowDims, [](int64_t dim) { return dim < 0; }))
     return access.use->get();
@@ -160,9 +162,9 @@ Value BlockWriter::getPart(const RowOp &op, const RowAccess &access) {
       getAsIndexOpFoldResult(b.getContext(), access.strides));
 }
 
-/// Returns the element-wise op with the most arithmetic, during which the
-/// memory system is idle. Returns null if the run contains contractions, which
-/// use the caches fully.
+/// Returns the elementwise op with the most arithmetic: during it the memory
+/// system is idle. Returns null if the run has contractions, which use the
+/// caches fully.
 linalg::GenericOp BlockWriter::findBusiest() {
   linalg::GenericOp busiest;
   int64_t mostWork = 0;
@@ -184,9 +186,9 @@ linalg::GenericOp BlockWriter::findBusiest() {
   return busiest;
 }
 
-/// Makes `during`, the op at `position`, prefetch what later ops access in this
-/// block and what the other ops access in the next block, even to store. Blocks
-/// are too short for the hardware prefetcher.
+/// Makes `during`, the op at `position`, prefetch the rows that later ops access
+/// in this block and the other ops in the next block, also to write them.
+/// Hardware does not prefetch them, because blocks are short.
 void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   SmallVector<int64_t> sizes = getSizes(during);
   SmallVector<int64_t> strides = computeSuffixProduct(sizes);
@@ -244,7 +246,7 @@ void BlockWriter::write() {
     copy->getRegion(0).walk([&](memref::LoadOp load) {
       load.getMemrefMutable().set(rest.consume_front());
     });
-    // If there is a single block, there is no next block to prefetch.
+    // With a single block, there is no next block to prefetch.
     if (busiest && op.op == busiest && block < rows)
       fetchRows(cast<linalg::GenericOp>(copy), position);
   }

@@ -13,17 +13,18 @@
 
 namespace mlir::repro {
 
-/// An access of an op to a buffer, by an operand or by a load in its body.
+/// An access of an op to a buffer: by an operand, or by a load in the op's
+/// body.
 struct RowAccess {
   OpOperand *use;
   Value root;
   bool writes;
   SmallVector<int64_t> strides;
   int64_t offset;
-  /// For each dimension of the memref, the dimension of the rows that indexes
-  /// it, or -1.
+  /// For each dimension of the memref: the row dimension of the op that indexes
+  /// it, or -1 if none does.
   SmallVector<int64_t> rowDims;
-  /// The distance between rows in elements; 0 if `findRowStride` finds none.
+  /// The distance between rows in elements, or 0 if it is not constant.
   int64_t rowStride = 0;
 
   MemRefType getType() const { return cast<MemRefType>(use->get().getType()); }
@@ -32,20 +33,21 @@ struct RowAccess {
 /// A structured op whose first dimensions are viewed as rows.
 struct RowOp {
   Operation *op;
-  /// Extents of the row dimensions.
+  /// The extents of these dimensions.
   SmallVector<int64_t> sizes;
-  /// Accesses of the operands, then of loads in the body in walk order.
+  /// The accesses by operands, followed by those of loads in the order of
+  /// walk().
   SmallVector<RowAccess> accesses;
 };
 
-/// Returns the extents of the iteration space of a structured op.
+/// Returns the extents of the loops of a structured op.
 SmallVector<int64_t> getSizes(Operation *op);
 
-/// Returns the extents of `block` neighbouring rows as a box in `sizes`; empty
-/// if these rows do not form a box.
+/// Returns the extents of the box that `block` neighbouring rows form in the
+/// dimensions `sizes`; empty if they do not form a box.
 SmallVector<int64_t> getTile(ArrayRef<int64_t> sizes, int64_t block);
 
-/// Replaces neighbouring ops of one MLIR block, each viewed on `rows` rows, by
+/// Replaces neighbouring ops of one MLIR block, each viewed as `rows` rows, by
 /// an `scf.forall` over blocks of `block` rows.
 void writeRowBlocks(ArrayRef<RowOp> run, int64_t rows, int64_t block);
 

@@ -24,14 +24,14 @@ static constexpr int kPowerBias = 127;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A finite f32 above 0, as m * 2^(exponent - 23) with m of 24 bits.
+/// A positive finite f32: m * 2^(exponent - 23), where m has 24 bits.
 struct Normal {
   Value exponent, fraction; ///< i32; `fraction` excludes the hidden bit
 };
 } // namespace
 
-/// Splits `x` into exponent and fraction; unspecified for zeros, infinities and
-/// NaNs.
+/// Returns the exponent and fraction of `x`. They are unspecified for zeros,
+/// infinities and NaNs.
 static Normal normalize(const FloatWords &w, Scalar x) {
   constexpr int kUp = 24;
   Value isSubnormal = w.compare(arith::CmpFPredicate::OLT, x, w.f32(0x1p-126));
@@ -43,12 +43,12 @@ static Normal normalize(const FloatWords &w, Scalar x) {
           w.both(bits, w.constant((1u << kSingleFraction) - 1))};
 }
 
-/// Converts an i1 to the i32 0 or 1.
+/// Returns an i1 as the i32 0 or 1.
 static Value count(const FloatWords &w, Value condition) {
   return w.select(condition, w.constant(1), w.constant(0));
 }
 
-/// Returns the least integer n with 2^n >= x.
+/// Returns the least integer n with 2^n >= x, for a positive finite x.
 static Value ceilLog2(const FloatWords &w, Scalar x) {
   Normal normal = normalize(w, x);
   return w.add(normal.exponent,
@@ -56,8 +56,9 @@ static Value ceilLog2(const FloatWords &w, Scalar x) {
                                   w.constant(0))));
 }
 
-/// Returns the exponent of the scale, before clamping, for a finite positive
-/// amax. For the rule `even`, sets `overflows` to whether amax rounds to 2^128.
+/// Returns the exponent of the scale before it is clamped, for a positive
+/// finite amax. For the rule `even`, sets `overflows` to whether amax rounds to
+/// 2^128.
 static Value powerExponent(const FloatWords &w, Scalar amax,
                            const ElementFormat &format, PowerRule rule,
                            Value &overflows) {
@@ -112,14 +113,15 @@ static BlockScale computePower(const FloatWords &w, Scalar amax,
   if (scale.getInfinity() == InfiniteAmax::power)
     infinity = std::min(128 - format.maxExponent + kPowerBias, 254);
   if (overflows) {
-    // `overflows` is not defined for zero, which has no exponent, or for NaN.
+    // `overflows` is not specified for zeros and NaNs.
     Value isNumber = w.compare(arith::CmpFPredicate::OGT, amax, w.f32(0));
     isInfinite = w.either(isInfinite, w.both(overflows, isNumber));
   }
   byte = w.select(isInfinite, w.constant(infinity), byte);
   byte = w.select(w.isNaN(amax), w.constant(scale.getNan()), byte);
 
-  // The reciprocal of the scale; it is subnormal for byte 254.
+  // These are the bits of the reciprocal of the scale, which is subnormal for
+  // byte 254.
   Value bits = w.left(w.sub(w.constant(2 * kPowerBias), byte), kSingleFraction);
   auto isByte = [&](uint32_t value) {
     return w.compare(arith::CmpIPredicate::eq, byte, w.constant(value));
@@ -149,7 +151,7 @@ static Value roundScale(const FloatWords &w, Scalar scale) {
   return roundElement(w, scale, format, nearest);
 }
 
-/// (Q1) Decodes a scale; its sign is ignored.
+/// (Q1) Returns the value of a scale; its sign is ignored.
 static Scalar readScale(const FloatWords &w, Value code) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar value(b, arith::ExtFOp::create(b, b.getF32Type(), code));
@@ -187,8 +189,8 @@ static BlockScale computeQuotient(const FloatWords &w, Scalar amax,
 // Scales of f32
 //===----------------------------------------------------------------------===//
 
-/// Rounds `x` down or up to a power of two in the normal range; zeros,
-/// infinities and NaNs are unchanged.
+/// Returns `x` rounded down or up to a power of two that is a normal f32.
+/// Zeros, infinities and NaNs are returned unchanged.
 static Scalar toPower(const FloatWords &w, Scalar x, bool down) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Value isAbove = w.compare(arith::CmpFPredicate::OGT, x, w.f32(0));
@@ -200,14 +202,14 @@ static Scalar toPower(const FloatWords &w, Scalar x, bool down) {
                       x.get())};
 }
 
-/// Divides two f64 numbers and rounds the quotient once to f32.
+/// Returns the quotient of two f64 numbers, rounded once to f32.
 static float divideOnce(double dividend, double divisor) {
   bool loses;
   APFloat quotient(dividend), by(divisor);
   for (APFloat *number : {&quotient, &by})
     number->convert(APFloat::IEEEquad(), APFloat::rmNearestTiesToEven, &loses);
-  // Round to odd in f128: truncate and set the last bit if the quotient is
-  // inexact. The conversion to f32 below then rounds correctly.
+  // Rounds to odd in f128: truncates, and sets the last bit if the quotient is
+  // inexact. The conversion to f32 below is then correct.
   if (quotient.divide(by, APFloat::rmTowardZero) & APFloat::opInexact) {
     APInt bits = quotient.bitcastToAPInt();
     bits.setBit(0);
@@ -223,8 +225,8 @@ static BlockScale computeF32(const FloatWords &w, Scalar amax,
   Scalar largest = w.f32(format.largest);
   double least = scale.getLeast().getValueAsDouble();
   if (scale.getInverse()) {
-    // An f32 is below the f64 `least` if and only if it is below the smallest
-    // f32 that is at least `least`.
+    // amax, an f32, is below the f64 `least` exactly if it is below the
+    // smallest f32 that is at least `least`.
     auto bound = float(least);
     if (double(bound) < least)
       bound = std::nextafter(bound, INFINITY);

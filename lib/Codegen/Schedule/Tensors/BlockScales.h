@@ -19,20 +19,21 @@ struct BlockScale {
                  ///< (`dividesByFactor`)
 };
 
-/// Whether quantization divides elements by the factor instead of multiplying.
+/// Whether quantization divides elements by BlockScale::factor; otherwise it
+/// multiplies them.
 bool dividesByFactor(BlockFormatAttr format);
 
-/// (Q2) Computes the scale of a block from `amax`, the largest magnitude in the
-/// block, which may be NaN but is not negative. `tensor` is the operand
-/// `tensor` of the operation, or empty if there is none.
+/// (Q2) Returns the scale of a block. `amax` is the largest magnitude in the
+/// block; it may be a NaN but is not negative. `tensor` is the operand `tensor`
+/// of the operation, or empty if it has none.
 BlockScale computeScale(const FloatWords &words, Scalar amax, Scalar tensor,
                         BlockFormatAttr format);
 
-/// Returns the f32 value of a scale whose code is `scale`, of element type
+/// Returns the f32 value of `scale`, the code of a scale of element type
 /// `type`.
 Scalar decodeScale(const FloatWords &words, Value scale, Type type);
 
-/// (Q2) Returns the value that `code` represents under `scale`.
+/// (Q2) Returns the f32 value of `code` in a block with the scale `scale`.
 Scalar computeValue(const FloatWords &words, Value code, Value scale,
                     Scalar tensor, BlockFormatAttr format);
 

@@ -35,7 +35,7 @@ bool ByteFormatConverter::isWithoutByteFormats(Operation *op) const {
 }
 
 namespace {
-/// Converts the types of any operation that only moves values.
+/// Converts the types of any operation that moves values without computing.
 struct ConvertOperation : ConversionPattern {
   ConvertOperation(const TypeConverter &converter, MLIRContext *context)
       : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/0,
@@ -85,7 +85,7 @@ struct ConvertConstant : OpConversionPattern<arith::ConstantOp> {
   }
 };
 
-/// Drops a bitcast between i8 and a format whose codes are i8 already.
+/// Removes a bitcast between i8 and a byte format, whose codes are i8 already.
 struct ConvertBitcast : OpConversionPattern<arith::BitcastOp> {
   using OpConversionPattern::OpConversionPattern;
 
@@ -101,8 +101,8 @@ struct ConvertBitcast : OpConversionPattern<arith::BitcastOp> {
 };
 } // namespace
 
-/// (S3) Converts a number to `format`: the code that (Q3) yields without
-/// saturation.
+/// (S3) Returns the code of `number` in `format`: the code that (Q3) yields
+/// without saturation.
 static Value convertNumber(const FloatWords &w, Scalar number, Type format) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   auto rounding =
@@ -154,8 +154,8 @@ struct ConvertTruncation : OpConversionPattern<arith::TruncFOp> {
   }
 };
 
-/// Converts an integer to a format. Integers of more than 12 bits exceed the
-/// range of every format.
+/// Converts an integer to a byte format. Integers of more than 12 bits exceed
+/// the range of every such format.
 template <typename Op>
 struct ConvertInteger : OpConversionPattern<Op> {
   using OpConversionPattern<Op>::OpConversionPattern;

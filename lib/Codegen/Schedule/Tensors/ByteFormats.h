@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Conversion of the float formats of at most 8 bits to i8: the types of all
-// operations, and the arithmetic of conversions between these formats and other
-// numbers, with the bits of (S3).
+// Conversion of byte formats, the float formats of at most 8 bits, to i8. It
+// changes the types of all operations, and rewrites conversions between these
+// formats and other numbers as arithmetic with the bits of (S3).
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,17 +18,16 @@
 
 namespace mlir::repro {
 
-/// Converts formats of at most 8 bits, and tensors of them, to i8.
+/// Converts byte formats, and tensors of them, to i8.
 struct ByteFormatConverter : TypeConverter {
   ByteFormatConverter();
 
-  /// Whether `op` has no such format in its types, its regions or, for a
+  /// Whether `op` has no byte format in its types, its regions or, if it is a
   /// function, its signature.
   bool isWithoutByteFormats(Operation *op) const;
 };
 
-/// Adds the patterns that convert every operation except those of the block
-/// formats.
+/// Adds patterns that convert all operations but those of block formats.
 void populateByteFormatPatterns(const ByteFormatConverter &converter,
                                 RewritePatternSet &patterns);
 

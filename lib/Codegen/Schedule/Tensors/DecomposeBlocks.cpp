@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-decompose-blocks (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// rewrites tensors in blocks as f32 arithmetic and tensors of bytes, with the
-// bits that (Q1) to (Q4) define.
+// rewrites operations on block formats as f32 arithmetic and tensors of bytes,
+// with the bits of (Q1) to (Q4).
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +32,9 @@ using namespace mlir::repro;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Divides the last two dimensions of a tensor [.., m, n], rows and columns,
-/// into dimensions that count blocks and dimensions within a block. An
-/// incomplete last block is padded with zeros.
+/// Tiles a tensor [.., m, n]: the dimension of rows (m) and that of columns (n)
+/// are each divided into one that counts blocks and one within a block.
+/// Incomplete blocks are padded with zeros.
 class Tiling {
 public:
   Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
@@ -42,8 +42,8 @@ public:
       : Tiling(builder, format, shape,
                llvm::to_vector(llvm::seq<int64_t>(shape.size()))) {}
 
-  /// Prepares a tensor whose dimension i is dimension order[i] of [.., m, n],
-  /// with extents `shape`.
+  /// For a tensor with the extents `shape`, whose dimensions are in another
+  /// order: [.., m, n] are its dimensions `order`.
   Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
          ArrayRef<int64_t> shape, ArrayRef<int64_t> order)
       : b(builder), shape(shape), whole(shape), blockShape(shape.size()),
@@ -54,7 +54,7 @@ public:
     for (auto [dim, blocks] :
          llvm::zip_equal(order, format.getScaleShape(ordered)))
       blockShape[dim] = blocks;
-    // A block is never larger than the dimension.
+    // A block is never larger than the tensor.
     auto bound = [](int64_t size, int64_t extent) {
       return size ? std::min(size, extent) : extent;
     };
@@ -68,23 +68,24 @@ public:
   int64_t getNumDims() const { return shape.size() + 2; }
   ArrayRef<int64_t> getBlockShape() const { return blockShape; }
   Value divide(Value tensor) const;
-  /// (Q7) Pads the bytes of a tensor of codes so that `mapBytes` can index
-  /// them.
+  /// (Q7) Returns the bytes of a tensor of codes, padded so that `mapBytes` can
+  /// index them.
   Value fillBytes(Value bytes) const;
   Value join(Value tiles) const;
   SmallVector<int64_t> getTileShape() const;
 
-  /// Maps the dimensions of tiles to those of a tensor with one element per
-  /// block.
+  /// Returns the map from the dimensions of tiles to those of a tensor with one
+  /// element per block.
   AffineMap mapBlocks() const;
-  /// (Q7) Maps the dimensions of tiles to the bytes of their codes.
+  /// (Q7) Returns the map from the dimensions of tiles to the indices of the
+  /// bytes that hold the codes.
   AffineMap mapBytes() const;
-  /// Returns, in a body over tiles, a number that is even if and only if the
-  /// index of the column is even.
+  /// Returns, in a body over tiles, a number that is odd exactly if the index
+  /// of the column is odd.
   Value createParity(ImplicitLocOpBuilder &inner) const;
-  /// Maps `numDims` dimensions, of which the leading ones count blocks or
-  /// tiles, to the dimensions of `tensor`, which has one value in total or one
-  /// per row.
+  /// Returns the map from `numDims` dimensions, which begin with those that
+  /// count blocks, to the dimensions of `tensor`. That tensor has one value in
+  /// total, or one per index of its leading dimensions.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
     SmallVector<AffineExpr> leading;
     for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)
@@ -93,8 +94,8 @@ public:
   }
 
 private:
-  /// Returns, for each dimension, the dimensions that it is divided into. The
-  /// dimension that counts blocks comes first.
+  /// Returns, for each dimension, the dimensions into which it is divided:
+  /// first the one that counts blocks, then the one within a block.
   SmallVector<ReassociationIndices> getGroups() const;
 
   ImplicitLocOpBuilder &b;
@@ -184,14 +185,14 @@ Value Tiling::join(Value tiles) const {
 }
 
 namespace {
-/// A tensor whose dimension i is dimension order[i] of `source`.
+/// A permutation of `source`: dimension i is dimension order[i] of `source`.
 struct Permuted {
   Value source;
   SmallVector<int64_t> order;
 };
 } // namespace
 
-/// Returns the tensor of which `tensor` is a permutation, looking through all
+/// Returns `tensor` as a permutation of another tensor. Looks through all
 /// operations that only permute dimensions.
 static Permuted getPermuted(Value tensor) {
   int64_t rank = cast<RankedTensorType>(tensor.getType()).getRank();
@@ -213,7 +214,8 @@ static Permuted getPermuted(Value tensor) {
 using BodyFunction = function_ref<SmallVector<Value>(const FloatWords &words,
                                                      ValueRange elements)>;
 
-/// Creates tensors of `shape` with element types `types`, computed by `body`.
+/// Returns tensors of extents `shape` and element types `types`, whose elements
+/// `body` computes.
 static SmallVector<Value> computeElements(ImplicitLocOpBuilder &b,
                                           ArrayRef<int64_t> shape,
                                           TypeRange types, ValueRange inputs,
@@ -226,8 +228,8 @@ static SmallVector<Value> computeElements(ImplicitLocOpBuilder &b,
       });
 }
 
-/// (R1), (Q3) Returns the random bits of each element, in the highest bits of
-/// an i32.
+/// (R1), (Q3) Returns a tensor with the random bits of each element, which are
+/// the highest bits of an i32.
 static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   ArrayRef<int64_t> shape = op.getInput().getType().getShape();
   Type i32 = b.getI32Type();
@@ -242,7 +244,7 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
   };
   if (op.getFormat().getRounding().getLayout() == RandomLayout::site)
     return draw(shape);
-  // Layout `ptx`: one word serves four elements.
+  // In the layout `ptx`, one random word serves four elements.
   int64_t count = ShapedType::getNumElements(shape);
   int64_t groups = llvm::divideCeil(count, 4);
   bool isF4 = isa<Float4E2M1FNType>(op.getFormat().getElement());
@@ -254,7 +256,8 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
           [&](const FloatWords &w, ValueRange elements) {
             Value word = elements[0], high = word, low = w.left(word, 16);
             if (isF4) {
-              // `high` has bytes 3 and 1 of the word, `low` bytes 2 and 0.
+              // `high` has bytes 3 and 1 of the word, and `low` has bytes 2 and
+              // 0.
               high = w.either(w.both(word, w.constant(0xff000000)),
                               w.left(w.both(word, w.constant(0xff00)), 8));
               low = w.either(w.left(w.both(word, w.constant(0xff0000)), 8),
@@ -263,7 +266,8 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
             Value position = arith::IndexCastOp::create(
                 w.getBuilder(), w.getBuilder().getI32Type(),
                 linalg::IndexOp::create(w.getBuilder(), 1));
-            // Elements 4g to 4g + 3 use low, reversed low, high, reversed high.
+            // Elements 4g to 4g + 3 use `low`, `low` reversed, `high`, and
+            // `high` reversed.
             Value isHigh =
                 w.compare(arith::CmpIPredicate::uge, position, w.constant(2));
             Value isReversed =
@@ -271,8 +275,8 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
                           w.both(position, w.constant(1)), w.constant(0));
             Value chunk =
                 w.both(w.select(isHigh, high, low), w.constant(0xffff0000));
-            // Reverse the upper 16 bits by swapping single bits, pairs,
-            // nibbles, bytes.
+            // Reverses the upper 16 bits by swapping neighbouring bits, pairs
+            // of bits, nibbles and bytes.
             auto swap = [&](Value x, unsigned by, uint32_t mask) {
               return w.either(w.both(w.right(x, by), w.constant(mask)),
                               w.left(w.both(x, w.constant(mask)), by));
@@ -304,8 +308,8 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
 // Two codes in a byte (Q7)
 //===----------------------------------------------------------------------===//
 
-/// Extracts a code from its byte: the low bits for an even index in the row,
-/// the high bits for an odd one.
+/// Returns a code of a byte: the low half if the index in the row is even, the
+/// high half if it is odd.
 static Value unpackCode(ImplicitLocOpBuilder &b, Value byte, Value index) {
   Type i8 = b.getI8Type();
   auto number = [&](Type type, int64_t value) -> Value {
@@ -382,8 +386,8 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
                   ConversionPatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     BlockFormatAttr format = op.getFormat();
-    // Quantize in memory order and permute the codes afterwards, so that reads
-    // of the input are contiguous.
+    // Quantizes in memory order and permutes the codes afterwards, so that the
+    // input is read contiguously.
     Permuted input = getPermuted(op.getInput());
     bool hasTensorOfRows =
         op.getTensor() &&
@@ -398,8 +402,8 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     Type scaleType = getTypeConverter()->convertType(format.getScaleType());
     Tiling tiling(b, format, shape, input.order);
     if (tiling.isEmpty()) {
-      // (E1) The check that the step counter fits in 32 bits must exist even if
-      // the tensor is empty.
+      // (E1) Even for an empty tensor, the step counter must be checked to fit
+      // in 32 bits.
       if (op.getSeed())
         drawBits(b, op);
       rewriter.replaceOp(
@@ -475,7 +479,7 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
     int64_t numDims = tiling.getNumDims();
     SmallVector<Value> inputs = {Value(), adaptor.getScales()};
     SmallVector<AffineMap> maps = {AffineMap(), tiling.mapBlocks()};
-    // Read packed codes directly from their bytes.
+    // Packed codes are read directly from their bytes.
     auto unpack = op.getCodes().getDefiningOp<UnpackCodesOp>();
     if (unpack) {
       inputs[0] =
@@ -510,8 +514,8 @@ struct DecomposeDequantize : OpConversionPattern<DequantizeOp> {
   }
 };
 
-/// Decodes codes to integers, padded to whole blocks, or to f8; decodes scales
-/// to f32.
+/// Decodes the codes of a contraction to integers or f8, and its scales to f32.
+/// Pads K to whole blocks.
 struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   DecodeContraction(const TypeConverter &converter, MLIRContext *context,
                     bool fillSteps)
@@ -526,21 +530,21 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
   }
 
   /// (M5) Whether a scale keeps its type. Products of scales use significands
-  /// and exponents, which a conversion to f32 preserves only for f8E8M0FNU.
+  /// and exponents, and conversion to f32 preserves these only for f8E8M0FNU.
   static bool keepsScale(BlockContractionOp op, Type scale) {
     return op.getStep() == BlockStep::scaled && isa<Float8E4M3FNType>(scale);
   }
 
-  /// Returns the extent of K after padding to whole blocks. A single block is
-  /// padded to words of four elements or, if `fillSteps`, to whole steps of
-  /// matrix instructions.
+  /// Returns the extent of K after padding: whole blocks or, if there is a
+  /// single block, whole words of four elements. If `fillSteps`, a single block
+  /// is padded to whole steps of matrix instructions.
   static int64_t getFilledLength(BlockContractionOp op, bool fillSteps) {
     constexpr int64_t kWord = 4;
     auto x = cast<ShapedType>(op.getInputs()[0].getType());
     auto output = cast<ShapedType>(op.getOutputs()[0].getType());
     int64_t k = x.getShape().back(), block = op.getBlock();
-    // (M5) Padding would change the result: a product of zeros can truncate the
-    // accumulator.
+    // (M5) K must not be padded: a product of zeros can make the accumulator
+    // truncate other products.
     if (op.getAccumulator())
       return k;
     if (k > block)
@@ -595,8 +599,8 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     ArrayAttr elements;
     if (op.getAccumulator())
       elements = b.getTypeArrayAttr(op.getCodeTypes());
-    // f8 values are not multiples of one unit that an integer could count: if
-    // either factor is f8, neither is decoded to integers.
+    // f8 values are not multiples of one unit. If one factor is f8, neither
+    // factor is decoded to integers.
     if (!fractionBits && !op.getAccumulator() && areIntegers(op)) {
       int count = 0;
       SmallVector<int64_t> most;
@@ -631,8 +635,7 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
           return decodeScale(w, scale, type).get();
         });
     }
-    // Pad K with zeros, which change no sum; a single block grows to include
-    // them.
+    // Pads K with zeros, which change no sum. A single block becomes longer.
     int64_t filled = getFilledLength(op, fillSteps), block = op.getBlock();
     for (unsigned input : {0, 2}) {
       SmallVector<int64_t> shape(
@@ -672,8 +675,8 @@ void DecomposeBlocks::runOnOperation() {
   ConversionTarget target(*context);
   target.addIllegalOp<QuantizeOp, DequantizeOp, PackCodesOp, UnpackCodesOp>();
   target.addDynamicallyLegalOp<BlockContractionOp>([&](BlockContractionOp op) {
-    // This pass runs before bufferization, so an operation on buffers has been
-    // decoded already.
+    // This pass runs before bufferization, so operations on buffers are already
+    // decoded.
     return op.hasPureBufferSemantics() ||
            DecodeContraction::isDecoded(op, fillSteps);
   });

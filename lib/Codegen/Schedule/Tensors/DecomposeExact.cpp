@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-decompose-exact (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// rewrites (K4) contractions of integers of w = 8 * digits - 2 bits in f64 so
-// that every sum is exact and its order does not matter. f64 represents all
-// sums of up to 2^18 products of 14 bits. For 22 bits, one factor is split in
-// halves and the two sums are added in an i64.
+// rewrites (K4) contractions. The integers have w = 8 * digits - 2 bits and are
+// multiplied and added in f64, where every sum is exact, so that the order does
+// not matter. f64 represents all sums of up to 2^18 products of 14-bit
+// integers. For 22 bits, one factor is split into halves, and the two sums are
+// added in an i64.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The number of bits in the low half of a split factor.
+/// The number of bits of the low half of a split integer.
 static constexpr int64_t kLowBits = 11;
 
 static constexpr int64_t kMantissaBits = 52;
@@ -41,7 +42,7 @@ struct DecomposeExact
   void runOnOperation() override;
 };
 
-/// Builds scalar arithmetic in bodies.
+/// Builds scalar arithmetic in the body of an operation.
 struct Body {
   ImplicitLocOpBuilder b;
 
@@ -60,7 +61,7 @@ struct Body {
   Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
 
   /// Returns the least e with magnitude < 2^e, or 0 for 0. `magnitude` is a
-  /// finite f32 that is not negative; it is normal as an f64.
+  /// finite f32 that is not negative. As an f64 it is normal, or 0.
   Value exponent(Value magnitude) {
     Value wide = extend(magnitude, b.getF64Type());
     Value bits = arith::BitcastOp::create(b, b.getI64Type(), wide);
@@ -71,14 +72,15 @@ struct Body {
     return arith::SelectOp::create(b, isZero, i64(0), value);
   }
 
-  /// Returns 2^exponent as a normal f64.
+  /// Returns 2^exponent. The result must be a normal f64.
   Value powerOfTwo(Value exponent) {
     Value biased = arith::AddIOp::create(b, exponent, i64(kExponentBias));
     Value bits = arith::ShLIOp::create(b, biased, i64(kMantissaBits));
     return arith::BitcastOp::create(b, b.getF64Type(), bits);
   }
 
-  /// Returns q_t of (K4) as an f64; unspecified if the magnitude is not finite.
+  /// Returns q_t of (K4) as an f64. It is unspecified if the magnitude is not
+  /// finite.
   Value toInteger(Value element, Value magnitude, int64_t bits) {
     Value scale =
         powerOfTwo(arith::SubIOp::create(b, i64(bits), exponent(magnitude)));
@@ -86,7 +88,8 @@ struct Body {
         b, mul(extend(element, b.getF64Type()), scale));
   }
 
-  /// Returns the high or low part: integer = high * 2^kLowBits + low.
+  /// Returns the high or the low half of `integer`, which is high * 2^kLowBits
+  /// + low.
   Value getPart(Value integer, bool high) {
     Value shifted = math::RoundEvenOp::create(
         b, mul(integer, f64(1.0 / double(1 << kLowBits))));
@@ -102,15 +105,15 @@ struct Factor {
   unsigned input;
   Value tensor;
   AffineMap map;
-  /// For each result, the largest magnitude of the elements that it uses, as an
-  /// f32 tensor with one dimension per parallel dimension that the factor
-  /// depends on; and the map of that tensor.
+  /// `magnitude` is an f32 tensor with the largest magnitude among the elements
+  /// that a result uses. It has one dimension for each parallel dimension of
+  /// the fold on which the factor depends; `magnitudeMap` is its indexing map.
   Value magnitude;
   AffineMap magnitudeMap;
   SmallVector<unsigned> magnitudeDims;
 };
 
-/// Decomposes one contraction (K4) into f64 operations.
+/// Rewrites one contraction (K4) as f64 operations.
 class Decomposition {
 public:
   explicit Decomposition(FoldOp fold)
@@ -127,10 +130,11 @@ private:
   }
   Value fill(ArrayRef<int64_t> shape, FloatAttr value);
   Factor getFactor(unsigned input);
-  /// Returns the integers of a factor as an f64 tensor; requires that each
-  /// element has a single integer.
+  /// Returns the integers of a factor, or their high or low halves, as an f64
+  /// tensor. Each element must have a single integer.
   Value getIntegers(const Factor &factor, std::optional<bool> high);
-  /// Contracts `x`, or the part of it that `high` selects, with `y`.
+  /// Returns the contraction of `x`, or of the high or low halves of its
+  /// integers, with `y`.
   Value contract(const Factor &x, const Factor &y, std::optional<bool> high);
   Value finish(const Factor &x, const Factor &y, ValueRange totals);
 
@@ -162,7 +166,7 @@ Factor Decomposition::getFactor(unsigned input) {
   factor.input = input;
   factor.tensor = fold.getInputs()[input];
   factor.map = fold.getIndexingMapsArray()[input];
-  // Renumber the dimensions that the factor depends on for a new fold.
+  // The new fold has only the dimensions on which the factor depends.
   SmallVector<unsigned> dims;
   SmallVector<AffineExpr> renumbered(extents.size(),
                                      b.getAffineConstantExpr(0));
@@ -190,8 +194,8 @@ Factor Decomposition::getFactor(unsigned input) {
   for (unsigned dim : factor.magnitudeDims)
     shape.push_back(extents[dim]);
   Value init = fill(shape, b.getF32FloatAttr(0));
-  // Add an operand that the body does not read if the extent of a reduction
-  // loop is not that of a dimension of the factor.
+  // If no dimension of the factor has the extent of a reduction loop, an
+  // operand that the body does not read defines it.
   SmallVector<Value> inputs = {factor.tensor};
   SmallVector<AffineMap> maps = {renumber(factor.map)};
   SmallVector<unsigned> hidden;
@@ -267,7 +271,8 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
       inputs.push_back(input); // only defines extents
       maps.push_back(map);
     }
-  // An element in several windows has a different integer in each window.
+  // If an element occurs in several windows, it has a different integer in
+  // each, which the body computes.
   struct Use {
     unsigned position;
     bool isInteger;
@@ -396,8 +401,8 @@ Value Decomposition::build() {
 }
 
 /// Whether the fold is a (batched) matrix product that matrix instructions can
-/// compute: each factor has enough rows, and i32 represents every sum of
-/// products of digits.
+/// compute: both factors have enough rows, and every sum of products of digits
+/// fits in i32.
 static bool isMatrixProduct(FoldOp fold) {
   constexpr int64_t fewestRows = repro_target::fewestByteMatrixRows,
                     mostElements = int64_t(1) << 15;

@@ -31,7 +31,7 @@ struct DecomposeRandom
   void runOnOperation() override;
 };
 
-/// Builds integer arithmetic on i32 and i64 in the body.
+/// Builds i32 and i64 arithmetic in the body.
 struct Words {
   ImplicitLocOpBuilder &b;
 
@@ -57,15 +57,15 @@ struct Words {
 
 } // namespace
 
-/// (R1) Returns the four words of Philox4x32-10.
+/// (R1) Returns the four words of Philox4x32-10 for a counter and a key.
 static SmallVector<Value, 4> philox(Words w, SmallVector<Value, 4> counter,
                                     Value key0, Value key1) {
   constexpr uint32_t multipliers[] = {0xD2511F53, 0xCD9E8D57};
   constexpr uint32_t bumps[] = {0x9E3779B9, 0xBB67AE85};
   constexpr int rounds = 10;
   for (int round = 0; round < rounds; ++round) {
-    // Compute the low and the high half of each product separately: for the
-    // whole product, a vector of i64 would have half as many lanes.
+    // Computes the two halves of each product separately: if both came from one
+    // i64 product, all vectors would have half the lanes.
     auto low = [&](int which) -> Value {
       return arith::MulIOp::create(w.b, counter[2 * which],
                                    w.i32(multipliers[which]));
@@ -116,7 +116,7 @@ static void decompose(RandomOp op) {
                                              w.i32(i));
           bits = arith::SelectOp::create(b, isIt, words[i], bits);
         }
-        // (R2) Maps the bits to the distribution.
+        // (R2) Converts the bits to the distribution.
         if (op.getDistribution() == Distribution::uniform) {
           Value kept = arith::ShRUIOp::create(b, bits, w.i32(8));
           Value number = arith::UIToFPOp::create(b, b.getF32Type(), kept);

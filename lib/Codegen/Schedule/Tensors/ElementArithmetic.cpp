@@ -17,8 +17,8 @@ using namespace mlir::repro;
 static constexpr uint32_t kSingleNaN = 0x7fc00000;
 static constexpr uint32_t kMagnitude = 0x7fffffff;
 
-/// Adding this constant to a small integer in f32 leaves the integer in the low
-/// bits of the sum.
+/// Adding this constant to a small nonnegative integer in f32 leaves the
+/// integer in the low bits of the sum.
 static constexpr double kIntegers = 0x1p23;
 
 /// The number of fraction bits of `mxint8`.
@@ -53,7 +53,7 @@ ElementFormat::ElementFormat(Type element, bool symmetric)
   largest = most.convertToDouble();
   if (APFloat::semanticsHasInf(semantics))
     infinityCode = codeOf(APFloat::getInf(semantics));
-  // (V4) The canonical NaN.
+  // (V4) The code of the canonical NaN.
   if (APFloat::semanticsHasNaN(semantics))
     nanCode = infinityCode ? *infinityCode | 1u << (fractionBits - 1)
                            : largestCode + 1;
@@ -141,8 +141,8 @@ Scalar FloatWords::atMost(Scalar x, double most) const {
 Scalar repro::decodePower(const FloatWords &w, Value byte) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Value code = arith::ExtUIOp::create(b, b.getI32Type(), byte);
-  // 2^-127 is subnormal in f32; NaN (byte 255) maps to the exponent of
-  // infinities, which is replaced below.
+  // 2^-127 is a subnormal f32. Byte 255 means NaN; its bits, those of infinity,
+  // are replaced below.
   constexpr uint32_t kLeastPower = 1u << (kSingleFraction - 1);
   Value bits = w.left(code, kSingleFraction);
   bits = w.select(w.compare(arith::CmpIPredicate::eq, code, w.constant(0)),
@@ -163,9 +163,9 @@ Scalar repro::decodeElement(const FloatWords &w, Value code,
   }
   if (!isByteFormat(format.type))
     return {b, arith::ExtFOp::create(b, b.getF32Type(), code)};
-  // Interpreted as the fields of an f32, the code has the right value except
-  // for the bias. Multiplying by a power of two corrects the bias exactly, for
-  // subnormal codes too (V2).
+  // The code, moved to the position of f32 fields, has the right value except
+  // for the bias. Multiplying by a power of two corrects that exactly, even for
+  // subnormals (V2).
   Value bits = arith::ExtUIOp::create(b, b.getI32Type(), code);
   uint32_t signBit = 1u << (format.width - 1);
   Value fields = w.left(w.both(bits, w.constant(signBit - 1)),
@@ -188,8 +188,9 @@ int repro::getUnitExponent(const ElementFormat &format) {
   return format.minExponent - format.fractionBits;
 }
 
-/// Decodes f4E2M1FN (integers 0 to 4, 6, 8 and 12) in byte arithmetic only: a
-/// magnitude m decodes to max(m, 2m - 4, 4m - 16).
+/// Returns the integer of an f4E2M1FN code in units of 1/2 (0 to 4, 6, 8, 12)
+/// with byte arithmetic only: the magnitude of code m is max(m, 2m - 4, 4m -
+/// 16).
 static Value decodeHalves(ImplicitLocOpBuilder &b, Value code) {
   auto number = [&](int64_t value) -> Value {
     return arith::ConstantOp::create(b, b.getI8IntegerAttr(value));
@@ -212,7 +213,7 @@ Value repro::decodeInteger(const FloatWords &w, Value code,
                            const ElementFormat &format) {
   if (isa<Float4E2M1FNType>(format.type))
     return decodeHalves(w.getBuilder(), code);
-  // The low bits of `units + kSigned` contain the integer, of either sign.
+  // The low bits of `units + kSigned` hold the integer, even if it is negative.
   constexpr double kSigned = 0x1.8p23;
   Scalar units = decodeElement(w, code, format) *
                  std::ldexp(1.0, -getUnitExponent(format));
@@ -226,13 +227,14 @@ Value repro::decodeInteger(const FloatWords &w, Value code,
 // Rounding (Q3)
 //===----------------------------------------------------------------------===//
 
-/// Converts a small f32 to an integer, rounding to nearest even.
+/// Returns a small nonnegative f32 as an integer, rounded to nearest even.
 static Value toInteger(const FloatWords &w, Scalar integer) {
   return w.sub(w.bitsOf(integer + kIntegers),
                w.constant(llvm::bit_cast<uint32_t>(float(kIntegers))));
 }
 
-/// Whether floor(rest * 2^bits) + random >= 2^bits, for 0 <= rest < 1.
+/// Whether stochastic rounding of a fraction `rest` rounds up: floor(rest *
+/// 2^bits) + random >= 2^bits. Requires 0 <= rest < 1.
 static Value isCarried(const FloatWords &w, Scalar rest, unsigned bits,
                        Value random) {
   ImplicitLocOpBuilder &b = w.getBuilder();
@@ -241,7 +243,8 @@ static Value isCarried(const FloatWords &w, Scalar rest, unsigned bits,
       bits < kSingleFraction
           ? toInteger(w, scaled)
           : Value(arith::FPToUIOp::create(b, b.getI32Type(), scaled.get()));
-  // For 32 bits 2^bits wraps to 0, and so does the subtraction, as required.
+  // If bits is 32, 2^bits is 0 in an i32 and the difference wraps, which is
+  // correct.
   Value missing = w.sub(w.constant(bits < 32 ? 1u << bits : 0), cut);
   Value drawn = w.right(random, 32 - bits);
   return arith::AndIOp::create(
@@ -249,7 +252,8 @@ static Value isCarried(const FloatWords &w, Scalar rest, unsigned bits,
       w.compare(arith::CmpIPredicate::uge, drawn, missing));
 }
 
-/// Rounds `units`, which is small and not negative, to an integer.
+/// Returns `units` rounded to an integer. `units` must be small and not
+/// negative.
 static Value roundUnits(const FloatWords &w, Scalar units,
                         RoundingAttr rounding, Value random) {
   switch (rounding.getDirection()) {
@@ -269,7 +273,8 @@ static Value roundUnits(const FloatWords &w, Scalar units,
   llvm_unreachable("unknown direction");
 }
 
-/// Returns the code of a magnitude without its sign; unspecified for NaN.
+/// Returns the code of a number, given its magnitude and sign; it is
+/// unspecified for NaN.
 static Value roundFixed(const FloatWords &w, Scalar magnitude, Value isNegative,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
@@ -287,20 +292,21 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
   bool saturates = rounding.getSaturate();
-  // Clamp the magnitude: larger ones get the code of the largest value or,
-  // without saturation, the code of an overflow.
+  // Larger magnitudes are clamped: they get the code of the largest value or,
+  // without saturation, that of an overflow.
   magnitude =
       w.atMost(magnitude, saturates ? format.largest
                                     : std::ldexp(1.0, format.maxExponent + 1));
   Value field = w.right(w.bitsOf(magnitude), kSingleFraction);
   Value least = w.constant(format.minExponent + kSingleBias);
   field = arith::MaxUIOp::create(w.getBuilder(), field, least);
-  // The magnitude in units of the last bit that the rounding keeps; at most
-  // 2^(M+1).
+  // `units` is the magnitude in units of the last bit that rounding keeps. It
+  // is at most 2^(M+1), where M is the number of fraction bits.
   Value up = w.sub(w.constant(2 * kSingleBias + format.fractionBits), field);
   Scalar units = magnitude * w.floatOf(w.left(up, kSingleFraction));
   Value integer = roundUnits(w, units, rounding, random);
-  // The hidden bit (or a carry) adds one to the exponent field.
+  // The hidden bit of `integer`, or a carry, increases the exponent field by
+  // one.
   Value code = w.add(w.left(w.sub(field, least), format.fractionBits), integer);
   if (saturates)
     return code;
@@ -311,7 +317,7 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
   return w.select(exceeds, w.constant(beyond), code);
 }
 
-/// Returns the code of NaN.
+/// Returns the code to which NaN is rounded.
 static uint32_t codeOfNaN(const ElementFormat &format, NanCode nan) {
   if (format.nanCode)
     return *format.nanCode;

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (Q1), (Q3) Converts f32 to element codes and back, in arithmetic on f32 and
-// on the bits of f32 as i32. Targets convert f8, f16 and bf16 themselves (V1);
-// this file covers the formats that no target supports and the roundings other
-// than to nearest even.
+// (Q1), (Q3) Converts f32 to codes of elements and back, with arithmetic on f32
+// and on the bits of f32 as i32. Targets convert f8, f16 and bf16 themselves
+// (V1). This file covers the formats that no target supports, and rounding
+// other than to nearest even.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,12 +20,12 @@
 
 namespace mlir::repro {
 
-/// Number of fraction bits and exponent bias of f32.
+/// The number of fraction bits and the exponent bias of f32.
 inline constexpr int kSingleFraction = 23;
 inline constexpr int kSingleBias = 127;
 
-/// Whether no target supports the element type, so that tensors of this type
-/// contain their codes as bytes.
+/// Whether no target supports the element type. Tensors of such a type hold one
+/// code per byte.
 bool isByteFormat(Type element);
 
 /// (Q1) The numeric properties of an element format.
@@ -54,7 +54,7 @@ public:
   Scalar f32(double value) const;
   Value bitsOf(Scalar number) const;
   Scalar floatOf(Value bits) const;
-  /// Returns 2^exponent; `exponent` is an i32 from -126 to 127.
+  /// Returns 2^exponent. `exponent` is an i32 in [-126, 127].
   Scalar powerOfTwo(Value exponent) const;
 
   Value add(Value x, Value y) const;
@@ -67,32 +67,33 @@ public:
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) const;
   Value compare(arith::CmpFPredicate predicate, Scalar x, Scalar y) const;
   Value isNaN(Scalar x) const;
-  /// Returns the minimum of `x` and `most`, or NaN if `x` is NaN.
+  /// Returns the smaller of `x` and `most`, or NaN if `x` is NaN.
   Scalar atMost(Scalar x, double most) const;
 
 private:
   ImplicitLocOpBuilder &builder;
 };
 
-/// (Q1) Decodes a code to f32. The code is an i8 for byte formats and integers,
-/// otherwise a value of the element type itself.
+/// (Q1) Returns the f32 value of a code. The code is an i8 for byte formats and
+/// integers, and a value of the element type for other formats.
 Scalar decodeElement(const FloatWords &words, Value code,
                      const ElementFormat &format);
-/// (Q1) Decodes a byte of f8E8M0FNU to f32.
+/// (Q1) Returns the f32 value of a byte of f8E8M0FNU, which is a power of two.
 Scalar decodePower(const FloatWords &words, Value byte);
 
-/// Returns the integer type that represents every value of the format in units
-/// of the least one; null for f8, whose values span too many binades.
+/// Returns an integer type that holds every value of the format as a multiple
+/// of its least positive value (the unit). Null for f8, whose range is too
+/// large.
 IntegerType getUnitType(Type element);
-/// Returns the exponent of the unit that `getUnitType` assumes.
+/// Returns the exponent of that unit, which is a power of two.
 int getUnitExponent(const ElementFormat &format);
-/// Decodes a code to an integer in these units.
+/// Returns the value of a code as an integer in that unit.
 Value decodeInteger(const FloatWords &words, Value code,
                     const ElementFormat &format);
 
-/// (Q3) Rounds an f32 to a code of the type that decodeElement accepts.
-/// `random` is an i32 with the random bits of the element; null unless rounding
-/// is stochastic.
+/// (Q3) Returns the code to which an f32 is rounded, in the form that
+/// decodeElement accepts. `random` is an i32 with the random bits of the
+/// element for stochastic rounding; otherwise it is null.
 Value roundElement(const FloatWords &words, Scalar number,
                    const ElementFormat &format, RoundingAttr rounding,
                    Value random = {});

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-checks (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// gives each operation that can fail (E1) an explicit `cf.assert`, so that
-// folding and fusion never drop or move a check.
+// gives each operation that can fail (E1) a `cf.assert`, so that folding and
+// fusion neither drop nor move the check.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,8 +43,8 @@ static std::string describe(StringRef what, RankedTensorType type) {
   return message;
 }
 
-/// (E1) Asserts that the index is in range. An out-of-range index reads element
-/// 0, or zero if the tensor has no elements.
+/// (E1) Asserts that the index of an extraction is in range. Replaces an index
+/// out of range by 0; the result is 0 if the tensor has no elements.
 static void expand(tensor::ExtractOp op) {
   RankedTensorType type = op.getTensor().getType();
   if (type.getRank() == 0)
@@ -69,8 +69,8 @@ static void expand(tensor::ExtractOp op) {
   }
 }
 
-/// (E1) Asserts that the indices are in range. The scatter skips updates with
-/// an out-of-range index.
+/// (E1) Asserts that the indices of a scatter are in range. The scatter itself
+/// skips updates with an index out of range.
 static void expand(ScatterOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   auto type = cast<RankedTensorType>(op.getOutputs()[0].getType());
@@ -104,8 +104,8 @@ static void expand(ScatterOp op) {
 
 void ExpandChecks::runOnOperation() {
   llvm::SmallDenseSet<Value> checkedSteps;
-  // Index tensors that are checked already, with the extents of the dimensions
-  // that they index.
+  // Tensors of indices that are already checked, with the extents against which
+  // they are checked.
   llvm::SmallDenseSet<std::pair<Value, ArrayRef<int64_t>>> checkedIndices;
   getOperation().walk([&](Operation *op) {
     if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-fuse-elementwise (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// fuses element-wise operations to save memory traffic. Fusion changes which
-// values are stored or recomputed, never the operations on an element, so no
+// fuses elementwise operations to save memory traffic. Fusion changes which
+// values are stored or recomputed, but not the operations on an element, so no
 // bit changes.
 //
 //===----------------------------------------------------------------------===//
@@ -33,11 +33,11 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Fusing more than this gains nothing because registers run out.
+/// The limits of a fused operation. Larger ones would run out of registers.
 static constexpr unsigned maxOperands = 20;
 static constexpr int64_t maxBodyCost = 400;
-/// A producer that costs less than this many additions is recomputed instead of
-/// stored.
+/// A producer that costs at most this number of additions is recomputed instead
+/// of being stored.
 static constexpr int64_t cheapCost = 4;
 
 namespace {
@@ -53,7 +53,7 @@ private:
 
 } // namespace
 
-/// Returns the work per element, in units of one addition.
+/// Returns the cost of the body for one element, in additions.
 static int64_t getBodyCost(Operation *op) {
   int64_t cost = 0;
   op->getRegion(0).walk([&](Operation *nested) {
@@ -76,7 +76,7 @@ static int64_t getBodyCost(Operation *op) {
   return cost;
 }
 
-/// Whether the body contains gathers or checks.
+/// Whether the body has gathers (tensor.extract) or checks.
 static bool hasGatherOrCheck(Operation *op) {
   return op->getRegion(0)
       .walk([](Operation *nested) {
@@ -93,8 +93,8 @@ static bool needsElements(FoldOp fold) {
   return isa_and_present<ExactAttr, FdpaAttr>(fold.getOrderAttr());
 }
 
-/// Whether the operation only moves elements, so that all its users can read
-/// them from its input.
+/// Whether the operation only moves elements and all its users can read them
+/// from its input instead.
 static bool isReadThrough(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return generic && generic->getNumResults() == 1 &&
@@ -114,8 +114,7 @@ static SmallVector<AffineMap> getMaps(Operation *op) {
   return cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
 }
 
-/// Returns the number of inputs that are read once per element of the whole
-/// iteration space.
+/// Returns the number of inputs of which each iteration reads another element.
 static unsigned countFullInputs(linalg::GenericOp op) {
   unsigned count = 0;
   for (OpOperand *input : op.getDpsInputOperands())
@@ -123,12 +122,12 @@ static unsigned countFullInputs(linalg::GenericOp op) {
   return count;
 }
 
-/// Whether recomputing the result costs less than storing it.
+/// Whether recomputing the result is cheaper than storing it.
 static bool isCheap(linalg::GenericOp op) {
   return getBodyCost(op) <= cheapCost && countFullInputs(op) <= 1;
 }
 
-/// Replaces the inputs, their maps and the body's arguments.
+/// Replaces the inputs of an operation and their indexing maps.
 static void setInputs(Operation *op, ValueRange inputs,
                       ArrayRef<AffineMap> maps) {
   Builder builder(op->getContext());
@@ -148,8 +147,8 @@ static void setInputs(Operation *op, ValueRange inputs,
     set(cast<FoldOp>(op));
 }
 
-/// Drops unread and duplicate inputs, as long as the remaining shapes still
-/// determine the iteration space.
+/// Drops inputs that are duplicates or that the body does not read, as long as
+/// the other operands determine the extents of all loops.
 static void dropInputs(Operation *op) {
   auto dps = cast<DestinationStyleOpInterface>(op);
   SmallVector<AffineMap> maps = getMaps(op);
@@ -177,7 +176,7 @@ static void dropInputs(Operation *op) {
     setInputs(op, inputs, maps);
 }
 
-/// Drops unused results; an operation with checks keeps at least one result.
+/// Drops unused results. An operation with checks keeps at least one result.
 static void dropResults(linalg::GenericOp op) {
   SmallVector<unsigned> kept;
   for (OpResult result : op->getResults())
@@ -224,8 +223,8 @@ static void dropResults(linalg::GenericOp op) {
   op.erase();
 }
 
-/// Replaces `outs` operands that the body does not read with new empty tensors,
-/// which removes false dependencies on the old contents.
+/// Replaces each destination whose old contents the body does not read by an
+/// empty tensor, to remove the dependency on them.
 static void dropUnreadInits(linalg::GenericOp op) {
   OpBuilder builder(op);
   for (OpOperand &init : op.getDpsInitsMutable()) {
@@ -242,8 +241,8 @@ static void dropUnreadInits(linalg::GenericOp op) {
 // Elements that bodies extract
 //===----------------------------------------------------------------------===//
 
-/// Makes a body extract from the source of a transposition, so that no whole
-/// tensor is transposed for a few elements.
+/// If a body extracts elements of a transposed tensor, makes it extract them
+/// from the tensor before the transposition, which then need not be stored.
 static void extractBeforeTransposition(linalg::GenericOp op) {
   op.getBody()->walk([](tensor::ExtractOp extract) {
     while (auto source =
@@ -257,7 +256,7 @@ static void extractBeforeTransposition(linalg::GenericOp op) {
                 written = source.getIndexingMapsArray()[1];
       if (!read.isPermutation() || !written.isPermutation())
         return;
-      // The index in each loop, then the index in each dimension of the input.
+      // Computes the index of each loop and, from it, of each input dimension.
       SmallVector<Value> loops =
           applyPermutationMap<Value>(inversePermutation(written),
                                      SmallVector<Value>(extract.getIndices()));
@@ -268,9 +267,9 @@ static void extractBeforeTransposition(linalg::GenericOp op) {
   });
 }
 
-/// If `index` traverses a whole extent with one of the loops, in ascending or
-/// descending order, or is the only index of an extent of 1, returns its
-/// expression in the loops; otherwise null.
+/// Returns `index` as an expression in the loops if it traverses the whole
+/// extent with one loop, in ascending or descending order, or if it is 0 and
+/// the extent is 1. Otherwise returns null.
 static AffineExpr getWholeLoop(Value index, ArrayRef<int64_t> loops,
                                int64_t extent) {
   MLIRContext *context = index.getContext();
@@ -293,8 +292,8 @@ static AffineExpr getWholeLoop(Value index, ArrayRef<int64_t> loops,
   return loop ? extent - 1 - loop : AffineExpr();
 }
 
-/// Turns extractions in loop order or reverse loop order into inputs, which
-/// fusion can read through.
+/// Turns extractions of elements in the order of the loops, or in reverse
+/// order, into inputs with indexing maps, so that their producers can be fused.
 static void readFlips(linalg::GenericOp op) {
   SmallVector<int64_t> loops = op.getStaticLoopRanges();
   for (auto extract :
@@ -324,8 +323,7 @@ static void readFlips(linalg::GenericOp op) {
 // Fusion
 //===----------------------------------------------------------------------===//
 
-/// Returns the dimensions whose extent no operand has as a dimension of its
-/// own.
+/// Returns the dimensions whose extents no operand determines.
 static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
   llvm::SmallBitVector bound(maps.front().getNumDims());
   for (AffineMap map : maps)
@@ -336,9 +334,8 @@ static SmallVector<unsigned> getUnboundDims(ArrayRef<AffineMap> maps) {
   return llvm::to_vector_of<unsigned>(bound.set_bits());
 }
 
-/// Returns the producer's loops as expressions of the consumer's; std::nullopt
-/// if a composed map would violate (A1) or (A2): it may be a loop of another
-/// extent, or intervals may not prove its bounds.
+/// Returns the producer's loops as expressions in the consumer's loops. Returns
+/// std::nullopt if a composed indexing map would violate (A1) or (A2).
 static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
                                               linalg::GenericOp producer) {
   Operation *consumer = operand.getOwner();
@@ -360,8 +357,8 @@ static std::optional<AffineMap> getFusedLoops(OpOperand &operand,
   return loops;
 }
 
-/// Fuses a generic into the fold's body; `loops` maps the fold's loops to the
-/// generic's. Returns false if the fold cannot represent the fused body.
+/// Fuses an elementwise producer into the fold's body. `loops` maps the fold's
+/// loops to the producer's. Returns false if a fold cannot have the fused body.
 static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
                          linalg::GenericOp producer, AffineMap loops) {
   auto result = cast<OpResult>(operand.get());
@@ -416,7 +413,8 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
       inner.getTerminator()->getOperand(result.getResultNumber()));
   body.getArgument(index).replaceAllUsesWith(yielded);
   body.eraseArgument(index);
-  // Add inputs that the body does not read, to determine the remaining extents.
+  // Inputs that the body does not read determine the extents of other
+  // dimensions.
   builder.setInsertionPoint(fold);
   Type element = getElementTypeOrSelf(result.getType());
   for (unsigned dim : getUnboundDims(maps)) {
@@ -432,7 +430,7 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
   return true;
 }
 
-/// Whether the consumer of `operand` should compute it.
+/// Whether to fuse `producer` into the consumer of `operand`.
 bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   Operation *consumer = operand.getOwner();
   int64_t cost = getBodyCost(producer);
@@ -443,16 +441,16 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   bool onlyUser = llvm::all_of(
       producer->getUsers(), [&](Operation *user) { return user == consumer; });
 
-  // The producer reads an output that it overwrites, so a second computation
-  // would read the new value.
+  // Such a producer overwrites a tensor that it reads: computed twice, it would
+  // read its own results.
   if (!once &&
       llvm::any_of(producer.getDpsInitsMutable(), [&](OpOperand &init) {
         return producer.payloadUsesValueFromOperand(&init);
       }))
     return false;
   if (hasGatherOrCheck(producer)) {
-    // A gather is computed element by element, and so is all work that is fused
-    // with it: fuse little work with a gather.
+    // A gather loads one element at a time, and so does all work fused with it,
+    // so only little work is fused.
     if (!once || !onlyUser || isa<FoldOp>(consumer) ||
         (getBodyCost(consumer) > 2 * cheapCost && !hasGatherOrCheck(consumer)))
       return false;
@@ -460,11 +458,11 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   }
   if (isMovement)
     return true;
-  // The users of such a consumer read its input, the producer's result,
-  // instead. Fusing would store the result a second time, in another order.
+  // The users of such a consumer can read the producer's result directly.
+  // Fusion would store the result again, in another order.
   if (isReadThrough(consumer))
     return false;
-  // A value that depends only on scalars is computed once, not once per
+  // A value that depends only on scalars is computed once, not for each
   // element.
   if (producer.getNumLoops() == 0 && map.getNumDims() != 0)
     return false;
@@ -474,8 +472,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
     return true;
   if (!once)
     return false;
-  // The fused operation also returns the producer's result for its other users,
-  // so it must come before these users.
+  // The fused operation also returns the producer's result for other users,
+  // which must come after it.
   if (!isa<linalg::GenericOp>(consumer))
     return false;
   return llvm::all_of(producer->getUsers(), [&](Operation *user) {
@@ -484,8 +482,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   });
 }
 
-/// Fuses one producer into `consumer`. Returns the operation that replaces the
-/// consumer, or null if nothing can be fused.
+/// Fuses one producer into `consumer`. Returns the operation that replaces
+/// `consumer`, or null if there is nothing to fuse.
 Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   auto dps = cast<DestinationStyleOpInterface>(consumer);
   if (auto fold = dyn_cast<FoldOp>(consumer); fold && needsElements(fold))
@@ -514,8 +512,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       continue;
     IRRewriter rewriter(consumer->getContext());
     rewriter.setInsertionPoint(consumer);
-    // Fuse a copy of the producer if other operations use it too, or if the
-    // consumer uses it more than once.
+    // A copy of the producer is fused if it is cheap and has other uses, or if
+    // the consumer uses it twice.
     bool isOnlyUse = producer->hasOneUse();
     bool usedTwice = llvm::count_if(consumer->getOperands(), [&](Value value) {
                        return value.getDefiningOp() == producer;
@@ -536,8 +534,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
     for (auto [from, to] : fused->replacements)
       rewriter.replaceAllUsesWith(from, to);
     rewriter.eraseOp(consumer);
-    // A producer with checks has no other user, and the consumer executes all
-    // of its iterations (`wants`), so that every check still runs.
+    // A producer with checks has no other users, and the consumer runs all its
+    // iterations (see `wants`), so every check still runs.
     if (producer.use_empty())
       rewriter.eraseOp(producer);
     dropInputs(result);
@@ -546,9 +544,9 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
   return nullptr;
 }
 
-/// (V5) Recomputes a cheap value after a barrier instead of storing the value:
-/// moves the barrier to the inputs of the value. Returns the first of the new
-/// barriers, or null if the value is not cheap.
+/// (V5) Moves a barrier from a cheap value to the inputs of the value, which is
+/// then recomputed after the barrier instead of being stored. Returns the first
+/// new barrier, or null if the value is not cheap.
 static Operation *moveBarrier(BarrierOp barrier) {
   auto producer = barrier.getOperand().getDefiningOp<linalg::GenericOp>();
   if (!producer || producer->getNumResults() != 1 ||
@@ -570,9 +568,9 @@ static Operation *moveBarrier(BarrierOp barrier) {
   return first;
 }
 
-/// Moves reshapes out of chains of element-wise operations, so that the
-/// operations of a chain share one iteration space. Values do not change, only
-/// the index of each element.
+/// Moves reshapes out of chains of elementwise operations, so that all
+/// operations of a chain have the same loops. This changes no values, only
+/// indices.
 static void moveReshapes(func::FuncOp function) {
   auto isElementwise = [](Operation *op) {
     auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
@@ -601,7 +599,7 @@ static void moveReshapes(func::FuncOp function) {
   GreedyRewriteConfig config;
   config.enableFolding(false);
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
-  // If the rewrite does not converge, some reshapes remain; this is harmless.
+  // If this does not converge, some reshapes remain, which is harmless.
   (void)applyPatternsGreedily(function, std::move(patterns), config);
 }
 
@@ -625,8 +623,8 @@ void FuseElementwise::runOnOperation() {
     dropInputs(generic);
   }
   moveReshapes(function);
-  // Producers precede their consumers, so a producer's own fusion is complete
-  // when its consumer is visited.
+  // Producers come first in the block, so they are fused with their own
+  // producers before a consumer is visited.
   for (Operation *op = &body.front(); op;) {
     if (auto barrier = dyn_cast<BarrierOp>(op))
       if (Operation *first = moveBarrier(barrier)) {
@@ -646,7 +644,7 @@ void FuseElementwise::runOnOperation() {
       op = fused;
     op = op->getNextNode();
   }
-  // Replace affine expressions of loop indices by plain arithmetic.
+  // Expands affine expressions of loop indices to arithmetic.
   function.walk([](affine::AffineApplyOp apply) {
     OpBuilder builder(apply);
     std::optional<SmallVector<Value, 8>> values =
@@ -655,8 +653,8 @@ void FuseElementwise::runOnOperation() {
     apply.replaceAllUsesWith(values->front());
     apply.erase();
   });
-  // Remove operations that fusion has left unused. Consumers come first so that
-  // whole chains disappear.
+  // Removes operations that fusion has left unused. Consumers are visited
+  // first, so that whole chains disappear.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
     if (auto generic = dyn_cast<linalg::GenericOp>(op))
       dropResults(generic);

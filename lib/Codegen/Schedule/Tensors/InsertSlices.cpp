@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-insert-slices (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// turns concatenation and padding into flat chains of insertions, so that
-// bufferization can compute each source in its slice of the chain's buffer.
-// This requires that no reshape and no nested chain intervenes; the main case
-// is the stride phases of a transposed convolution (K2), which nest concats and
-// reshapes.
+// turns concatenation and padding into chains of insertions, so that
+// bufferization can compute each source directly in its slice of the whole
+// buffer. No reshape or other chain may come between. The main case is the
+// stride phases of a transposed convolution (K2), which are nested
+// concatenations and reshapes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,8 @@ struct InsertSlices : public repro::impl::ReproInsertSlicesBase<InsertSlices> {
 
 } // namespace
 
-/// Returns the element that fills the whole tensor, or null.
+/// Returns the constant that all elements of the tensor equal; null if there is
+/// none.
 static TypedAttr getSplat(Value tensor) {
   TypedAttr element;
   if (auto splat = tensor.getDefiningOp<tensor::SplatOp>()) {
@@ -74,7 +75,7 @@ static bool isAssembled(Value tensor) {
 
 namespace {
 
-/// collapse(insert(x, y)) = insert(collapse(x), collapse(y))
+/// Rewrites collapse(insert(x, y)) as insert(collapse(x), collapse(y)).
 struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -103,7 +104,7 @@ struct CollapseInsertion : public OpRewritePattern<tensor::CollapseShapeOp> {
   }
 };
 
-/// expand(insert(x, y)) = insert(expand(x), expand(y))
+/// Rewrites expand(insert(x, y)) as insert(expand(x), expand(y)).
 struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -142,7 +143,7 @@ struct ExpandInsertion : public OpRewritePattern<tensor::ExpandShapeOp> {
 // Chains
 //===----------------------------------------------------------------------===//
 
-/// insert(insert(x, y), z) = insert(x, insert(y, z))
+/// Rewrites insert(insert(x, y), z) as insert(x, insert(y, z)).
 struct FlattenInsertion : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -167,7 +168,7 @@ struct FlattenInsertion : public OpRewritePattern<tensor::InsertSliceOp> {
   }
 };
 
-/// insert(empty, y) = y
+/// Rewrites insert(empty, y) as y.
 struct DropEmptySlice : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -180,8 +181,8 @@ struct DropEmptySlice : public OpRewritePattern<tensor::InsertSliceOp> {
   }
 };
 
-/// Fills the whole tensor with the element that makes up at least half of it,
-/// and drops the sources that consist of this element.
+/// If one element makes up at least half of a tensor, fills the tensor with it
+/// first and drops the sources that consist only of it.
 struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -226,18 +227,18 @@ struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
 
 namespace {
 
-/// A chain whose sources are all reshaped in the same way. Reshaping the whole
-/// lets each source be computed in its slice: insert(insert(x, reshape(y)),
-/// reshape(z)) = reshape(insert(insert(x', y), z))
+/// A chain of insertions whose sources are all reshaped in the same way. If the
+/// sources are inserted before the reshape, and the result is reshaped instead,
+/// each source can be computed in its slice.
 class ReshapedInsertions {
 public:
-  /// Matches the chain of insertions that ends with `end`; std::nullopt if its
+  /// Returns the chain of insertions that ends with `end`; std::nullopt if its
   /// sources are not all reshaped in the same way.
   static std::optional<ReshapedInsertions> match(tensor::InsertSliceOp end);
   void rewrite();
 
 private:
-  /// In program order.
+  /// The insertions of the chain, in program order.
   SmallVector<tensor::InsertSliceOp> insertions;
   SmallVector<Value> sources; ///< before the reshape
   SmallVector<TensorSlice> slices;
@@ -248,8 +249,8 @@ private:
 
 } // namespace
 
-/// Returns the source of the reshape that computes `tensor`, and sets `groups`
-/// to its reassociation; null if `tensor` is not a reshape.
+/// If `tensor` is a reshape, returns its source and sets `groups` and
+/// `isExpanded` accordingly; otherwise returns null.
 static Value getReshaped(Value tensor,
                          SmallVector<ReassociationIndices> &groups,
                          bool &isExpanded) {
@@ -265,8 +266,9 @@ static Value getReshaped(Value tensor,
   return {};
 }
 
-/// Returns the shape that collapses to `collapsed` and has the inner dimensions
-/// of `source`; std::nullopt if there is no such shape.
+/// Returns the shape that collapses to `collapsed` and whose dimensions are
+/// those of `source`, except for the first one of each group. Returns
+/// std::nullopt if there is none.
 static std::optional<SmallVector<int64_t>>
 getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> source,
                  ArrayRef<ReassociationIndices> groups) {
@@ -371,7 +373,7 @@ void ReshapedInsertions::rewrite() {
   }
 }
 
-/// Returns the last insertion of each chain in the block.
+/// Returns the last insertion of each chain of insertions in the block.
 static SmallVector<tensor::InsertSliceOp> getChains(Block &block) {
   SmallVector<tensor::InsertSliceOp> ends;
   for (auto op : block.getOps<tensor::InsertSliceOp>()) {
@@ -445,8 +447,8 @@ void InsertSlices::runOnOperation() {
   tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, &getContext());
   tensor::populateFoldTensorEmptyPatterns(patterns);
-  // The iteration needs no limit: each pattern removes something, so the
-  // rewrite terminates for chains of any length.
+  // The number of iterations need not be limited: each pattern removes an
+  // operation, so the rewriting ends for chains of any length.
   populateExactFolding(patterns);
   GreedyRewriteConfig config;
   config.enableFolding(false);

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pass repro-sink-scalars (Passes.td), run by lib/Pipelines/Schedule.cpp:
-// afterwards structured operations depend only on tensors, not on scalars.
+// Pass repro-sink-scalars (Passes.td), run by lib/Pipelines/Schedule.cpp: makes
+// structured operations depend only on tensors, not on scalars that are
+// computed outside of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,10 +35,11 @@ struct SinkScalars : public repro::impl::ReproSinkScalarsBase<SinkScalars> {
   void runOnOperation() override;
 
 private:
-  /// Returns the rank-0 tensor that contains a scalar of `main`'s block.
+  /// Returns a rank-0 tensor with the value of a scalar in the body of `main`.
   Value getTensor(Value scalar);
-  /// Creates the rank-0 generic whose body computes `scalar` from constants and
-  /// the tensors of `getTensor`, followed by the operations that `finish` adds.
+  /// Creates a linalg.generic of rank 0 and returns its result. Its body
+  /// computes `scalar` from constants and rank-0 tensors (getTensor), and then
+  /// what `finish` adds.
   Value
   createRankZero(OpBuilder &builder, Location loc, Value scalar, Type result,
                  function_ref<Value(ImplicitLocOpBuilder &, Value)> finish);
@@ -58,7 +60,8 @@ static bool isConstant(Value value) {
   return def && def->hasTrait<OpTrait::ConstantLike>();
 }
 
-/// Creates a generic over `type` whose inputs are rank-0 tensors.
+/// Creates a linalg.generic that returns a tensor of `type`. Its inputs are
+/// rank-0 tensors, whose elements `body` receives.
 static linalg::GenericOp
 createBroadcast(OpBuilder &builder, Location loc, RankedTensorType type,
                 ValueRange inputs,
@@ -82,8 +85,8 @@ createBroadcast(OpBuilder &builder, Location loc, RankedTensorType type,
 Value SinkScalars::createRankZero(
     OpBuilder &builder, Location loc, Value scalar, Type result,
     function_ref<Value(ImplicitLocOpBuilder &, Value)> finish) {
-  // Collect the operations that compute `scalar` from values for which rank-0
-  // tensors exist.
+  // `slice` becomes the operations that compute `scalar`, and `leaves` the
+  // values for which there are rank-0 tensors.
   SetVector<Operation *> slice;
   SetVector<Value> leaves;
   SmallVector<Value> work{scalar};
@@ -142,7 +145,8 @@ Value SinkScalars::getTensor(Value scalar) {
   return tensor;
 }
 
-/// Turns scalars that a generic or fold captures into rank-0 operands.
+/// Turns scalars that the body of a generic or fold captures into rank-0
+/// operands.
 void SinkScalars::sinkCaptures(Operation *op) {
   if (op->getNumRegions() != 1 || op->getRegion(0).empty())
     return;
@@ -181,7 +185,7 @@ void SinkScalars::sinkCaptures(Operation *op) {
     if (isScalar(input.getType())) {
       changed = true;
       if (isConstant(input)) {
-        // A constant input becomes a constant in the body.
+        // A constant rank-0 input becomes a constant in the body.
         OpBuilder::InsertionGuard guard(builder);
         builder.setInsertionPoint(op);
         TypedAttr value =
@@ -245,7 +249,7 @@ void SinkScalars::replaceSplat(tensor::SplatOp op) {
 void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   OpBuilder builder(op);
   auto type = cast<RankedTensorType>(op.getType());
-  // Constants stay scalars in the body and need no operand.
+  // Constants become constants in the body and need no operand.
   SmallVector<Value> inputs, elements(op.getElements());
   for (Value element : elements)
     if (!isConstant(element))
@@ -283,8 +287,8 @@ void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   op.erase();
 }
 
-/// Replaces splat constants that an operation overwrites, or inserts, with a
-/// fill: a constant would be stored in the artifact and copied.
+/// Replaces a splat constant that an operation overwrites or inserts by a fill,
+/// because a constant would be stored in the artifact and copied.
 void SinkScalars::fillConstants(Operation *op) {
   auto dps = dyn_cast<DestinationStyleOpInterface>(op);
   if (!dps)

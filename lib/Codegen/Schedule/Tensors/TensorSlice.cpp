@@ -17,7 +17,7 @@ bool StridedRange::overlaps(const StridedRange &other) const {
     return other.overlaps(*this);
   if (offset + (size - 1) * stride < other.offset)
     return false;
-  // Whether the two ranges have a common element if both are unbounded.
+  // The ranges have a common element if they would have one without ends.
   return (other.offset - offset) % std::gcd(stride, other.stride) == 0;
 }
 
@@ -62,8 +62,8 @@ bool repro::overlap(const TensorSlice &one, const TensorSlice &other) {
   });
 }
 
-/// Returns the range of the elements in the collapsed dimension; std::nullopt
-/// if they do not form a range.
+/// Returns the range that the elements form in the collapsed dimension;
+/// std::nullopt if they do not form a range.
 static std::optional<StridedRange> collapseGroup(ArrayRef<StridedRange> ranges,
                                                  ArrayRef<int64_t> extents) {
   StridedRange result{0, 1, 1};
@@ -84,8 +84,8 @@ static std::optional<StridedRange> collapseGroup(ArrayRef<StridedRange> ranges,
   return result;
 }
 
-/// Returns the ranges of the elements in the dimensions that one dimension is
-/// expanded to; std::nullopt if they do not form ranges.
+/// Returns the range that the elements form in each dimension into which one
+/// dimension is expanded; std::nullopt if they do not form ranges.
 static std::optional<TensorSlice> expandDimension(const StridedRange &range,
                                                   ArrayRef<int64_t> extents) {
   TensorSlice result;
@@ -95,7 +95,8 @@ static std::optional<TensorSlice> expandDimension(const StridedRange &range,
     offset /= extent;
   }
   std::reverse(result.begin(), result.end());
-  // A range covers whole inner dimensions and a range of the next one.
+  // The elements must be all of some inner dimensions, and a range of the next
+  // one.
   StridedRange rest = range;
   for (int64_t i = extents.size() - 1; i >= 0 && rest.size > 1; --i) {
     if (result[i].offset + (rest.size - 1) * rest.stride < extents[i]) {

@@ -19,33 +19,33 @@ struct StridedRange {
   bool overlaps(const StridedRange &other) const;
 };
 
-/// One range per dimension.
+/// A part of a tensor: one range for each dimension.
 using TensorSlice = SmallVector<StridedRange>;
 
-/// Returns the slice that covers a whole tensor of static shape.
+/// Returns the slice that is a whole tensor of static shape.
 TensorSlice getWhole(RankedTensorType type);
 
-/// Returns the slice that the insertion replaces; std::nullopt if the slice is
-/// dynamic or of rank 0, or if the source has fewer dimensions than the target.
+/// Returns the slice that an insertion overwrites. Returns std::nullopt if it
+/// is dynamic, empty or of rank 0, or if the source has fewer dimensions than
+/// the target.
 std::optional<TensorSlice> getSlice(tensor::InsertSliceOp op);
 
-/// Creates the insertion of `source` into `slice` of `target`.
+/// Creates the insertion of `source` into `slice` of `target`, and returns its
+/// result.
 Value createInsertion(OpBuilder &builder, Location loc, Value source,
                       Value target, const TensorSlice &slice);
 
-/// Whether the slices may have an element in common.
+/// Whether two slices may have an element in common.
 bool overlap(const TensorSlice &one, const TensorSlice &other);
 
-/// Returns `slice`, of a tensor of shape `extents`, as a slice of the tensor
-/// that results from collapsing the dimensions by `groups`; std::nullopt if its
-/// elements do not form a slice.
+/// Returns what `slice`, of a tensor with the extents `extents`, becomes when
+/// dimensions are collapsed by `groups`; std::nullopt if that is not a slice.
 std::optional<TensorSlice> collapse(const TensorSlice &slice,
                                     ArrayRef<int64_t> extents,
                                     ArrayRef<ReassociationIndices> groups);
 
-/// Returns `slice` as a slice of the tensor that results from expanding its
-/// dimensions by `groups` to the shape `extents`; std::nullopt if its elements
-/// do not form a slice.
+/// Returns what `slice` becomes when its dimensions are expanded by `groups` to
+/// the extents `extents`; std::nullopt if that is not a slice.
 std::optional<TensorSlice> expand(const TensorSlice &slice,
                                   ArrayRef<int64_t> extents,
                                   ArrayRef<ReassociationIndices> groups);
