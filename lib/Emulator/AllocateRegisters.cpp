@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// PTX code has an unlimited number of registers, most of which are written
-// once. A frame with a location for each of them would not fit into the cache.
-// A linear scan over the lifetimes lets registers share locations. Threads of a
-// warp that have diverged do not interfere because each has its own lane.
+// PTX code has any number of registers, most of which are written once. A frame
+// with a location for each of them would not fit into the cache, so a linear
+// scan over their lifetimes lets registers share locations. This is correct
+// even if the threads of a warp diverge, because each lane of a location
+// belongs to one thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +45,8 @@ private:
   bool isRegister(Value value) const {
     return program.values[value].source == ValueInfo::Register;
   }
-  /// Calls `f` with each register that a step reads, or writes (`forWritten`).
+  /// Calls `f` with each register that a step reads; `forWritten` does so with
+  /// those that it writes.
   template <typename F>
   void forRead(const Step &step, F f) const {
     for (Value value : step.sources)
@@ -73,9 +75,9 @@ private:
   Kernel &kernel;
   std::vector<Block> blocks;
   std::vector<bool> leaders;
-  /// The live interval of each register, inclusive. Step i reads at time 2 i.
-  /// It writes at 2 i too or, if it is pure, at 2 i + 1, so that its result may
-  /// reuse the location of a source.
+  /// The first and the last time at which each register is live. Step i reads
+  /// at time 2 i. It writes at 2 i too or, if it is pure, at 2 i + 1, so that
+  /// its result may reuse the location of a source.
   std::vector<uint32_t> first, last;
   std::vector<uint32_t> offsets; // indexed by value
 };
@@ -132,7 +134,8 @@ void Allocator::findLiveness() {
         if (!has(block.defined, value))
           add(block.read, value);
       });
-      // A guarded write keeps the old value of lanes whose guard is false.
+      // A guarded write is not a definition, because it keeps the old value in
+      // lanes whose guard is false.
       forWritten(step, [&](Value value) {
         if (step.guard == noValue)
           add(block.defined, value);
@@ -214,7 +217,8 @@ void Allocator::placeRegisters() {
       order.push_back(value);
   std::stable_sort(order.begin(), order.end(),
                    [&](Value a, Value b) { return first[a] < first[b]; });
-  // Free locations by their number of bytes, and the ends of live intervals.
+  // `free` has the free locations for each size in bytes, and `ends` the live
+  // registers by the ends of their lifetimes.
   std::vector<uint32_t> free[9];
   std::vector<std::pair<uint32_t, uint32_t>> ends; // a heap of (end, value)
   auto later = std::greater<>();

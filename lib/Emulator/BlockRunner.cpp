@@ -25,8 +25,8 @@ static char *alignStorage(std::vector<char> &storage, size_t bytes) {
   return storage.data() + (alignment - begin % alignment) % alignment;
 }
 
-/// Returns a permutation of 0 .. size - 1 from a linear congruential generator
-/// (Knuth, MMIX).
+/// Returns a permutation of 0 .. size - 1: ascending, descending or, for the
+/// order Shuffled, random (Knuth's MMIX linear congruential generator).
 static std::vector<uint32_t> makeOrder(uint32_t size, Order order,
                                        uint64_t seed) {
   std::vector<uint32_t> result(size);
@@ -216,9 +216,9 @@ Fault BlockRunner::run(uint64_t number) {
   return {};
 }
 
-/// Handles the state in which no thread can proceed: either all threads have
-/// exited, or all wait at one barrier, which is then released. Any other state
-/// is a fault.
+/// Handles a block in which no thread can proceed. If all threads have exited,
+/// sets `allDone`. If all wait at one barrier, releases it. Any other state is
+/// a fault, for which the function returns false.
 bool BlockRunner::releaseBarrier(bool &allDone) {
   const Warp *waiter = nullptr, *leaver = nullptr;
   for (const Warp &warp : warps) {
@@ -251,8 +251,8 @@ bool BlockRunner::releaseBarrier(bool &allDone) {
                       " of line " + std::to_string(other.line));
   }
   for (Warp &warp : warps) {
-    // The groups of a warp may wait at different instructions if the barrier is
-    // not aligned.
+    // If the barrier is not aligned, the groups of a warp may wait at different
+    // instructions.
     for (const Group &group : warp.parked)
       addReady(warp, group.place + 1, group.mask);
     warp.parked.clear();
@@ -274,7 +274,8 @@ size_t BlockRunner::pickGroup(const Warp &warp) const {
   return best;
 }
 
-/// Runs a warp until each of its threads has exited or waits at a barrier.
+/// Runs a warp until each thread has exited or waits at a barrier. Returns
+/// false after a fault.
 bool BlockRunner::runWarp(Warp &warp) {
   while (!warp.ready.empty()) {
     size_t index = pickGroup(warp);
@@ -284,8 +285,8 @@ bool BlockRunner::runWarp(Warp &warp) {
                           : advance<false>(warp, group)))
       return false;
   }
-  // A thread that is parked at any other instruction than a barrier waits for
-  // threads that never arrive.
+  // Threads that are parked at an instruction other than a barrier wait for
+  // threads that will never arrive.
   for (const Group &group : warp.parked) {
     const Instruction &instruction = kernel.code[group.place];
     const Detail &detail = kernel.details[instruction.index];
@@ -303,8 +304,8 @@ bool BlockRunner::runWarp(Warp &warp) {
   return true;
 }
 
-/// Computes all lanes into scratch memory and copies the lanes of the mask to
-/// the result.
+/// Computes a pure instruction for the lanes of `mask` only: it computes all
+/// lanes into scratch memory, and copies those of the mask to the result.
 void BlockRunner::computeMasked(Warp &warp, const Instruction &instruction,
                                 uint32_t mask) {
   uint32_t operands[5];
@@ -365,6 +366,7 @@ static bool isAccess(Kind kind) {
 }
 
 /// Runs a group until it meets another group of its warp, waits, or has exited.
+/// Returns false after a fault.
 template <bool isCounted>
 bool BlockRunner::advance(Warp &warp, Group group) {
   auto findLimit = [&] {

@@ -24,9 +24,10 @@ struct LaunchContext {
   std::string_view parameters;
   std::vector<Region> regions;  // in ascending order
   const MatrixUnit *matrixUnit; // supports the kernel's matrix elements
-  /// Tracks the global accesses of all blocks; checked launches only.
+  /// Detects races in global memory across all blocks; null unless the launch
+  /// is checked.
   RaceDetector *globalAccesses = nullptr;
-  /// Counts the work of the blocks; counted launches only.
+  /// Counts the work of the blocks; null unless the launch is counted.
   Counter *counter = nullptr;
 
   uint32_t getBlockThreads() const {
@@ -34,15 +35,17 @@ struct LaunchContext {
   }
 };
 
-/// Runs blocks one after the other. Threads of a warp at the same instruction
-/// form a group. The group with the lowest instruction index runs first, so
-/// that threads meet again where their paths join. With an order other than
-/// lockstep, each thread is a group until it reaches a barrier.
+/// Runs blocks one after another. The threads of a warp that are at the same
+/// instruction form a group. The group at the lowest instruction index runs
+/// first, so that diverged threads meet again where their paths join. In orders
+/// other than lockstep, each thread is a group of its own until it reaches a
+/// barrier.
 class BlockRunner {
 public:
   explicit BlockRunner(const LaunchContext &context);
 
-  /// Runs block `number` until it ends or has its first fault.
+  /// Runs block `number` to its end or its first fault. Returns that fault, or
+  /// a false Fault if there is none.
   Fault run(uint64_t number);
 
 private:
@@ -50,7 +53,7 @@ private:
     uint32_t place;
     uint32_t mask;
   };
-  /// A cp.async that has not completed.
+  /// A copy (cp.async) whose bytes are not copied yet.
   struct Copy {
     uint32_t lane, bytes, used, group;
     uint64_t target, source;
@@ -69,7 +72,7 @@ private:
     std::vector<Copy> copies;
     std::array<uint32_t, warpSize> committed; // copy groups per lane
   };
-  /// The addresses that the lanes access, as host addresses.
+  /// The host addresses that the lanes access.
   struct Access {
     uint64_t addresses[warpSize];
     bool equal, consecutive;
@@ -125,7 +128,7 @@ private:
     return reinterpret_cast<T *>(warp.frame + offset);
   }
   std::string describeThread(uint32_t thread) const;
-  /// Records a fault; returns false.
+  /// Records a fault, if it is the first one, and returns false.
   bool fail(Status status, const Warp &warp, int line, unsigned lane,
             const std::string &message);
 

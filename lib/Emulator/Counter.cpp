@@ -62,9 +62,9 @@ void Counter::addGlobal(uint32_t place, const uint64_t *addresses,
   }
 }
 
-/// Counts the wavefronts of an access to shared memory. Each wavefront serves
-/// as many lanes as access 128 bytes. Lanes with the same word share an access;
-/// other words in one bank are accessed one after the other.
+/// Each wavefront (a cycle of shared memory) serves as many lanes as access 128
+/// bytes together. Lanes that access one word share its access; different words
+/// in one bank are accessed one after another.
 void Counter::addShared(uint32_t place, const uint64_t *addresses,
                         uint32_t mask, unsigned bytes) {
   unsigned lanes = std::min<unsigned>(warpSize, numBanks * bankBytes / bytes);
@@ -95,8 +95,8 @@ Counts Counter::take() {
   return std::move(counts);
 }
 
-/// Counts an access before it runs. Errors of the access are reported only when
-/// it runs.
+/// Counts an access of the lanes in `mask` before it is executed. Faults of the
+/// access are reported only when it is executed.
 void BlockRunner::countAccess(Warp &warp, const Instruction &instruction,
                               uint32_t mask) {
   const Detail &detail = kernel.details[instruction.index];

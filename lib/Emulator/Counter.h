@@ -15,37 +15,38 @@
 
 namespace repro_emulator {
 
-/// Counts the work of a launch's blocks, which run one after the other.
+/// Counts the work of the blocks of a launch, which run one after another.
 class Counter {
 public:
   Counter(const Kernel &kernel, const std::vector<Region> &regions,
           uint64_t most);
 
-  /// Resets the state of the block: its sectors and instruction limit.
+  /// Prepares for a new block: it has accessed no sectors and executed no
+  /// instructions.
   void startBlock();
-  /// Records that a warp runs `run` instructions, the first of which is number
-  /// `place`. Returns false if the block has reached its instruction limit.
+  /// Records that a warp runs `run` instructions from number `place` on.
+  /// Returns false if the block has reached the maximum number of instructions.
   bool addRun(uint32_t place, uint32_t run) {
     ++starts[place];
     --starts[place + run];
     left -= std::min<uint64_t>(left, run);
     return left != 0;
   }
-  /// Counts the sectors of an access to global memory.
+  /// Counts the 32-byte sectors that an access to global memory touches.
   void addGlobal(uint32_t place, const uint64_t *addresses, uint32_t mask,
                  unsigned bytes, bool reads, bool writes);
-  /// Counts the wavefronts of an access to shared memory.
+  /// Counts the wavefronts (cycles) of an access to shared memory.
   void addShared(uint32_t place, const uint64_t *addresses, uint32_t mask,
                  unsigned bytes);
 
-  /// Returns the counts of all blocks.
+  /// Returns the counts of all blocks, and ends the counting.
   Counts take();
 
 private:
   const std::vector<Region> &regions;
   uint64_t most, left = 0;
-  /// For each instruction, the number of runs that begin there minus the number
-  /// that end before it.
+  /// For each instruction: the number of recorded runs that begin there, minus
+  /// the number of those that end before it.
   std::vector<int64_t> starts;
   std::unordered_set<uint64_t> seen; // sectors that the block has accessed
   Counts counts;

@@ -25,7 +25,8 @@ bool Decoder::takeSpace(Opcode &opcode, Space &space) {
   return false;
 }
 
-/// Consumes .volatile, .relaxed.gpu and similar modifiers.
+/// Consumes modifiers of ordering such as .volatile and .relaxed.gpu. Sets
+/// `detail.strong` if there is one other than .weak.
 void Decoder::takeOrdering(Opcode &opcode, Detail &detail) {
   if (opcode.take("weak"))
     return;
@@ -54,7 +55,7 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
   if (parts.size() != count || (count > 1) != (operand.kind == Operand::List))
     fail("'" + statementText + "' with " + std::to_string(parts.size()) +
          " registers, expected " + std::to_string(count));
-  // A register may be wider than the loaded or stored element.
+  // Registers may be wider than the elements in memory.
   unsigned bits = std::max(16u, type.bits);
   for (const Operand &part : parts)
     if (unsigned registerBits = getRegisterBits(part); registerBits > bits)
@@ -62,8 +63,8 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
   if (bits > type.bits && type.kind == Type::Float)
     fail("'" + statementText + "' on a register of " + std::to_string(bits) +
          " bits");
-  // For such a store, ptxas converts the float in the register to an integer
-  // instead of storing its low bits.
+  // ptxas implements such a store wrongly: it converts the float in the
+  // register to an integer instead of storing its low bits.
   if (!isLoad)
     for (const Operand &part : parts)
       if (scope->floats.count(part.name) && getRegisterBits(part) > type.bits)
@@ -90,7 +91,7 @@ bool Decoder::decodeLoadStore(const Statement &statement, Opcode &opcode) {
   Detail &detail = step.detail;
   takeOrdering(opcode, detail);
   takeSpace(opcode, detail.space);
-  // Depending on the PTX version, the ordering precedes or follows the space.
+  // Modifiers that do not affect the result are skipped.
   if (isLoad)
     opcode.take("nc");
   while (!opcode.atEnd() && (opcode.parts[opcode.at].substr(0, 4) == "L1::" ||
@@ -135,8 +136,8 @@ bool Decoder::decodeLoadStore(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Decodes an access to a parameter. A parameter of the kernel is a location in
-/// the frame; a parameter of a called function is in local memory.
+/// Decodes a load or store of a parameter. A parameter of the kernel is a
+/// location in the frame; a parameter of a called function is in local memory.
 bool Decoder::decodeParameterAccess(const Statement &statement, Step &step,
                                     const Operand &address,
                                     const std::vector<Value> &elements,
@@ -245,8 +246,8 @@ bool Decoder::decodeAtomic(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Decodes cp.async. The bytes are copied when the kernel waits for them, not
-/// before.
+/// Decodes cp.async and its waits. The bytes are copied only when the kernel
+/// waits for them.
 bool Decoder::decodeAsync(const Statement &statement, Opcode &opcode) {
   if (!opcode.take("async"))
     return false;
@@ -300,7 +301,7 @@ bool Decoder::decodeAsync(const Statement &statement, Opcode &opcode) {
   getAddress(statement.operands[1], from);
   Value used = operands == 4 ? getOperand(statement.operands[3], "u32")
                              : getConstant(bytes, 4);
-  // Returns a 64-bit register that contains the whole address.
+  // Returns a 64-bit register with the address of `step`, including the offset.
   auto complete = [&](const Step &step) {
     Value offset = getConstant(step.detail.offset, 8), base = step.sources[0];
     if (base == noValue)

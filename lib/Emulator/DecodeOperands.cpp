@@ -93,7 +93,8 @@ static std::string describe(const ValueInfo &info) {
                           : std::to_string(8 * info.bytes) + " bits";
 }
 
-/// Finds the space and the address of a variable.
+/// Sets `space` and `address` to those of a variable. Returns false if there is
+/// no variable with this name.
 bool Decoder::resolveSymbol(const std::string &name, Space &space,
                             uint64_t &address) {
   for (const std::string &key : {scope->prefix + name, name}) {
@@ -119,7 +120,7 @@ bool Decoder::resolveSymbol(const std::string &name, Space &space,
 
 Value Decoder::getOperand(const Operand &operand, Type type) {
   bool isPredicate = type.kind == Type::Predicate;
-  // 8-bit values are in 16-bit registers.
+  // A predicate takes 4 bytes, and an 8-bit value is held in a 16-bit register.
   unsigned bytes = isPredicate ? 4 : type.bits == 8 ? 2 : type.bits / 8;
   switch (operand.kind) {
   case Operand::Register: {
@@ -210,8 +211,9 @@ unsigned Decoder::getRegisterBits(const Operand &operand) {
   return info.isPredicate ? 1 : 8u * info.bytes;
 }
 
-/// Decodes [register + offset], [variable + offset] or [offset]. Sets the first
-/// source of the step to the register, and the offset of its detail.
+/// Decodes the address [register + offset], [variable + offset] or [offset].
+/// The register, or noValue, becomes the first source of `step`; the offset is
+/// set in the detail of `step`.
 void Decoder::getAddress(const Operand &operand, Step &step) {
   Detail &detail = step.detail;
   if (operand.kind != Operand::Address) {

@@ -28,8 +28,8 @@ void Decoder::decodeTable(const Statement &statement,
   step.sources = std::move(sources);
 }
 
-/// Decodes a mov of an address, or one between a register and a list of
-/// registers that contain its parts.
+/// Decodes a mov that the table of operations lacks: of the address of a
+/// variable, or between a register and a list of registers with its parts.
 bool Decoder::decodeMove(const Statement &statement, Opcode &opcode) {
   Type type = opcode.takeType();
   if (!type || !opcode.atEnd() || !expectOperands(statement, 2))
@@ -76,8 +76,8 @@ static std::string getName(Type type) {
   return (type.kind == Type::Signed ? "s" : "u") + std::to_string(type.bits);
 }
 
-/// Decodes a cvt from integers. The registers may be wider than the types of
-/// the cvt.
+/// Decodes a cvt of an integer. Registers may be wider than the types of the
+/// cvt.
 bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
   if (opcode.parts.size() < 3 || statement.operands.size() != 2)
     return false;
@@ -109,7 +109,8 @@ bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
               target, {wide});
     return true;
   }
-  // s64 contains every value of the smaller types.
+  // The source is first extended to s64, which holds every value of smaller
+  // types.
   std::string name = statement.opcode;
   name = name.substr(0, name.rfind('.')) + ".s64";
   auto found = opcodes.find(name);
@@ -123,7 +124,7 @@ bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Decodes setp with two results or with a further predicate.
+/// Decodes a setp with two results or with a predicate as a third source.
 bool Decoder::decodeSetPredicate(const Statement &statement, Opcode &opcode) {
   if (opcode.parts.size() < 3 || statement.operands.empty())
     return false;
@@ -155,8 +156,8 @@ bool Decoder::decodeSetPredicate(const Statement &statement, Opcode &opcode) {
     return true;
   Value compared = addPure(plain, {a, b});
   Value opposite = isPair ? addPure("not.pred", {compared}) : noValue;
-  // `other` may also be a result of setp, so it is read before any result is
-  // written.
+  // `other` may also be a result of this setp, so it is read before any result
+  // is written.
   if (!combine.empty()) {
     compared = addPure(combine + ".pred", {compared, other});
     if (isPair)
@@ -168,7 +169,8 @@ bool Decoder::decodeSetPredicate(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Decodes add.cc, addc, sub.cc and subc; the carry has its own register.
+/// Decodes add.cc, addc, sub.cc and subc. The carry is in a register of its
+/// own.
 bool Decoder::decodeCarry(const Statement &statement, Opcode &opcode) {
   const std::string &name = opcode.parts[0];
   bool reads = name.back() == 'c', writes = opcode.take("cc");
@@ -203,7 +205,8 @@ bool Decoder::decodeCarry(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Decodes cvta, which adds or subtracts the base of the space's window.
+/// Decodes cvta: adds the base of the space's window to an address, or
+/// subtracts it.
 bool Decoder::decodeAddressConversion(const Statement &statement,
                                       Opcode &opcode) {
   bool fromGeneric = opcode.take("to");

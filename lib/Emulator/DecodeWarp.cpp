@@ -180,8 +180,9 @@ bool Decoder::decodeReduce(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Returns the float type of an operand of mma.sync, if the type supports
-/// `depth` elements of K and results in f16 or f32 (`toF16`).
+/// Returns the element type that the name of an operand type of mma.sync stands
+/// for; std::nullopt if mma.sync does not support it with `depth` elements of K
+/// and results in f16 (`toF16`) or f32.
 static std::optional<MatrixElement> findElement(std::string_view name,
                                                 unsigned depth, bool toF16) {
   struct Form {
@@ -202,8 +203,9 @@ static std::optional<MatrixElement> findElement(std::string_view name,
   return std::nullopt;
 }
 
-/// Decodes mma.sync on 8-bit integers, and on floats with results in f32 or
-/// f16. WarpOperations.cpp documents which lane has which elements.
+/// Decodes mma.sync on 8-bit integers, or on floats with results in f32 or f16.
+/// The comment of multiplyMatrices (WarpOperations.cpp) tells which lane has
+/// which elements.
 bool Decoder::decodeMatrixMultiply(const Statement &statement, Opcode &opcode) {
   if (!opcode.take("sync") || !opcode.take("aligned"))
     return false;

@@ -77,7 +77,7 @@ uint32_t Decoder::getLabel(const std::string &name) {
   return place->second;
 }
 
-/// Assigns addresses to the variables of a body.
+/// Assigns addresses in shared and local memory to the variables of a body.
 void Decoder::layOut(Scope &scope) {
   auto align = [](uint64_t offset, uint64_t alignment) {
     return (offset + alignment - 1) / alignment * alignment;
@@ -193,13 +193,13 @@ void Decoder::decodeStatement(const Statement &statement) {
       {"mma", &Decoder::decodeMatrixMultiply},
       {"ldmatrix", &Decoder::decodeLoadMatrix},
   };
-  // Try the special decoders first. They return false for opcodes that the
-  // table defines.
+  // Special decoders come first. They return false for opcodes that the table
+  // of operations defines.
   if (auto found = special.find(opcode.parts[0]); found != special.end()) {
     if ((this->*found->second)(statement, opcode) || failed())
       return;
   }
-  // Operations that only the decoder creates have no PTX opcode.
+  // These operations have no PTX opcode: only the decoder uses them.
   static const std::string_view internal[] = {
       "extend",   "narrow",   "join",     "join4",   "part0", "part1",
       "carry",    "carryc",   "borrow",   "borrowc", "addc",  "subc",
@@ -217,8 +217,9 @@ void Decoder::decodeStatement(const Statement &statement) {
 bool Decoder::decodeControl(const Statement &statement, Opcode &opcode) {
   const std::string &name = opcode.parts[0];
   if (name == "membar" || name == "fence" || name == "prefetch") {
-    // These need no step: the emulator executes the accesses of a thread in
-    // order, and the race detector checks the order between threads.
+    // These instructions need no step: the emulator executes the accesses of
+    // each thread in order, and the race detector checks the order between
+    // threads.
     static const std::string_view known[] = {
         "membar.cta",         "membar.gl",         "membar.sys",
         "fence.acq_rel.cta",  "fence.acq_rel.gpu", "fence.acq_rel.sys",
@@ -278,8 +279,8 @@ void Decoder::decodeBranchTable(const Statement &statement) {
   step.labels = std::move(targets);
 }
 
-/// Inlines the body of the called function, whose .param variables are those of
-/// the caller.
+/// Decodes a call by inlining the body of the function. Its .param variables
+/// are those that the caller has declared.
 void Decoder::decodeCall(const Statement &statement) {
   const std::vector<Operand> &operands = statement.operands;
   size_t at = 0;
@@ -355,8 +356,8 @@ std::string Decoder::decode(const Function &entry, Kernel &result) {
   body.function = &entry;
   callStack = {&entry};
   // Dynamic shared memory begins after the static shared memory of all bodies.
-  // The offset must be known before the bodies are decoded, so reserve the
-  // largest size that they can need.
+  // Its offset must be known before the bodies are decoded, so the largest size
+  // that they can need is reserved.
   for (const Variable &variable : module.variables)
     if (variable.space == Space::Shared && !variable.external) {
       uint64_t &bytes = kernel->sharedBytes;

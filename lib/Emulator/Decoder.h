@@ -17,8 +17,8 @@ namespace repro_emulator {
 
 using OpcodeMap = std::unordered_map<std::string_view, const Operation *>;
 
-/// Translates one entry function, and the functions that it calls, to steps.
-/// Unknown constructs are errors; the first error is kept and ends the
+/// Translates an entry function, and the functions that it calls, to steps. A
+/// construct that it does not support is an error. The first error ends the
 /// translation.
 class Decoder {
 public:
@@ -26,27 +26,28 @@ public:
           const std::vector<ModuleVariable> &variables)
       : module(module), opcodes(opcodes), moduleVariables(variables) {}
 
-  /// Returns an empty string, or an error message with the line.
+  /// Translates `entry` into `kernel`. Returns an error message with the line
+  /// in the PTX text, empty on success.
   std::string decode(const Function &entry, Kernel &kernel);
 
 private:
-  /// One inlined instance of a function's body, with its own names.
+  /// One inlined copy of a function's body, with names of its own.
   struct Scope {
     const Function *function = nullptr;
     std::string prefix; // prefix of the body's names; empty for the kernel
     uint32_t returnLabel = noValue;
-    /// The offsets of .param variables in local memory.
+    /// The offset of each .param variable in local memory.
     std::unordered_map<std::string, uint64_t> parameters;
-    /// Registers that instructions on floats write.
+    /// The registers that instructions on floats write.
     std::unordered_set<std::string> floats;
   };
-  /// An opcode split at its dots.
+  /// An opcode, split at its dots. `at` is the next part to be consumed.
   struct Opcode {
     std::vector<std::string> parts;
     size_t at = 1;
-    /// Consumes the next part if it equals `name`.
+    /// If the next part equals `name`, consumes it and returns true.
     bool take(std::string_view name);
-    /// Consumes and returns the next part; "" at the end.
+    /// Consumes the next part and returns it; returns "" if there is none.
     std::string takeAny();
     bool atEnd() const { return at == parts.size(); }
     Type takeType();

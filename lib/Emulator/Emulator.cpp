@@ -101,7 +101,8 @@ static std::string describe(const uint32_t *extents) {
          ", " + std::to_string(extents[2]) + ")";
 }
 
-/// Returns an error message for a launch, or an empty string.
+/// Returns an error message if a kernel cannot be launched with this size and
+/// these parameters; otherwise an empty string.
 static std::string checkLaunch(const Kernel &kernel, const LaunchSize &size,
                                std::string_view parameters) {
   constexpr uint64_t mostThreads = 1024, mostSharedBytes = 227 * 1024;
@@ -136,8 +137,8 @@ static std::string checkLaunch(const Kernel &kernel, const LaunchSize &size,
   return {};
 }
 
-/// Returns the matrix unit class named `name`, or that of the architecture
-/// `name`; sets `wrong` to an error message if there is none.
+/// Returns the matrix unit whose class or architecture is named `name`. If
+/// there is none, sets `wrong` to an error message.
 static const MatrixUnit *chooseMatrixUnit(const Kernel &kernel,
                                           std::string_view name,
                                           std::string &wrong) {
@@ -225,7 +226,7 @@ Fault Module::launch(size_t index, const LaunchSize &size,
   if (threads > 1 && (!pool || pool->size() != options.threads))
     pool = std::make_unique<::repro_runtime::ThreadPool>(options.threads);
 
-  // Orders other than lockstep also determine the order of the blocks.
+  // In orders other than lockstep, the blocks also run in this order.
   uint64_t step = 1, start = 0;
   if (options.order == Order::Descending) {
     step = blocks - 1;
@@ -257,8 +258,8 @@ Fault Module::launch(size_t index, const LaunchSize &size,
         Fault found = runner->run(number);
         if (!found)
           continue;
-        // Report the fault of the block with the lowest number, no matter which
-        // host thread finds its fault first.
+        // The reported fault is that of the block with the lowest number,
+        // whichever host thread finds its fault first.
         std::lock_guard<std::mutex> lock(mutex);
         if (i < failedBlock) {
           failedBlock = i;

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An emulator in plain C++17 without LLVM. It translates PTX text once: each
-// instruction becomes a call of a routine that computes the instruction for the
-// 32 threads of a warp with the host's vector instructions. docs/guides/gpu.md
+// A PTX emulator in plain C++17, without LLVM. It translates PTX text once.
+// Each instruction becomes a call of a routine that computes it for the 32
+// threads of a warp, with the host's vector instructions. docs/guides/gpu.md
 // describes the checks.
 //
 //===----------------------------------------------------------------------===//
@@ -38,27 +38,28 @@ enum class Status : int {
   Unfinished = 8,
 };
 
-/// The first fault of a launch; false if the launch succeeded.
+/// The first fault of a launch. Converts to false if there was none.
 struct Fault {
   Status status = Status::Success;
   std::string message;
   explicit operator bool() const { return status != Status::Success; }
 };
 
-/// A range of bytes that kernels may access.
+/// A range of addresses [begin, end) that kernels may access.
 struct Region {
   uint64_t begin, end;
   std::string name;
   bool writable;
 };
 
-/// Device memory: a set of host buffers, at their host addresses.
+/// Device memory: a set of host buffers. Their device addresses are their host
+/// addresses.
 class Memory {
 public:
-  /// Adds a buffer; returns false if it overlaps another buffer.
+  /// Adds a buffer of `bytes` bytes. Returns false if it overlaps another one.
   bool add(uint64_t begin, uint64_t bytes, std::string name,
            bool writable = true);
-  /// Removes the buffer at `begin`; returns false if there is none.
+  /// Removes the buffer that begins at `begin`. Returns false if there is none.
   bool remove(uint64_t begin);
   const std::vector<Region> &getRegions() const { return regions; }
 
@@ -66,7 +67,7 @@ private:
   std::vector<Region> regions; // in ascending order
 };
 
-/// The order in which blocks and the threads of a block run.
+/// The order in which the blocks of a launch, and the threads of a block, run.
 enum class Order : int {
   Lockstep = 0,
   Ascending = 1,
@@ -80,9 +81,9 @@ struct LaunchOptions {
   bool checked = false;
   Order order = Order::Lockstep;
   uint64_t seed = 0;
-  /// The class (M3) whose rules the matrix instructions on floats follow, or an
-  /// architecture of that class. An empty string selects the class of the
-  /// module's target.
+  /// Float matrix instructions follow the rules of this class of matrix units
+  /// (M3), or of the class of the architecture with this name. An empty string
+  /// means the class of the module's target.
   std::string matrixUnit = {};
 };
 
@@ -93,29 +94,31 @@ struct LaunchSize {
 };
 
 /// How often one instruction of a kernel ran in the counted blocks, and what it
-/// accessed. A sector consists of 32 bytes of global memory, aligned to 32.
+/// accessed. A sector is 32 bytes of global memory at an address that 32
+/// divides.
 struct InstructionCount {
   int line;
-  /// The number of executions by warps, including those where the guard is
-  /// false for all threads.
+  /// How many times warps executed the instruction, including executions in
+  /// which the guard is false for all threads.
   uint64_t runs = 0;
-  /// The number of sectors that warps accessed, and of those that their block
-  /// accessed for the first time.
+  /// `sectors` is the number of sectors that warps accessed. `newSectors`
+  /// counts only the first access of a block to a sector.
   uint64_t sectors = 0, newSectors = 0;
-  /// The cycles of accesses to shared memory, which has 32 banks of 4 bytes.
+  /// The number of cycles of the accesses to shared memory, which has 32 banks
+  /// of 4 bytes.
   uint64_t wavefronts = 0;
 };
 
 /// The accesses of the counted blocks to a buffer.
 struct BufferCount {
   std::string name;
-  /// The accessed bytes [begin, end), relative to the start of the buffer.
+  /// The accessed bytes [begin, end), relative to the buffer's first byte.
   uint64_t begin = ~uint64_t(0), end = 0;
   uint64_t newSectors = 0;
   bool isRead = false, isWritten = false;
 };
 
-/// The counted work of a launch.
+/// The counted work of all counted blocks of a launch.
 struct Counts {
   std::vector<InstructionCount> instructions; // in code order
   std::vector<BufferCount> buffers;           // in address order
@@ -123,12 +126,12 @@ struct Counts {
 
 struct LaunchContext;
 
-/// A translated PTX module.
+/// A PTX module that has been translated.
 class Module {
 public:
-  /// Translates PTX text. Returns null and an `error` message if the text is
-  /// malformed or contains an unknown opcode. `level` selects the host
-  /// instructions; "" selects the best level.
+  /// Translates PTX text. Returns null and sets `error` if the text is
+  /// malformed or has an unknown opcode. `level` is the CPU level of the host
+  /// instructions to use; "" selects the best one that this machine supports.
   static std::unique_ptr<Module>
   load(std::string_view ptx, std::string_view level, std::string &error);
   ~Module();
@@ -136,13 +139,14 @@ public:
   const std::string &getTarget() const { return target; }
   const std::vector<Kernel> &getKernels() const { return kernels; }
 
-  /// Runs all blocks of a kernel; the first fault ends the launch.
+  /// Runs all blocks of kernel number `kernel`. The first fault ends the
+  /// launch; returns it, or a false Fault if there is none.
   Fault launch(size_t kernel, const LaunchSize &size,
                std::string_view parameters, const Memory &memory,
                const LaunchOptions &options);
 
-  /// Runs only the blocks with the given numbers and counts their work. It is a
-  /// fault if a block executes more than `most` warp instructions.
+  /// Runs only the given blocks and adds their work to `counts`. A block that
+  /// executes more than `most` warp instructions is a fault.
   Fault count(size_t kernel, const LaunchSize &size,
               std::string_view parameters, const Memory &memory,
               const std::vector<uint64_t> &blocks, uint64_t most,

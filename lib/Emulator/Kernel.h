@@ -17,8 +17,7 @@
 
 namespace repro_emulator {
 
-/// The kind of an instruction; every kind other than Pure and Branch has a
-/// Detail.
+/// What an instruction does. Every kind except Pure and Branch has a Detail.
 enum class Kind : uint8_t {
   Pure,
   Branch,
@@ -59,19 +58,22 @@ enum class ShuffleMode : uint8_t { Up, Down, Butterfly, Index };
 /// The mode of a vote.
 enum class VoteMode : uint8_t { All, Any, Uniform, Ballot };
 
-/// The data of an instruction that is not Pure, in addition to its operands.
+/// The properties of an instruction that is not Pure, in addition to its
+/// operands.
 struct Detail {
   std::string opcode; // for messages
   Space space = Space::Global;
-  /// The bytes of one element in memory, and of each register.
+  /// The size in bytes of an element in memory, and of a register.
   uint8_t bytes = 0, registerBytes = 0;
   uint8_t count = 1; // elements of a vector access, matrices of ldmatrix
   bool isSigned = false;
-  /// Whether the access is volatile or ordered. Two such accesses never race.
+  /// Whether the access is volatile or has an ordering. Two such accesses never
+  /// race.
   bool strong = false;
   /// The constant part of the address.
   uint64_t offset = 0;
-  /// The size of the address register: 8, 4, or 0 if there is none.
+  /// The size in bytes of the register with the address: 8, 4, or 0 if there is
+  /// none.
   uint8_t addressBytes = 0;
   union {
     AtomicOperation atomic = AtomicOperation::Add;
@@ -79,18 +81,19 @@ struct Detail {
     VoteMode vote;
   };
   bool flag = false; // ldmatrix .trans, mma .satfinite, match.all, bar aligned
-  // For mma: whether 8-bit integers are signed, or the types of floats; and
+  // For mma: whether 8-bit integers are signed, or the types of the floats, and
   // whether the results are f16.
   bool signedA = true, signedB = true, toF16 = false;
   std::optional<MatrixElement> elementA, elementB;
   uint8_t rows = 0, columns = 0, depth = 0;
   uint32_t number = 0; // number of a barrier, or of groups of a wait
-  /// The registers. The first source of an access contains its address.
+  /// The frame offsets of registers. The first source of an access is its
+  /// address.
   std::vector<uint32_t> results, sources;
   std::vector<uint32_t> targets; // brx.idx targets: indices in the code
 };
 
-/// An instruction whose operands are locations in the frame.
+/// An instruction whose operands are locations in the frame of a warp.
 struct Instruction {
   static constexpr uint32_t none = ~0u;
   Kind kind = Kind::Pure;
@@ -98,17 +101,17 @@ struct Instruction {
   bool guardNegated = false;
   int line = 0;
   Compute compute = nullptr;
-  /// The offsets in the frame, in bytes, of the result and the sources.
+  /// The byte offsets in the frame of the result and of the sources.
   uint32_t operands[5] = {0, 0, 0, 0, 0};
   uint32_t guard = none; // a predicate register
-  /// The index of the Detail, or of a branch's target instruction.
+  /// The index of the Detail or, for a branch, of the target instruction.
   uint32_t index = none;
-  /// The number of consecutive unguarded pure instructions from here up to the
-  /// next point at which threads can reconverge.
+  /// The number of consecutive pure instructions without guard from this one
+  /// on, up to the next instruction at which diverged threads may meet.
   uint32_t run = 0;
 };
 
-/// Registers whose values the emulator provides.
+/// Registers whose values the emulator sets, such as %tid.x.
 enum class Special : uint8_t {
   ThreadX,
   ThreadY,
@@ -134,17 +137,17 @@ enum class Special : uint8_t {
   TotalSharedBytes,
 };
 
-/// A location in the frame that is initialized before the kernel runs.
+/// A location in the frame that holds a constant.
 struct ConstantSlot {
   uint32_t offset, bytes;
   uint64_t value;
 };
-/// A location in the frame for a special register.
+/// A location in the frame that holds a special register.
 struct SpecialSlot {
   uint32_t offset;
   Special special;
 };
-/// A location in the frame for a parameter of the kernel.
+/// A location in the frame that holds a parameter of the kernel.
 struct ParameterSlot {
   uint32_t offset, bytes;
   uint64_t position; // offset in the parameter block
@@ -152,12 +155,12 @@ struct ParameterSlot {
   uint32_t registerBytes;
 };
 
-/// A parameter's location in the parameter block.
+/// Where a parameter lies in the parameter block of a launch.
 struct Parameter {
   uint64_t offset, bytes;
 };
 
-/// A kernel that is ready to run.
+/// A translated kernel.
 struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
@@ -166,11 +169,10 @@ struct Kernel {
   uint64_t dynamicSharedOffset = 0;
   uint64_t localBytes = 0; // per thread
   uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
-  /// The number of bytes of the narrowest access to global memory, and to
-  /// shared memory.
+  /// The sizes in bytes of the narrowest access to global and to shared memory.
   unsigned globalGranule = 16, sharedGranule = 16;
-  /// The float types that the kernel's matrix instructions multiply, as a bit
-  /// set.
+  /// The float types that the kernel's matrix instructions multiply: one bit
+  /// for each MatrixElement.
   unsigned matrixElements = 0;
 
   std::vector<Instruction> code;
@@ -181,12 +183,12 @@ struct Kernel {
   uint64_t frameBytes = 0; // per warp
 };
 
-/// Generic addresses below the first window are addresses of global memory;
-/// shared and local memory have one window each.
+/// The windows of generic addresses for shared and for local memory. Generic
+/// addresses below both are addresses of global memory.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(2) << 56;
 
-/// A variable of the module in host memory.
+/// A variable of the module. It is in host memory.
 struct ModuleVariable {
   std::string name;
   std::unique_ptr<char[]> storage;

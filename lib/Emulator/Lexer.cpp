@@ -64,7 +64,8 @@ void Lexer::next() {
     position = std::min(source.find('"', position + 1), source.size() - 1) + 1;
   } else if (isWordCharacter(first)) {
     kind = isDigit(first) ? Number : Word;
-    // "ld.global.L1::no_allocate" is one word, "$label:" is not.
+    // "::" belongs to a word, as in "ld.global.L1::no_allocate"; a single ":"
+    // does not.
     while (position < source.size()) {
       if (isWordCharacter(source[position]))
         ++position;

@@ -13,8 +13,8 @@
 
 namespace repro_emulator {
 
-/// The current token of a text. The lexer keeps the first error and then ends
-/// the text.
+/// Splits a text into tokens and holds the current one. After the first error,
+/// which is kept, the text ends.
 class Lexer {
 public:
   enum Kind { Word, Number, String, Punctuation, End };
@@ -32,17 +32,17 @@ public:
   }
   /// Advances to the next token.
   void next();
-  /// Advances to the token after the end of the current token's line.
+  /// Advances to the first token after the current line.
   void skipLine();
-  /// Advances and returns true if the current token is this character.
+  /// If the current token is this character, advances and returns true.
   bool take(char punctuation);
-  /// Advances if the current token is this character; otherwise records an
+  /// Advances if the current token is this character. Otherwise records an
   /// error.
   void expect(char punctuation);
-  /// Returns the current word and advances; records the error `what` if the
-  /// token is not a word.
+  /// Returns the current word and advances. Records an error that expects
+  /// `what` if the token is not a word.
   std::string takeWord(const char *what);
-  /// Records an error, unless there is one already, and moves to the end of the
+  /// Records an error, if it is the first one, and moves to the end of the
   /// text.
   void fail(const std::string &message);
 

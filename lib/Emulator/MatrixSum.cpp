@@ -15,7 +15,8 @@ using namespace repro_emulator;
 using repro_target::MatrixRounding;
 
 namespace {
-/// A format of results, and the canonical NaN that devices return in it.
+/// The format of results: the widths of its fields, and the bits of its
+/// infinity and of the NaN that devices return.
 struct Format {
   unsigned exponentBits, fraction;
   uint32_t infinity, nan;
@@ -58,7 +59,7 @@ static Significand readOwn(uint32_t bits, MatrixElement element) {
   case MatrixElement::TF32:
     return read(bits >> 13, 8, 10);
   case MatrixElement::E4M3: {
-    // E4M3 has no infinities, and one NaN of each sign.
+    // E4M3 has no infinities; its only NaNs have all bits but the sign set.
     Significand result = readShort(4, 3);
     result.infinite = false;
     result.nan = (bits & 0x7f) == 0x7f;
@@ -82,7 +83,8 @@ Significand repro_emulator::readElement(uint32_t bits, MatrixElement element,
   return result;
 }
 
-/// Returns significand * 2^places, truncated toward zero.
+/// Returns significand * 2^places, truncated toward zero and negated if
+/// `negative`.
 static int64_t align(uint64_t significand, int places, bool negative) {
   uint64_t cut = places >= 0     ? significand << places
                  : places <= -64 ? 0
@@ -90,8 +92,8 @@ static int64_t align(uint64_t significand, int places, bool negative) {
   return negative ? -int64_t(cut) : int64_t(cut);
 }
 
-/// Returns the bits of total * 2^place in the format of results. A zero total,
-/// and a value that truncation turns into zero, become +0.
+/// Returns the bits of total * 2^place in the format of results. A total of 0
+/// becomes +0, and so does a value that truncation makes 0.
 static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   if (total == 0)
     return 0;
@@ -105,8 +107,8 @@ static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   int places = place - (exponent - int(to.fraction));
   uint64_t cut = uint64_t(align(magnitude, places, false));
   if (rounding == MatrixRounding::ToF16 && places < 0) {
-    // Round to nearest even; `lost` is compared with half a unit of the last
-    // place.
+    // Rounds to nearest even. `lost` is the truncated part, and `half` is half
+    // a unit of the last place.
     uint64_t half = places >= -64 ? uint64_t(1) << (-places - 1) : 0;
     uint64_t lost = places > -64 ? magnitude - (cut << -places) : magnitude;
     if (half && (lost > half || (lost == half && cut & 1)))
@@ -116,12 +118,14 @@ static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
     cut &= ~uint64_t(0x3ff);
   if (cut == 0)
     return rounding == MatrixRounding::ToF16 ? sign : 0;
-  // The addition removes the leading one of a normal number, which a subnormal
-  // lacks. A carry increments the exponent, possibly to infinity.
+  // Adding a normal number's leading one increments the exponent field, so the
+  // field is one too small before. A carry may increment it again, even to
+  // infinity.
   return sign | uint32_t((uint64_t(exponent + bias - 1) << to.fraction) + cut);
 }
 
-/// Adds to c the products a[k] * b[k] for which has(k) is true.
+/// Returns the bits of the sum of c and the products a[k] * b[k] for which
+/// has(k) is true.
 template <typename Has>
 static uint32_t addBlock(const Significand *a, const Significand *b,
                          unsigned count, uint32_t c, const MatrixRule &rule,
@@ -168,7 +172,8 @@ static uint32_t addBlock(const Significand *a, const Significand *b,
   return round(total, top - fraction, rule.rounding);
 }
 
-/// (M3) Adds two values with one rounding to nearest even.
+/// (M3) Returns the bits of x + y, rounded once to nearest even. All are in the
+/// format of results.
 static uint32_t addLate(uint32_t x, uint32_t y, MatrixRounding rounding) {
   if (rounding != MatrixRounding::ToF16) {
     float left, right;

@@ -16,30 +16,30 @@ using repro_target::MatrixElement;
 using repro_target::MatrixRule;
 using repro_target::MatrixUnit;
 
-/// (M1) The number (-1)^negative * significand * 2^(exponent - fraction). For
-/// an element, `fraction` is elementFraction; for c, it is the number of
-/// fraction bits of the format of c.
+/// (M1) A number (-1)^negative * significand * 2^(exponent - fraction).
+/// `fraction` is elementFraction for elements; for c it is the number of
+/// fraction bits of c's format.
 struct Significand {
   uint32_t significand = 0;
   int32_t exponent = 0;
   bool negative = false, infinite = false, nan = false;
 };
 
-/// Returns the number of bits of an element in a register.
+/// Returns the number of bits that an element takes in a register.
 constexpr unsigned getBits(MatrixElement element) {
   return element == MatrixElement::TF32 ? 32 : isFloat8(element) ? 8 : 16;
 }
 
-/// The largest number of fraction bits of any element type.
+/// The maximum number of fraction bits of an element type.
 constexpr unsigned elementFraction = 10;
 
-/// Reads the element in the low bits of a register. The 13 lowest bits of a
-/// tf32 are ignored, as on devices. With `late`, elements are converted to f16,
-/// which determines the exponents with which subnormals of e4m3 are aligned.
+/// Returns the element in the low bits of a register. As on devices, the 13
+/// lowest bits of a tf32 are ignored. If `late`, elements are converted to f16,
+/// which changes the exponents of e4m3 subnormals.
 Significand readElement(uint32_t bits, MatrixElement element, bool late);
 
-/// (M1) Returns the bits, of f32 or f16, of the sum of c and the `count`
-/// products a[k] * b[k] under a rule.
+/// (M1) Returns the bits, in f32 or f16, of the sum of c and the `count`
+/// products a[k] * b[k] under `rule`.
 uint32_t addProducts(const Significand *a, const Significand *b, unsigned count,
                      uint32_t c, const MatrixRule &rule);
 

@@ -36,8 +36,8 @@ static std::string toHex(uint64_t value) {
   return "0x" + digits;
 }
 
-/// Describes an address for an error message, by its distance from the nearest
-/// buffer.
+/// Returns a description of an address for messages: its distance from the
+/// nearest buffer.
 std::string BlockRunner::describeAddress(uint64_t address,
                                          unsigned bytes) const {
   const Region *nearest = nullptr;
@@ -117,7 +117,8 @@ bool BlockRunner::checkRace(Warp &warp, int line, const std::string &opcode,
                   " with no barrier between");
 }
 
-/// Checks one lane of an access and converts its address to a host address.
+/// Checks the access of one lane, and sets `host` to its host address. Returns
+/// false after a fault.
 bool BlockRunner::resolveLane(Warp &warp, const Instruction &instruction,
                               const Detail &detail, unsigned lane,
                               unsigned bytes, bool writes, Space space,
@@ -160,7 +161,8 @@ bool BlockRunner::resolveLane(Warp &warp, const Instruction &instruction,
                    bytes, !writes || isAtomic, writes, detail.strong);
 }
 
-/// Checks an access and computes its host addresses.
+/// Checks an access of the lanes in `mask`, and sets `access` to its host
+/// addresses. Returns false after a fault.
 bool BlockRunner::resolve(Warp &warp, const Instruction &instruction,
                           const Detail &detail, uint32_t mask, unsigned bytes,
                           bool writes, Access &access) {
@@ -177,7 +179,8 @@ bool BlockRunner::resolve(Warp &warp, const Instruction &instruction,
       lanes, detail.offset, bytes, access.addresses);
   access.equal = access.consecutive = false;
 
-  // Fast path: check all lanes at once.
+  // The common case: all lanes are active and lie in one space, so that
+  // checking the least and the greatest address suffices.
   bool isWhole =
       mask == ~0u && !context.options.checked && !(summary.bits & (bytes - 1));
   if (isWhole && detail.space == Space::Shared &&
@@ -225,7 +228,8 @@ void put(uint64_t address, T value) {
   std::memcpy(reinterpret_cast<void *>(address), &value, sizeof(T));
 }
 
-/// M is the type of an element in memory, and R the type of its register.
+/// Loads one element for each lane of `mask`. M is the type of the element in
+/// memory, and R that of its register.
 template <typename M, typename R>
 void loadElement(const uint64_t *addresses, unsigned element, unsigned count,
                  uint32_t mask, bool equal, bool consecutive, R *result) {
@@ -264,8 +268,8 @@ void storeElement(const uint64_t *addresses, unsigned element, unsigned count,
   }
 }
 
-/// Calls `f` with a value of the type in memory and a value of the register's
-/// type.
+/// Calls `f` with two zeros, whose types are those of an element in memory and
+/// of its register.
 template <typename F>
 void withTypes(const Detail &detail, F f) {
   auto withRegister = [&](auto element) {
@@ -390,8 +394,9 @@ bool BlockRunner::atomic(Warp &warp, const Instruction &instruction,
   return true;
 }
 
-/// Checks a cp.async and defers its copies. They complete as late as PTX
+/// Checks a cp.async and records its copies. They are executed as late as PTX
 /// permits, so that a program that does not wait for them reads old values.
+/// Returns false after a fault.
 bool BlockRunner::startCopies(Warp &warp, const Instruction &instruction,
                               uint32_t mask) {
   const Detail &detail = kernel.details[instruction.index];
@@ -418,8 +423,8 @@ bool BlockRunner::startCopies(Warp &warp, const Instruction &instruction,
   return true;
 }
 
-/// Completes the deferred copies of the lanes in `mask`: those of all groups
-/// except the last `left`, or all copies if `all`.
+/// Executes recorded copies of the lanes in `mask`: those of all groups but the
+/// last `left`, or all copies if `all`. Returns false after a fault.
 bool BlockRunner::finishCopies(Warp &warp, uint32_t mask, uint32_t left,
                                bool all) {
   auto arrives = [&](const Copy &copy) {
@@ -443,9 +448,9 @@ bool BlockRunner::finishCopies(Warp &warp, uint32_t mask, uint32_t left,
   return true;
 }
 
-/// Executes ldmatrix. Lane 8 m + r provides the address of row r of matrix m.
-/// Lane l receives elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 or, if
-/// transposed, of column l / 4.
+/// Executes ldmatrix. Lane 8 m + r has the address of row r of matrix m. Lane l
+/// receives elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 or, if the
+/// matrices are transposed, of column l / 4. Returns false after a fault.
 bool BlockRunner::loadMatrix(Warp &warp, const Instruction &instruction) {
   const Detail &detail = kernel.details[instruction.index];
   uint32_t rows = detail.count == 4 ? ~0u : (1u << (8 * detail.count)) - 1;

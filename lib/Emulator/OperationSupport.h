@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Included only by Operations.inc, once for each level of host instructions, in
-// an anonymous namespace: the linker must not merge a symbol of this file
-// across files that are compiled for different CPU levels.
+// Only Operations.inc includes this file, once for each CPU level. Everything
+// is in an anonymous namespace, because the linker must not merge functions
+// that are compiled for different CPU levels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,7 +79,7 @@ u32 shiftAmount(u32 found) {
   return found == 0xffffffffu ? found : u32(8 * sizeof(T) - 1) - found;
 }
 
-/// Returns a mask of the `bits` lowest bits.
+/// Returns a mask whose `bits` lowest bits are set.
 template <typename T>
 T lowMask(u32 bits) {
   return bits >= 8 * sizeof(T) ? T(-1) : T((T(1) << bits) - 1);
@@ -140,8 +140,8 @@ inline u32 lookup(u32 a, u32 b, u32 c, u32 table) {
   return result;
 }
 
-/// Returns 32 bits of the pair (high, low), starting at bit `by`, which is at
-/// most 32.
+/// Returns bits [by, by + 32) of the 64-bit number high:low. `by` is at most
+/// 32.
 inline u32 funnel(u32 low, u32 high, u32 by) {
   return u32((u64(high) << 32 | low) >> by);
 }
@@ -155,8 +155,8 @@ u32 dot4(u32 a, u32 b, u32 sum) {
 
 // Floating point.
 
-/// Replaces a NaN by the NaN that all f32 operations return. PTX does not
-/// specify the NaN of f64 operations.
+/// Returns x, or the canonical NaN that f32 operations return if x is a NaN.
+/// PTX does not specify the NaN of f64 operations.
 inline f32 canonical(f32 x) { return x == x ? x : __builtin_nanf("0x3fffff"); }
 inline f64 canonical(f64 x) {
   return x == x ? x : __builtin_nan("0x7ffffffffffff");
@@ -191,7 +191,7 @@ inline f64 least<f64>() {
 inline bool isNegative(f32 x) { return s32(__builtin_bit_cast(u32, x)) < 0; }
 inline bool isNegative(f64 x) { return s64(__builtin_bit_cast(u64, x)) < 0; }
 
-/// (S2) Returns the minimum; a NaN if either one is a NaN, and -0 < +0.
+/// (S2) Returns the minimum: a NaN if either operand is a NaN, and -0 < +0.
 template <typename T>
 T minimum(T a, T b) {
   T least = a < b || (a == b && isNegative(a)) ? a : b;
@@ -202,7 +202,7 @@ T maximum(T a, T b) {
   T most = a > b || (a == b && !isNegative(a)) ? a : b;
   return a == a && b == b ? most : canonical(a + b);
 }
-/// Like `minimum`, but returns the other value if one is a NaN.
+/// Returns the minimum of the operands that are not NaN, where -0 < +0.
 template <typename T>
 T minimumNumber(T a, T b) {
   T least = a < b || (a == b && isNegative(a)) ? a : b;
@@ -214,9 +214,9 @@ T maximumNumber(T a, T b) {
   return a != a ? canonical(b) : b != b ? a : most;
 }
 
-/// Rounds a + b to odd: an inexact result has an odd last bit, so that rounding
-/// it to at most 51 bits equals rounding the exact sum (Boldo and Melquiond,
-/// 2008). Uses Knuth's TwoSum. The sum must not overflow.
+/// Returns a + b rounded to odd (Knuth's TwoSum): an inexact result has an odd
+/// last bit. Rounding it to at most 51 bits then gives the rounded exact sum
+/// (Boldo and Melquiond, 2008). The sum must not overflow.
 inline f64 oddSum(f64 a, f64 b) {
   f64 sum = a + b, part = sum - a;
   f64 error = (a - (sum - part)) + (b - part);
@@ -236,8 +236,8 @@ inline f32 fused32(f32 a, f32 b, f32 c) {
 inline f64 fused64(f64 a, f64 b, f64 c) { return repro_fma(a, b, c); }
 #endif
 
-/// Saturates to the range of I. NaN becomes 0, or the least value if a 64-bit
-/// type is involved (PTX ISA, cvt).
+/// Returns x as an integer of type I, saturated. NaN becomes 0, or the least
+/// value if a 64-bit type is involved (PTX ISA, cvt).
 template <typename I, typename F>
 I saturate(F x) {
   constexpr int bits = 8 * sizeof(I);
@@ -252,7 +252,8 @@ I saturate(F x) {
   return isNaN ? ofNaN : above ? most : below ? least : inside;
 }
 
-/// Rounds to a format with `exponentBits` and `fractionBits`.
+/// Returns the bits of x rounded to nearest even in a format with
+/// `exponentBits` and `fractionBits`.
 template <int exponentBits, int fractionBits>
 u16 roundSmall(f64 x) {
   constexpr int bias = (1 << (exponentBits - 1)) - 1, least = 1 - bias;
@@ -264,7 +265,8 @@ u16 roundSmall(f64 x) {
     return magnitude == u64(0x7ff) << 52 ? u16(sign | infinity) : u16(0x7fff);
   int exponent = int(magnitude >> 52) - 1023;
   int used = exponent < least ? least : exponent;
-  // Subnormal f64 values are far below half of the format's least value.
+  // This also applies to subnormal f64, which are far below half of the
+  // format's least value.
   int shift = 52 - fractionBits + (used - exponent);
   if (shift > 54)
     return sign;

@@ -17,8 +17,8 @@ extern const OperationTable repro_emulator_operations_v2;
 extern const OperationTable repro_emulator_operations_v3;
 extern const OperationTable repro_emulator_operations_v4;
 
-/// Whether the CPU has LZCNT and F16C, features of x86-64-v3 that older
-/// compilers cannot query by name.
+/// Whether the CPU has LZCNT and F16C. Both belong to x86-64-v3, but older
+/// compilers cannot query them by name.
 static bool hasLzcntAndF16c() {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) &&

@@ -13,21 +13,22 @@
 
 namespace repro_emulator {
 
-/// The number of threads in a warp, which execute an instruction together. A
-/// register contains one value per thread, contiguously. A predicate is an
-/// integer of 32 bits, 0 or 1.
+/// The number of threads of a warp, which execute an instruction together. A
+/// register holds one value for each thread, contiguously. A predicate is a
+/// 32-bit integer, 0 or 1.
 constexpr unsigned warpSize = 32;
 
-/// Computes all lanes of one instruction. `operands` contains the byte offsets
-/// of the result and the sources in `frame`. The result is either identical to
-/// a source or does not overlap it.
+/// Computes one instruction for all lanes. `operands` are the byte offsets in
+/// `frame` of the result and the sources. The result is one of the sources or
+/// overlaps none.
 using Compute = void (*)(char *frame, const uint32_t *operands);
 
-/// An opcode of a pure instruction, as a row of Operations.def defines it.
+/// The opcode of a pure instruction, from a row of Operations.def.
 struct Operation {
   const char *opcode;
   Compute compute;
-  /// The type names of the result and of up to four sources, then null.
+  /// The names of the types of the result and up to four sources, followed by
+  /// null.
   const char *types[6];
 };
 
@@ -39,21 +40,22 @@ struct AddressSummary {
   bool consecutive; // each address is one step after the previous one
 };
 
-/// The operations compiled for one CPU level.
+/// The operations, compiled for one CPU level.
 struct OperationTable {
   const char *level;
   const Operation *operations;
   size_t size;
-  /// Converts a predicate to one bit per lane.
+  /// Returns the values of a predicate as a mask with one bit per lane.
   uint32_t (*toMask)(const uint32_t *predicate);
-  /// Writes `bases[lane] + offset` to `addresses` for each of the 32 lanes, and
-  /// returns a summary of the addresses.
+  /// Writes `bases[lane] + offset` to `addresses` for all 32 lanes. Returns a
+  /// summary of the addresses, in which `step` is the distance of consecutive
+  /// ones.
   AddressSummary (*summarize)(const uint64_t *bases, uint64_t offset,
                               uint64_t step, uint64_t *addresses);
 };
 
-/// Returns the tables that this machine supports in ascending order of level; a
-/// null pointer ends the list.
+/// Returns the tables that this machine supports, in ascending order of CPU
+/// level. A null pointer ends the list.
 const OperationTable *const *getOperationTables();
 
 } // namespace repro_emulator

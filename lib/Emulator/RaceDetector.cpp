@@ -9,8 +9,8 @@
 
 using namespace repro_emulator;
 
-/// Whether program order or a barrier orders the accesses of `before` before
-/// that of `now`, or they cannot race with it.
+/// Whether two accesses cannot race: program order or a barrier puts `before`
+/// first, or both are strong.
 static bool isOrdered(const Accessor &before, const Accessor &now) {
   if (before.strong && now.strong)
     return true;

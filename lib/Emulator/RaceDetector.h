@@ -15,7 +15,7 @@
 
 namespace repro_emulator {
 
-/// The thread that accesses memory, and the time of the access.
+/// A thread that accesses memory, and when: after how many barriers.
 struct Accessor {
   static constexpr uint32_t many = ~0u;
   uint32_t block = many;
@@ -27,10 +27,11 @@ struct Accessor {
 
 /// Tracks the last accesses to each granule of memory. Two accesses race if at
 /// least one of them writes, at least one is not strong, and neither program
-/// order nor a barrier is between them.
+/// order nor a barrier orders them.
 class RaceDetector {
 public:
-  /// The race, or the read of an uninitialized granule, that an access causes.
+  /// What is wrong with an access: nothing, a race with the access of `other`,
+  /// or a read of a granule that was not written.
   struct Conflict {
     enum Kind { None, Race, Uninitialized };
     Kind kind = None;
@@ -38,13 +39,12 @@ public:
     Accessor other;
   };
 
-  /// `granule` is the size of the narrowest access in bytes, a power of two.
-  /// `perBlock` means that each block has its own memory, so that accesses of
-  /// other blocks do not count.
+  /// `granule` is the size in bytes of the narrowest access, a power of two.
+  /// `perBlock`: each block has memory of its own, so accesses of other blocks
+  /// do not count.
   void reset(unsigned granule, bool perBlock);
-  /// Records a read of `bytes` bytes, aligned to the granule. With
-  /// `expectWritten`, reading a granule that this block has not written is a
-  /// conflict.
+  /// Records a read of `bytes` bytes, aligned to the granule. If
+  /// `expectWritten`, it is a conflict to read a granule that was not written.
   Conflict read(uint64_t address, unsigned bytes, const Accessor &by,
                 bool expectWritten);
   /// Records a write of `bytes` bytes, aligned to the granule.

@@ -12,11 +12,11 @@
 
 namespace repro_emulator {
 
-/// A virtual register.
+/// The number of a virtual register.
 using Value = uint32_t;
 constexpr Value noValue = ~0u;
 
-/// The source of a value and its size.
+/// What kind of value a virtual register holds, and its size.
 struct ValueInfo {
   enum Source : uint8_t {
     Register,
@@ -33,7 +33,7 @@ struct ValueInfo {
   bool isSigned = false;
 };
 
-/// An instruction on virtual registers.
+/// An instruction whose operands are virtual registers.
 struct Step {
   Kind kind = Kind::Pure;
   int line = 0;
@@ -46,17 +46,17 @@ struct Step {
   std::vector<uint32_t> labels; // brx.idx targets
 };
 
-/// The steps of a kernel with inlined calls.
+/// The steps of a kernel, in which all calls are inlined.
 struct StepProgram {
   std::vector<Step> steps;
   std::vector<ValueInfo> values;
-  /// The index of the step that each label precedes.
+  /// For each label, the index of the step that follows it.
   std::vector<uint32_t> labels;
 };
 
-/// Assigns a location in the frame to each register; registers that are never
-/// live at the same time may share a location. Sets the code, the details and
-/// the slots of `kernel`.
+/// Assigns a location in the frame to each register. Registers that are never
+/// live at the same time may share one. Sets the code, the details and the
+/// slots of `kernel`.
 void allocateRegisters(StepProgram program, Kernel &kernel);
 
 } // namespace repro_emulator

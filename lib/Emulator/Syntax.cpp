@@ -43,7 +43,7 @@ Type repro_emulator::parseType(std::string_view name) {
 namespace {
 
 /// A recursive descent parser. After the first error, the lexer is at the end
-/// of the text, which ends every loop.
+/// of the text, which ends all loops.
 class Parser {
 public:
   Parser(std::string_view text, SourceModule &module)
@@ -78,8 +78,8 @@ private:
   Lexer lexer;
   SourceModule &module;
   const Function *current = nullptr;
-  /// For each open brace, maps the names declared there to names that are
-  /// unique in the function.
+  /// For each open brace: a map from the names declared after it to names that
+  /// are unique in the function.
   std::vector<std::map<std::string, std::string>> scopes;
   unsigned numScopes = 0;
 };
@@ -173,8 +173,8 @@ uint64_t Parser::parseInteger() {
   return negative ? -value : value;
 }
 
-/// Parses a variable after its state space:
-/// [.align N] .type name [bytes] [= {...}].
+/// Parses a variable from the end of its state space on: [.align N] .type name
+/// [bytes] [= {...}].
 Variable Parser::parseVariable(Space space) {
   Variable variable;
   variable.space = space;
@@ -346,7 +346,7 @@ void Parser::parseBodyDirective(Function &function) {
 
 void Parser::parseRegisters(Function &function) {
   const std::string word = lexer.takeWord("a register type");
-  // At the end of the text, the word is empty.
+  // At the end of the text, the word is empty, so it has no type.
   Type type =
       word.empty() ? Type() : parseType(std::string_view(word).substr(1));
   if (!type || (type.bits == 8))
@@ -433,7 +433,7 @@ Operand Parser::parseSingleOperand() {
   if (name == "_")
     return operand;
   operand.name = resolve(name);
-  // A register may be declared with any name.
+  // Registers may also be declared with a name that does not begin with %.
   bool isRegister = (!name.empty() && name[0] == '%') ||
                     (current && current->registers.count(operand.name));
   operand.kind = isRegister ? Operand::Register : Operand::Symbol;

@@ -27,7 +27,8 @@ struct Type {
   explicit operator bool() const { return kind != None; }
 };
 
-/// Parses a type name such as "u32"; returns the class None for other names.
+/// Returns the type with a name such as "u32". Its class is None for other
+/// names.
 Type parseType(std::string_view name);
 
 /// An operand of an instruction.
@@ -90,9 +91,9 @@ struct Function {
   std::vector<Variable> variables;
   std::unordered_map<std::string, Type> registers;
   std::vector<Statement> statements;
-  /// For each .branchtargets list of brx.idx, by its name, the labels.
+  /// The labels of each .branchtargets list, by the name of the list.
   std::map<std::string, std::vector<std::string>> branchTargets;
-  /// The values of .reqntid and .maxntid; 0 if absent.
+  /// The values of .reqntid and .maxntid; 0 if the function has none.
   uint32_t requiredBlock[3] = {0, 0, 0}, greatestBlock[3] = {0, 0, 0};
 };
 
@@ -103,7 +104,8 @@ struct SourceModule {
   std::vector<Function> functions;
 };
 
-/// Parses PTX text. Returns an empty string, or an error message with the line.
+/// Parses PTX text into `module`. Returns an error message with the line, empty
+/// on success.
 std::string parsePtx(std::string_view text, SourceModule &module);
 
 } // namespace repro_emulator

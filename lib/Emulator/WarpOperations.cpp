@@ -12,8 +12,8 @@
 using namespace repro_emulator;
 
 /// Handles the arrival of a group at an instruction that several threads
-/// execute together. Threads are parked until all threads that the instruction
-/// names have arrived; then the instruction is executed.
+/// execute together. Parks the group until all threads that the instruction
+/// names have arrived, and then executes it. Returns false after a fault.
 bool BlockRunner::meet(Warp &warp, const Instruction &instruction,
                        Group &group) {
   const Detail &detail = kernel.details[instruction.index];
