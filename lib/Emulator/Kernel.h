@@ -17,7 +17,7 @@
 
 namespace repro_emulator {
 
-/// What an instruction does. Every kind except Pure and Branch has a Detail.
+/// The kind of an instruction. Every kind except Pure and Branch has a Detail.
 enum class Kind : uint8_t {
   Pure,
   Branch,

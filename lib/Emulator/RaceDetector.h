@@ -30,8 +30,8 @@ struct Accessor {
 /// order nor a barrier orders them.
 class RaceDetector {
 public:
-  /// What is wrong with an access: nothing, a race with the access of `other`,
-  /// or a read of a granule that was not written.
+  /// The result of an access: no conflict, a race with the access `other`, or a
+  /// read of a granule that was not written.
   struct Conflict {
     enum Kind { None, Race, Uninitialized };
     Kind kind = None;

@@ -16,7 +16,7 @@ namespace repro_emulator {
 using Value = uint32_t;
 constexpr Value noValue = ~0u;
 
-/// What kind of value a virtual register holds, and its size.
+/// The kind of value that a virtual register holds, and its size.
 struct ValueInfo {
   enum Source : uint8_t {
     Register,

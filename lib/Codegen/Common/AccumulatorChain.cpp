@@ -49,7 +49,7 @@ SmallVector<BlockPart> kernels::getBlockParts(KernelBuilder &b, FdpaAttr rule,
   Value count = b.min(b.sub(end, first), b.index(rule.getBlock()));
   if (!rule.getLate())
     return {{first, count}};
-  // Of an incomplete last group of four products, the first two belong to the
+  // The first two products of an incomplete last group of four belong to the
   // first half.
   Value whole = b.mul(b.div(count, 4), 2), rest = b.rem(count, 4);
   Value ofFirst = b.add(whole, b.min(rest, b.index(2)));

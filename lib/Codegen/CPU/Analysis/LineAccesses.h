@@ -17,16 +17,17 @@ namespace mlir::repro {
 
 /// The cache misses of one basic block, over all its executions.
 struct LineAccesses {
-  /// `missed` counts the lines loaded from beyond L2, and twice if for a store:
-  /// such a line is also written back. `scattered` counts those of them that no
-  /// prefetcher loads.
+  /// `missed` is the number of lines loaded from beyond the L2 cache, plus the
+  /// number written back later: a line that a store misses counts twice.
+  /// `scattered` counts only those that no hardware prefetcher loads.
   uint64_t missed = 0, scattered = 0;
 };
 
 /// Counts the misses of the kernels in `module` by simulating their accesses in
-/// an L2 cache of the CPU level, initially empty. Of a kernel with many
+/// an L2 cache of the CPU level, initially empty. If a kernel has many
 /// accesses, only the first ones are simulated; their misses are scaled to all
 /// executions.
+///
 /// Args:
 ///   runs: how often each basic block runs, in module order.
 llvm::Expected<std::vector<LineAccesses>>

@@ -58,7 +58,7 @@ bool repro::cpu::isInRows(Value memref) {
 }
 
 namespace {
-/// What a word holds. `bytes`: 4 bytes, whose products are added as i32.
+/// The contents of a word. `bytes`: 4 bytes, whose products are added as i32.
 /// `groupedBytes`: 4 bytes, whose products are added as i16 within a group of
 /// words. `halves`, `words`: two i16 or one i32. `floats`: one f64.
 enum class Product { bytes, groupedBytes, halves, words, floats };

@@ -66,9 +66,9 @@ static bool isRowFold(Operation *op) {
          (order && order.getLanes() > 1);
 }
 
-/// Returns the extents of an op's leading parallel dimensions. Of a
-/// contraction, only batch dimensions count: a factor that several rows share
-/// would be packed again for each block of rows.
+/// Returns the extents of an op's leading parallel dimensions. Only batch
+/// dimensions of a contraction count: a factor that several rows share would be
+/// packed again for each block of rows.
 static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   SmallVector<utils::IteratorType> types =
       isa<FoldOp>(op) ? cast<FoldOp>(op).getIteratorTypesArray()
@@ -121,7 +121,7 @@ static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
 }
 
 /// Returns the op with its first dimensions viewed as `rows` rows; std::nullopt
-/// if they do not form so many rows.
+/// if they do not form this number of rows.
 static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
   if (!isRowFold(op) && !isa_and_nonnull<linalg::GenericOp>(op))
     return std::nullopt;

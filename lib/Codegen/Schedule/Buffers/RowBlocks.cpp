@@ -186,9 +186,9 @@ linalg::GenericOp BlockWriter::findBusiest() {
   return busiest;
 }
 
-/// Makes `during`, the op at `position`, prefetch the rows that later ops access
-/// in this block and the other ops in the next block, also to write them.
-/// Hardware does not prefetch them, because blocks are short.
+/// Makes `during`, the op at `position`, prefetch the rows that later ops
+/// access in this block and the other ops in the next block, also to write
+/// them. Hardware does not prefetch them, because blocks are short.
 void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   SmallVector<int64_t> sizes = getSizes(during);
   SmallVector<int64_t> strides = computeSuffixProduct(sizes);
