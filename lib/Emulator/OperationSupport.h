@@ -265,8 +265,8 @@ u16 roundSmall(f64 x) {
     return magnitude == u64(0x7ff) << 52 ? u16(sign | infinity) : u16(0x7fff);
   int exponent = int(magnitude >> 52) - 1023;
   int used = exponent < least ? least : exponent;
-  // This also applies to subnormal f64, which are far below half of the
-  // format's least value.
+  // Values far below half of the format's least value become 0; among them are
+  // all subnormal f64.
   int shift = 52 - fractionBits + (used - exponent);
   if (shift > 54)
     return sign;

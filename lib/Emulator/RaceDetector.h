@@ -15,7 +15,8 @@
 
 namespace repro_emulator {
 
-/// A thread that accesses memory, and when: after how many barriers.
+/// The thread that makes an access, and the time of the access, counted in
+/// barriers.
 struct Accessor {
   static constexpr uint32_t many = ~0u;
   uint32_t block = many;

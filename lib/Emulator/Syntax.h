@@ -60,7 +60,7 @@ struct Statement {
   std::vector<Operand> operands;
 };
 
-/// A state space.
+/// A state space of PTX.
 enum class Space : uint8_t {
   Generic,
   Global,

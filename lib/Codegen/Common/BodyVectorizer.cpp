@@ -151,8 +151,8 @@ LaneValue BodyVectorizer::compute(Operation *op) {
                 b, VectorType::get({lanes}, b.getIndexType()), elements),
             LaneValue::Vector};
   }
-  // If lane l of an operand is x + l, so is the result's after adding a value
-  // common to all lanes or narrowing: compute it as one scalar.
+  // If lane l of one operand is x + l and the other operands are equal in all
+  // lanes, sums and narrowing casts keep this form, so one scalar suffices.
   if (lanes && !uniform) {
     auto isScalar = [](LaneValue v) { return v.kind != LaneValue::Vector; };
     bool consecutive = llvm::all_of(operands, isScalar) &&

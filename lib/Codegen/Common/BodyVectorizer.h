@@ -44,7 +44,8 @@ public:
                                                       : LaneValue::Uniform};
   }
 
-  /// Returns what `value` of the body is in the lanes; emits it if necessary.
+  /// Returns the values that `value` of the body has in the lanes. Emits its
+  /// operation if that was not done yet.
   LaneValue get(Value value);
   /// Returns `value` for all lanes: a vector, or a scalar if `lanes` is 0.
   Value getLanes(Value value) { return spread(get(value)); }

@@ -119,7 +119,8 @@ Value KernelBuilder::select(Value condition, Value a, Value b) {
 SmallVector<Value> KernelBuilder::delinearize(Value linear,
                                               ArrayRef<int64_t> sizes) {
   SmallVector<Value> coordinates(sizes.size());
-  // The outermost dimension whose extent is not 1 is the last quotient.
+  // The coordinate of the outermost dimension with an extent other than 1 is
+  // the last quotient, so it needs no remainder.
   size_t outermost = 0;
   while (outermost < sizes.size() && sizes[outermost] == 1)
     coordinates[outermost++] = index(0);

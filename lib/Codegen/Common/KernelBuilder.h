@@ -65,7 +65,7 @@ public:
   /// Emits the check (E1) of `origin`: it fails if `condition` (i1) is false.
   void check(Value condition, Operation *origin);
 
-  // Index arithmetic, folded if possible.
+  // Arithmetic on indices. Operations on constants are folded.
   Value index(int64_t value);
   Value add(Value a, Value b);
   Value add(Value a, int64_t b) { return add(a, index(b)); }
@@ -96,8 +96,8 @@ public:
                             function_ref<SmallVector<Value>()> otherwise);
 
   // Memory.
-  /// Returns a memref of static shape and strides as rank 1 with elements of
-  /// the storage type.
+  /// Returns a memref, of static shape and strides, as a rank-1 memref whose
+  /// elements have their type in memory (getStorageType).
   Value flatten(Value memref);
   Access getAccess(Value operand, AffineMap map);
   /// Returns the offset in the buffer of the element at `coordinates`, one for

@@ -28,10 +28,9 @@ SmallVector<CollapsedDim> collapseDims(ArrayRef<unsigned> dims,
                                        ArrayRef<const Access *> accesses,
                                        const llvm::SmallBitVector &fixed);
 
-/// Iterates over elements [begin, end) of the row-major space of `loops`, one
-/// run along the last loop at a time. `body` receives the coordinates along the
-/// outer loops, the range [lower, upper) along the last one, and the number of
-/// the element at `lower`.
+/// Calls `body` for elements [begin, end) of the row-major space of `loops`,
+/// one run along the last loop at a time: with the outer coordinates, the range
+/// [lower, upper) of the last loop, and the number of the element at `lower`.
 void forEachRun(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin,
                 Value end,
                 function_ref<void(ArrayRef<Value> outer, Value lower,

@@ -41,8 +41,8 @@ private:
   int64_t n;
   SmallVector<int64_t> sizes;
   SmallVector<Access> inputs, outputs;
-  /// `keys` are those of one row. `permutation` has two lists of positions, the
-  /// input and the output of a round of merging.
+  /// `keys` are the keys of one row. `permutation` has two lists of positions,
+  /// the input and the output of a round of merging.
   Value keys, permutation;
   Type keyType;
 };

@@ -72,8 +72,8 @@ public:
   F64 exp2(F64 x) {
     F64 v = clamp(x, -1076.0, 1025.0);
     F64 t = v + c(kRoundShift);
-    // 2^-1075 lies halfway between 0 and the least positive f64, so it is
-    // replaced by 0 below.
+    // 2^-1075 lies halfway between 0 and the least positive f64. It rounds to
+    // even, which is 0 (see the select below).
     Fixed a = sum(7)
                   .plusReal(m.abs(v - (t - c(kRoundShift))), 8, unit(8))
                   .value(0.51);
@@ -219,7 +219,8 @@ public:
     root.bound = 2.3;
     Fixed total = sum(7).plus(fixed).plus(root).value(4.3);
     AreaSum area = logarithmOf(total, v + m.sqrt(real));
-    // `direct`, near 0: asinh(a) = 2 atanh(a / (1 + sqrt(1 + a^2))).
+    // Where `direct` holds (near 0):
+    // asinh(a) = 2 atanh(a / (1 + sqrt(1 + a^2))).
     Fixed d = shiftRight(sum(7).plus(one()).plus(root).value(3.3), 1, 7);
     F64 half = c(0.5) + m.sqrt(real) * c(0.5);
     Fixed r = reciprocal(d, half, 7);
@@ -243,8 +244,8 @@ public:
                        .plusProduct(fixed, fixed)
                        .minus(inverseSquare(f.exponent))
                        .value(4.0);
-    // `direct`, near 1: acosh(x) = 2 atanh(sqrt((x - 1) / (x + 1))), with x - 1
-    // = g 4^k, g in [1, 4).
+    // Where `direct` holds (near 1): with x - 1 = g 4^k, g in [1, 4),
+    // acosh(x) = 2 atanh(sqrt(g 4^k / (x + 1))).
     Leading rest = leading(f.real - c(1.0));
     I64 odd = rest.exponent & i(1);
     I64 k = m.sar(rest.exponent, 1);
@@ -483,9 +484,8 @@ public:
     I64 exponent = negateIf(flip, whole);
     Power p =
         powerOf(multiply(r, load(kLongLn2, 7), 7), below ^ flip, exponent);
-    // Rounds to a multiple of 2^-140 if that is within 2^-141. If such a
-    // multiple lies halfway between two f64, the result is exactly this
-    // multiple.
+    // Rounds to the nearest multiple of 2^-140 if that is within 2^-141. A
+    // power that is halfway between two f64 lies exactly on such a multiple.
     Sum snapped = sum(6);
     snapped.plus(power(p));
     snapped.add(6, i(int64_t(1) << (kBits - 1)));
@@ -569,7 +569,7 @@ public:
   F64 asin(F64 x) {
     F64 a = m.abs(x);
     HalfArc h = halfArc(a);
-    // pi/4 - atan(...) is half of asin(a) for a >= 1/2; round() doubles it.
+    // pi/4 - h.arc.angle is half of asin(a) for a >= 1/2; round() doubles it.
     Fixed far =
         sum(6).plus(load(kLongQuarterPi, 6)).minus(h.arc.angle).value(0.79);
     Mask direct = m.both(h.arc.direct, h.low);
@@ -585,8 +585,8 @@ public:
     HalfArc h = halfArc(a);
     I64 negative = m.sar(m.bits(x), 63);
     Mask left = m.ine(negative, i(0));
-    // acos(x) is pi/2 minus or plus asin(a) if a < 1/2; otherwise 2 atan(...),
-    // or 2 (pi/2 - atan(...)) for a negative x.
+    // acos(x) is pi/2 minus or plus asin(a) if a < 1/2; otherwise
+    // 2 h.arc.angle, or pi - 2 h.arc.angle for a negative x.
     Fixed low = sum(6)
                     .plus(load(kLongHalfPi, 6))
                     .plusSigned(h.arc.angle, negative ^ i(-1))
@@ -824,8 +824,8 @@ private:
     I64 rest = i(most) - n;
     return n + (rest & m.sar(rest, 63));
   }
-  /// A number `total` in [1.4, 4.3] as 2^k (1 + s) / (1 - s). s is the
-  /// magnitude of that s; `sign` is -1 if it is negative, otherwise 0.
+  /// A number `total` in [1.4, 4.3] as 2^k (1 + t) / (1 - t). s is |t|; `sign`
+  /// is -1 if t is negative, otherwise 0.
   struct AreaSum {
     I64 k, sign;
     Fixed s;

@@ -435,8 +435,8 @@ private:
   I64 i(int64_t value) { return m.constant(value); }
 
   /// Returns the polynomial with the coefficients `table`: by Estrin's scheme
-  /// in groups of up to 8 terms and Horner's over the groups. This keeps
-  /// dependency chains short, which limit these loops as much as operations.
+  /// in groups of up to 8 terms and Horner's over the groups. Short dependency
+  /// chains matter in these loops as much as few operations.
   template <size_t n>
   F64 polynomial(const double (&table)[n], F64 x) {
     constexpr size_t size = n < 5 ? 1 : n < 8 ? 2 : n < 16 ? 4 : 8;
@@ -486,7 +486,7 @@ private:
     return m.select(m.lt(x, s32(low)), s32(low), x);
   }
 
-  /// Returns a + b + low, where a + b is exact until `low` is added. Requires
+  /// Returns a + b + low and compensates the rounding error of a + b. Requires
   /// |a| >= |b| or a = 0.
   F64 sum(F64 a, F64 b, F64 low) {
     F64 high = a + b;

@@ -82,8 +82,8 @@ LogicalResult AccumulatorContraction::match(FdpaAttr rule) {
     return failure();
   if (rule.getChunk() && rule.getChunk() < fold.n)
     return success(rule.getChunk() <= kLongestChunk);
-  // The rule has no chunks. These chunks keep c in the memory that otherwise
-  // holds the totals.
+  // The rule has no chunks, so K is divided into chunks of about kSpan
+  // elements. Between them, c is stored where totals would be.
   fold.chunk = std::min<int64_t>(fold.n, llvm::alignTo(kSpan, rule.getBlock()));
   return success();
 }

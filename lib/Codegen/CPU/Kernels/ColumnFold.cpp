@@ -71,7 +71,7 @@ private:
   void forEachVector(function_ref<void()> body);
   Value loadSums(Value buffer);
   void storeSums(Value sums, Value buffer);
-  /// Prefetches `count` rows, starting at `row`, at the current columns.
+  /// Prefetches the current columns of rows [row, row + count).
   void fetchRows(Value row, int64_t count);
   /// (F1) Folds rows [begin, end) of columns [firstColumn, endColumn) into the
   /// accumulators in `buffer`.
@@ -242,8 +242,8 @@ ColumnFold::Accumulators ColumnFold::foldUnrolled() {
         lower = upper;
     }
   Value result = lanes[0];
-  // Lanes without elements are +0 (F2), so a sum that includes one is never -0.
-  // Adding +0 here does the same; only an fma step can produce -0.
+  // (F2) counts absent lanes as +0, so with any of them the sum is never -0.
+  // Only an fma step can give -0, which adding +0 corrects.
   if (taken < fold.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, width));
   return {result};

@@ -113,7 +113,8 @@ void ContractionKernel::emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
                                    const KBlock &kBlock) {
   int64_t restRows = rows.size % config.tileRows,
           last = config.vectorCount % config.tileVectors;
-  // Where loads bound the time, masks are slow: only the last tile gets them.
+  // If loads bound the time, masks would slow down all tiles, so only the last
+  // tile uses them.
   bool masksLast =
       config.masked && config.kBlocksOutside && columns.loops.size() == 1;
   SmallVector<PanelVector> whole(vectors);

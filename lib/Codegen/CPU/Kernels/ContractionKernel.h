@@ -163,8 +163,8 @@ protected:
   /// Returns the distance (1 or 2) between the results of neighbouring rows if
   /// vectors along rows are the better way to write the tile; otherwise 0.
   int64_t getStepAlongRows(const Tile &tile) const;
-  /// Where the results of one column lie. Those of rows [0, neighbours) are
-  /// `step` elements apart, and so are those of rows [neighbours, end).
+  /// The locations of the results of one column: those of rows [0, neighbours)
+  /// are `step` elements apart, and so are those of rows [neighbours, end).
   struct RowPlaces {
     int64_t step = 0;      ///< 0: unknown
     Value neighbours = {}; ///< null: all rows
@@ -202,8 +202,8 @@ protected:
   /// Returns the offset in `totals` of the totals of the tile.
   Value getTotalsOffset(const Tile &tile);
   ResultRow getResultRow(Value row);
-  /// Returns the index in the coefficients of a factor's loops at which those
-  /// of the epilogue's inputs begin; those of the output follow.
+  /// Returns the index of the first epilogue input (or of the output, if there
+  /// is none) among the accesses of a factor's loops.
   static unsigned getResultAccess(const Factor &factor) {
     return factor.inputs.size();
   }

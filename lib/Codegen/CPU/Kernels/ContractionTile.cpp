@@ -92,8 +92,8 @@ SmallVector<Value> ContractionKernel::emitSums(const Tile &tile,
   const KBlock &kBlock = tile.kBlock;
   prefetchResults(tile);
   // Prefetches the rows of the next tile and a share of the next K-block's
-  // columns. If there are few tiles, the share is spread over this tile,
-  // because an L1 cache has at most 10 to 16 outstanding misses.
+  // columns. If there are few tiles, the prefetches of the share are spread
+  // over this tile's loop: an L1 cache has at most 10 to 16 outstanding misses.
   bool prefetchesRows = config.rowsPacked || config.rowsInPlace;
   bool spreadsColumns =
       kBlock.next.start && prefetchesRows && config.stripTiles < kManyTiles;
@@ -199,7 +199,7 @@ void ContractionKernel::prefetchRows(const Tile &tile, Value k) {
     return;
   }
   // The first panel packs the next rows, so it prefetches their elements from
-  // the factor, unless this would take divisions.
+  // the factor, unless computing their addresses takes divisions.
   if (!config.rowsAlongRows && rows.loops.size() == 1 &&
       rows.reduction.size() == 1)
     b.when(b.equal(tile.panel, firstPanel), [&] {

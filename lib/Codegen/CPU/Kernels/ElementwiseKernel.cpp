@@ -20,7 +20,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The minimum number of elements of a work item, unless there are fewer.
+/// The maximum number of elements of a work item.
 constexpr int64_t kItemElements = 4096;
 /// The minimum number of elements for which another thread is worthwhile.
 constexpr int64_t kGrainElements = 32768;
@@ -56,12 +56,12 @@ private:
   void findTranspose();
   void expandTransposed();
   /// Computes the square of `lanes` times `lanes` elements from (row, column)
-  /// on.
+  /// on. `isFull`: no row or column of it lies beyond the end.
   void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);
-  /// Whether the elements of an input along the innermost loop have no constant
-  /// distance and are not contiguous.
+  /// Whether neighbouring elements of an input along the innermost loop are at
+  /// unrelated addresses.
   bool isScattered(unsigned input) const {
     return !inputs[input].linear && isInnermost(inputs[input]) &&
            !isContiguous(input, loops.size() - 1);
@@ -74,7 +74,8 @@ private:
   /// Whether an input is contiguous along `loop`, possibly with each element
   /// used by a pair of lanes.
   bool isContiguous(unsigned input, unsigned loop) const;
-  /// Loads lanes of which pairs have the same element.
+  /// Returns `lanes` lanes in which each loaded element is in two adjacent
+  /// lanes.
   Value loadPairs(const Access &access, Type element, Value offset,
                   int64_t lanes, LaneMask mask);
   void emitFetches(Value inner, int64_t lanes);

@@ -84,7 +84,7 @@ Value HostBuilder::convertTowardZero(Value vector) {
   int64_t lanes = cast<VectorType>(vector.getType()).getDimSize(0);
   Type floats = VectorType::get({lanes}, getF32Type());
   Type integers = vector.getType();
-  // 3 | 8 in the instruction means toward zero, without exceptions.
+  // 3 selects rounding toward zero, and 8 suppresses exceptions.
   if (lanes == 16)
     return callIntrinsic("llvm.x86.avx512.sitofp.round.v16f32.v16i32", floats,
                          {vector, constant(getI32IntegerAttr(3 | 8))});
@@ -94,8 +94,9 @@ Value HostBuilder::convertTowardZero(Value vector) {
   auto toIntegers = [&](Value value) -> Value {
     return arith::BitcastOp::create(*this, integers, value);
   };
-  // If the conversion back is larger in magnitude, `difference` is negative and
-  // the bits of `value` are decreased by one.
+  // `value` is rounded to nearest. If its magnitude is larger than that of the
+  // integer, `difference` is negative and the bits of `value` are decreased by
+  // one.
   auto takeExcess = [&](Value value, Value difference) -> Value {
     return arith::AddIOp::create(
         *this, toIntegers(value),

@@ -3,7 +3,7 @@
 // Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each lane of (F1) is one lane of a few vectors in registers. A work item is
+// The lanes of (F1) are the lanes of a few vectors in registers. A work item is
 // one result.
 //
 //===----------------------------------------------------------------------===//
@@ -234,8 +234,8 @@ Value RowFold::combineLanes(SmallVector<Value> parts) {
     vector = fold.combine(b, lower, upper);
   }
   Value result = vector::ExtractOp::create(b, vector, int64_t(0));
-  // Lanes without elements are +0 (F2), so a sum that includes one is never -0.
-  // Adding +0 here does the same; only an fma step can produce -0.
+  // (F2) counts absent lanes as +0, so with any of them the sum is never -0.
+  // Only an fma step can give -0, which adding +0 corrects.
   if (isPadded && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;
@@ -261,7 +261,8 @@ Value RowFold::foldElements() {
     return applyBody(outer, base, acc, mask);
   };
   int64_t chunks = llvm::divideCeil(fold.n, chunk);
-  // Every run begins at lane 0, unless the previous chunk ended within the run.
+  // Each part of a run begins at a multiple of the number of lanes, unless a
+  // chunk ends elsewhere in the run.
   bool aligned = chunks == 1 || (loops.size() == 1 && chunk % lanes == 0) ||
                  (loops.back().size % lanes == 0 && chunk % lanes == 0);
   if (chunks == 1)

@@ -23,8 +23,8 @@ static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
 /// If one K-block contains the whole chunk, panels are packed together up to
 /// this number of vectors, so that each k is read from contiguous memory.
 static constexpr int64_t kGroupVectors = 8;
-/// The maximum number of rows of a tile, and that of vectors in tiles of few
-/// rows.
+/// The maximum number of rows of a tile, and the maximum number of vectors of a
+/// tile with few rows.
 static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
 /// A multiple of all numbers of tile rows that occur with vectors of at least
 /// 256 bits.
@@ -40,8 +40,8 @@ static constexpr double kPackingCost = 0.75;
 /// The cost of packing an element on its own, relative to its cost as part of a
 /// vector.
 static constexpr double kOneByOne = 3;
-/// The factor on the speed if the lanes of a vector map to so few sets of the
-/// L1 cache that a tile's lines are evicted.
+/// The factor by which the speed is multiplied if the lanes of a vector map to
+/// few sets of the L1 cache, so that a tile's lines are evicted.
 static constexpr double kFewSets = 0.8;
 /// The cost of a row with its own address, relative to the row's multiply-adds
 /// with one vector. It is hidden if the tile has the maximum number of vectors.
@@ -60,8 +60,8 @@ static constexpr int64_t kStreams = 8;
 /// once.
 static constexpr int64_t kStreamedSums = 4096;
 /// Rows are packed if there are more vectors along N than kPackingVectors, or
-/// than kReachingVectors if the rows are far apart; columns if there are more
-/// rows than kPackingRows.
+/// than kReachingVectors if their elements are far apart in memory; columns if
+/// there are more rows than kPackingRows.
 static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
                          kPackingRows = 24;
 /// The maximum number of operations that compute an element of a factor for
@@ -82,9 +82,9 @@ static constexpr int64_t kGrainWork = 1 << 18;
 /// half of the cache.
 static constexpr int64_t kL1Parts = 3;
 
-/// The vectors and rows of a tile with a matrix unit's accumulator: one vector
-/// holds the 16-bit exponents of kAccumulatedVectors vectors. kAccumulatedRows
-/// is the minimum number of rows packed together.
+/// The numbers of vectors and of rows of a tile with a matrix unit's
+/// accumulator: one vector holds the 16-bit exponents of kAccumulatedVectors
+/// vectors. kAccumulatedRows is the minimum number of rows packed together.
 static constexpr int64_t kAccumulatedVectors = 2, kAccumulatedTileRows = 4,
                          kAccumulatedRows = 96;
 

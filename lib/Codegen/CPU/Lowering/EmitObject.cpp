@@ -84,8 +84,8 @@ static std::string getEntryName(StringRef kernel) {
 }
 
 /// Lets all functions assume a stack aligned to a vector, so that no spilled
-/// vector crosses a cache line. Entries align it (addEntry), because LLVM
-/// cannot decide on this after register allocation.
+/// vector crosses a cache line. Kernel entries align the stack (addEntry),
+/// because LLVM does not add realignment after register allocation.
 static void alignStack(llvm::Module &module, const Level &level) {
   constexpr int64_t abiBits = 128;
   if (level.vectorWidth > abiBits)

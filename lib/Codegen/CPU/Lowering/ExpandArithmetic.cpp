@@ -311,8 +311,8 @@ Value StorageConverter::truncate(Value value) {
 }
 
 /// Converts an integer to f32 (at most 24 bits) or f64. Rounding the result to
-/// fewer bits is as correct as rounding the integer: if an i64 needs more than
-/// 48 bits, its lowest 16 bits are first merged into one sticky bit.
+/// fewer bits then gives the same as rounding the integer: if an i64 needs more
+/// than 48 bits, its lowest 16 are first merged into one sticky bit.
 static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   auto like = [&](Type element) -> Type {
     auto vector = dyn_cast<VectorType>(integer.getType());

@@ -70,8 +70,8 @@ private:
   int64_t getPart(unsigned f, int64_t step, int64_t digit) const {
     return f * steps * digits[0] + step * digits[f] + digit;
   }
-  /// Returns the initial sums: kResults sums for each p + q, where p and q are
-  /// the numbers of the factors' digits.
+  /// Returns the initial sums: kResults sums for each p + q, where p and q
+  /// number the digits of the two factors.
   SmallVector<Value> getStarts() {
     SmallVector<Value> starts(ByteTile::kResults, i32(start));
     starts.append((digits[0] + digits[1] - 2) * ByteTile::kResults, i32(0));
@@ -297,7 +297,8 @@ SmallVector<Value> BlockDevice::addBlock(Value buffer, int64_t number,
                                          ArrayRef<Value> sums,
                                          ValueRange totals) {
   SmallVector<Value> lines[2];
-  // Each thread computes two adjacent columns, so it loads two column scales.
+  // A thread's columns are adjacent in pairs, so two column scales are loaded
+  // at once.
   for (unsigned f : {0, 1})
     for (int64_t i = 0; i < 2 * (f ? ByteTile::kWide : ByteTile::kHigh);
          i += 1 + f) {
@@ -345,8 +346,8 @@ SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
         endBlock();
         return totals;
       };
-      // The last step may be half a step. It is skipped, not padded with zeros,
-      // which could change a sum of -0.
+      // In the last slice, the second half may not exist. It is skipped,
+      // because padding with zeros could change a sum of -0.
       if (endsInHalf)
         totals = b.choose(b.less(slice, b.index(slices - 1)), addSecond,
                           [first = totals] { return first; });

@@ -31,9 +31,9 @@ using namespace mlir::repro;
 using namespace mlir::repro::device;
 
 namespace {
-/// How the threads of a block read a slice of a factor: each thread reads
-/// groups of kVector elements that are consecutive along K (`alongReduction`)
-/// or along the factor's own dimension.
+/// Describes how the threads of a block read a slice of a factor: each thread
+/// reads groups of kVector elements that are consecutive along K
+/// (`alongReduction`) or along the factor's own dimension.
 struct Slice {
   const Factor *factor;
   unsigned firstAccess; ///< first access of its leaves in the batch's loops
@@ -518,8 +518,8 @@ void ContractionDevice::storeResult(int64_t i, Value total) {
                });
 }
 
-/// Stores the sums of a chunk in the workspace, which has results for each
-/// chunk.
+/// Stores the sums of a chunk in the workspace, which holds the sums of all
+/// chunks.
 void ContractionDevice::storeChunk(ArrayRef<Value> sums, Value chunk) {
   int64_t n = columns.size;
   bool whole = n % kVector == 0;

@@ -167,8 +167,8 @@ private:
   gpu::GPUModuleOp device;
   FailureOr<Architecture> architecture;
   int64_t failureWords = 0;
-  /// For each kernel function, the alignment in bytes of each buffer that all
-  /// its launches guarantee.
+  /// For each kernel function, the alignment in bytes that all its launches
+  /// guarantee for each buffer.
   DenseMap<Operation *, SmallVector<int64_t>> alignments;
   llvm::StringMap<DeviceKernelFactory> factories;
 };
@@ -197,8 +197,8 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
   return success();
 }
 
-/// (E1) Verifies that the message number of each check in `function` is a
-/// number of the plan's messages.
+/// (E1) Verifies that the plan has a message with the number of each check in
+/// `function`.
 LogicalResult ExpandDeviceKernels::verifyMessages(func::FuncOp function) {
   launch::LaunchDialect::MessageAttrHelper message(function.getContext());
   return failure(function

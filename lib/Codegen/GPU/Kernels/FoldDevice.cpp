@@ -34,8 +34,9 @@ namespace {
 constexpr int64_t kMostLanes = 256;
 /// From this number of results on, one thread computes all chunks of a result.
 constexpr int64_t kManyResults = 65536;
-/// The lanes and chunk sizes that are chosen for folds in any order (F5):
-/// kFreeColumnChunk without lanes.
+/// kFreeLanes and kFreeChunk are the lanes and chunk size chosen for folds in
+/// any order (F5) that use lanes; kFreeColumnChunk is the chunk size of those
+/// that do not.
 constexpr int64_t kFreeLanes = 64, kFreeChunk = 8192, kFreeColumnChunk = 512;
 /// The minimum number of elements per row for which a fold in any order (F5)
 /// uses a group of threads. With fewer, most threads of the group would be
@@ -346,8 +347,8 @@ Value FoldDevice::combineLanes(const Level &level, SmallVector<Value> lanes) {
   Value result = lanes[0];
   for (int64_t distance = std::min(used, kWarp) / 2; distance; distance /= 2)
     result = fold.combine(b, result, shuffleDown(result, distance));
-  // Lanes without elements are +0 (F2), so a sum that includes one is never -0.
-  // Adding +0 here does the same; only an fma step can produce -0.
+  // (F2) counts absent lanes as +0, so with any of them the sum is never -0.
+  // Only an fma step can give -0, which adding +0 corrects.
   if (used < level.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;

@@ -42,8 +42,8 @@ public:
       : Tiling(builder, format, shape,
                llvm::to_vector(llvm::seq<int64_t>(shape.size()))) {}
 
-  /// For a tensor with the extents `shape`, whose dimensions are in another
-  /// order: [.., m, n] are its dimensions `order`.
+  /// For a permuted tensor with the extents `shape`: its dimension order[i] is
+  /// dimension i of [.., m, n].
   Tiling(ImplicitLocOpBuilder &builder, BlockFormatAttr format,
          ArrayRef<int64_t> shape, ArrayRef<int64_t> order)
       : b(builder), shape(shape), whole(shape), blockShape(shape.size()),

@@ -195,7 +195,7 @@ Factor Decomposition::getFactor(unsigned input) {
     shape.push_back(extents[dim]);
   Value init = fill(shape, b.getF32FloatAttr(0));
   // If no dimension of the factor has the extent of a reduction loop, an
-  // operand that the body does not read defines it.
+  // operand that the body does not read defines this extent.
   SmallVector<Value> inputs = {factor.tensor};
   SmallVector<AffineMap> maps = {renumber(factor.map)};
   SmallVector<unsigned> hidden;

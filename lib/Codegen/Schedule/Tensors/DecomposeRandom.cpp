@@ -31,7 +31,7 @@ struct DecomposeRandom
   void runOnOperation() override;
 };
 
-/// Builds i32 and i64 arithmetic in the body.
+/// Builds i32 and i64 arithmetic in the body of an operation.
 struct Words {
   ImplicitLocOpBuilder &b;
 

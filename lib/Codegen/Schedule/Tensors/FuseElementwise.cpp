@@ -114,7 +114,8 @@ static SmallVector<AffineMap> getMaps(Operation *op) {
   return cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
 }
 
-/// Returns the number of inputs of which each iteration reads another element.
+/// Returns the number of inputs of which each iteration reads a different
+/// element.
 static unsigned countFullInputs(linalg::GenericOp op) {
   unsigned count = 0;
   for (OpOperand *input : op.getDpsInputOperands())
@@ -441,8 +442,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   bool onlyUser = llvm::all_of(
       producer->getUsers(), [&](Operation *user) { return user == consumer; });
 
-  // Such a producer overwrites a tensor that it reads: computed twice, it would
-  // read its own results.
+  // A producer that reads the tensor that it overwrites must not be computed
+  // twice: the second time it would read its own results.
   if (!once &&
       llvm::any_of(producer.getDpsInitsMutable(), [&](OpOperand &init) {
         return producer.payloadUsesValueFromOperand(&init);
@@ -458,8 +459,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   }
   if (isMovement)
     return true;
-  // The users of such a consumer can read the producer's result directly.
-  // Fusion would store the result again, in another order.
+  // If the consumer only moves elements, its users can read the producer's
+  // result directly. Fusion would store the result again, in another order.
   if (isReadThrough(consumer))
     return false;
   // A value that depends only on scalars is computed once, not for each

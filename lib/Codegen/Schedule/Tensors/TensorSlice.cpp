@@ -17,7 +17,8 @@ bool StridedRange::overlaps(const StridedRange &other) const {
     return other.overlaps(*this);
   if (offset + (size - 1) * stride < other.offset)
     return false;
-  // The ranges have a common element if they would have one without ends.
+  // An approximation: whether the ranges would have a common element if they
+  // were unbounded.
   return (other.offset - offset) % std::gcd(stride, other.stride) == 0;
 }
 
