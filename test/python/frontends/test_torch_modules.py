@@ -29,7 +29,7 @@ TESTED_BY = {
     "frontends/test_traps.py": "compositions foreach pooling",
     "frontends/test_unsigned.py": "wide_integers",
     "frontends/test_upsampling.py": "constant_indices",
-    "inference/test_compiled_models.py": "exported_files",
+    "compile_model/test_compiled_models.py": "exported_files",
     "precision/test_delayed_scaling.py": "trainer_state",
     "torch_compile/test_backend.py": "aot",
     "torch_compile/test_compiled_loops.py": "device_tensors",
