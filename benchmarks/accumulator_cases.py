@@ -19,7 +19,7 @@ CLASSES = {
 
 class _Product(torch.nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        # A training step computes products of narrow numbers in f32.
+        # A training step multiplies f16 or bf16 values in f32, so the operands are converted first.
         return torch.mm(x.float(), y.float())
 
 
@@ -37,7 +37,7 @@ def _build(name: str, setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """Returns one case per accumulator class."""
+    """Returns one benchmark of a square matrix product for each accumulator class (M4)."""
     return [
         Case(
             f"accumulator {name} {SIZE}",

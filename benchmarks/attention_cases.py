@@ -31,7 +31,8 @@ def _build(shape: tuple[int, ...], setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """Returns the cases: batch, heads, length and head size; the first is that of the GPT step."""
+    """Returns one benchmark per shape (batch, heads, length, head size). The first shape is that of the benchmarked GPT
+    step."""
     listed = []
     for shape in ((8, 6, 256, 64), (4, 6, 512, 64), (2, 8, 1024, 64), (2, 8, 2048, 64)):
         batch, heads, length, size = shape

@@ -35,7 +35,7 @@ class _Product(torch.nn.Module):
 
 
 def _torchao(name: str, x: torch.Tensor, y: torch.Tensor) -> Callable[[], object] | None:
-    """Returns the product by torchao, or None if torchao is not installed."""
+    """Returns a function that multiplies x and y with torchao. None if torchao is not installed or lacks the format."""
     try:
         from torchao.prototype.mx_formats.config import ScaleCalculationMode
         from torchao.prototype.mx_formats.mx_tensor import MXTensor
@@ -52,7 +52,7 @@ def _torchao(name: str, x: torch.Tensor, y: torch.Tensor) -> Callable[[], object
         return None
 
     def multiply() -> object:
-        # torchao's linear layers compute this in emulation.
+        # torchao computes its linear layers in this way if the processor has no instructions for the format.
         left, right = (quantized(each).dequantize(torch.float32) for each in (x, y))
         return torch.mm(left, right.t())
 
@@ -76,7 +76,8 @@ def _loss(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def _linear(recipe: Recipe, setting: Setting) -> Contestants:
-    """Returns a training step of two linear layers: two products forward, three backward."""
+    """Returns contestants that run a training step of two linear layers: two matrix products forward, three
+    backward."""
     found: Contestants = {}
     for name, precision in ((OURS, recipe), (PLAIN, None)):
         torch.manual_seed(0)
@@ -91,7 +92,8 @@ def _linear(recipe: Recipe, setting: Setting) -> Contestants:
 
 
 def _units(of: str, element: str) -> Recipe:
-    """Returns a recipe that computes all contractions in the accumulators of a class."""
+    """Returns a recipe that computes all contractions with the accumulator class `of` and operands of type
+    `element`."""
     format = Format(element)
     names = {
         "fprop": ("activation", "weight"),
@@ -112,7 +114,8 @@ def _step(recipe: Recipe, setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """Returns products by format, two linear layers by recipe, and a GPT step in Hopper's accumulators."""
+    """Returns the benchmarks: a matrix product per format, a step of two linear layers per recipe, and a step of a GPT
+    in Hopper's accumulators."""
     shape = f"[{SIZE}, {SIZE}] x [{SIZE}, {SIZE}]"
     found = [
         Case(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 OURS = "ours"
 PLAIN = "ours in float32"  # our float32 code, the baseline for our low precision
 
-# The timed functions by name of the contestant: one call does all the work of the case.
+# Maps the name of a contestant to the function that is timed. One call of it does all the work of the benchmark.
 Contestants = dict[str, Callable[[], object]]
 
 
@@ -37,11 +37,12 @@ class Case:
 
     Attributes:
       name: unique name, which --filter matches.
-      group: rows that are judged together.
+      group: a goal (goals.py) is judged on all rows of one group together.
       shape: description for the reader.
       build: returns the contestants by name, with OURS among them.
-      flops: floating-point operations of one call, if the arithmetic units are the expected limit.
-      bytes: the minimum number of bytes that one call moves to and from memory, if memory is the expected limit.
+      flops: the number of floating-point operations in one call, if arithmetic is expected to limit the speed.
+      bytes: the minimum number of bytes that one call moves to and from memory, if memory is expected to limit the
+        speed.
     """
 
     name: str
@@ -59,8 +60,9 @@ class SampledCase:
     Attributes:
       name, group, shape: as for a Case.
       unit: unit of the samples; less is better.
-      sample: returns the samples for each contestant.
-      every_setting: whether threads and level matter; otherwise the row appears once.
+      sample: measures once or more; returns the samples of each contestant by name.
+      every_setting: whether the result depends on the number of threads and the CPU level; if not, it is measured only
+        once.
     """
 
     name: str

@@ -10,7 +10,7 @@ from case import OURS, Case, Contestants, Setting
 from programs import compiled
 
 _BATCH = 8
-# input channels, image size, output channels, kernel size, stride of each layer
+# The layers: input channels, image size, output channels, kernel size, stride.
 _RESNET_18 = [
     (3, 224, 64, 7, 2),
     (64, 56, 64, 3, 1),
@@ -73,7 +73,8 @@ def _build(part: str, shape: tuple[int, int, int, int, int], setting: Setting) -
 
 
 def cases() -> list[Case]:
-    """Returns one case per shape and part. PyTorch uses oneDNN for all of them, in both image layouts."""
+    """Returns one benchmark for each shape and each of forward, input gradient and weight gradient. PyTorch computes
+    all of them with oneDNN, in both image layouts."""
     rows = []
     for model, shapes in (("ResNet-18", _RESNET_18), ("ResNet-50", _RESNET_50)):
         for shape in shapes:

@@ -29,7 +29,8 @@ CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
 
 @dataclass
 class Row:
-    """The disputes about one type of operator."""
+    """The disputes about one type of operator: their number, how many named the right operator and party, and pairs of
+    a measured cost and its bound."""
 
     disputes: int = 0
     named: int = 0
@@ -37,7 +38,7 @@ class Row:
     bytes: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, verdict: Verdict, graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], right: bool) -> None:
-        """Counts a dispute; `right` is whether it named the right operator and party."""
+        """Adds a dispute to the row. `right` is whether the dispute named the right operator and the right party."""
         self.disputes += 1
         self.named += right
         if verdict.operator is None:
@@ -53,13 +54,14 @@ class Row:
         return self.named == self.disputes and all(a <= b for a, b in (*self.questions, *self.bytes))
 
     def cells(self) -> str:
-        """Returns the cells of the table: the figures and the bounds of the longest dispute."""
+        """Returns the table cells: the most questions in a dispute and their bound, the most bytes and their bound."""
         (asked, most_asked), (size, most_size) = max(self.questions), max(self.bytes)
         return f"{asked} | {most_asked} | {size:,} | {most_size:,}"
 
 
 def each_kind(disputes: int, seed: int) -> dict[str, Row]:
-    """Runs disputes about every type of operator that computes values; A and B take turns as the cheat."""
+    """Runs `disputes` disputes about each type of operator that computes values. The parties A and B take turns being
+    wrong."""
     draw = np.random.default_rng(seed)
     kinds: dict[str, list[int]] = {}
     for operator in graph().operators:
@@ -70,7 +72,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
         row = rows[name] = Row()
         for number in range(disputes):
             step = int(draw.integers(1, STEPS + 1))
-            # Omits operators after whose fault the run cannot continue: comparisons whose result cf.assert uses.
+            # Skips faults after which the run cannot continue: wrong results of comparisons that cf.assert checks.
             faults = ((index, effective_fault(step, index, draw)) for index in np.roll(kinds[name], -number).tolist())
             index, cheat = next((index, cheat) for index, cheat in faults if cheat is not None)
             wrong = "AB"[number % 2]
@@ -83,7 +85,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
 
 
 def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
-    """Runs one dispute for each size in `CHAINS`."""
+    """Runs one dispute for each pair of a number of operators and a number of steps in `CHAINS`."""
     draw = np.random.default_rng(seed)
     rows = {}
     for operators, steps in CHAINS:

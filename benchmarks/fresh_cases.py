@@ -52,8 +52,8 @@ def _compile(step: str, setting: Setting) -> dict[str, list[float]]:
 
 
 def cases() -> list[SampledCase]:
-    """Returns cases for peak resident memory in MB above that before the first step, and seconds from model to
-    executable."""
+    """Returns the benchmarks: the peak of the resident memory in MB, less the memory before the first step, and the
+    seconds of capture and compilation."""
     return [
         *(
             SampledCase(

@@ -28,16 +28,18 @@ def _megabytes(field: str) -> float:
 
 
 def _peak(run) -> float:
-    """Returns the peak resident memory of some steps in MB, less the memory before the first step."""
+    """Calls `run` several times; returns the peak of the resident memory in MB, less the memory before the first
+    call."""
     before = _megabytes("VmRSS")
-    _CLEAR.write_text("5")  # resets the peak that the kernel records
+    _CLEAR.write_text("5")  # Resets the peak (VmHWM) that the kernel records.
     for _ in range(_STEPS):
         run()
     return _megabytes("VmHWM") - before
 
 
 def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) -> dict[str, float]:
-    """Returns the peak memory of some training steps; ours runs a program file with cached compiled code."""
+    """Returns the peak of the memory of training steps in MB. `peer` selects PyTorch; otherwise our step runs, from a
+    program file and with compiled code from the cache."""
     start = _megabytes("VmRSS")
     if peer:
         run = eager(*step.make())
@@ -59,7 +61,7 @@ def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) 
 
 
 def compilation(step: Step, program_file: str | None, level: str, threads: int) -> dict[str, float]:
-    """Returns the seconds of capture and compilation; what the cache already contains is not done again."""
+    """Returns the seconds of capture and of compilation. Code that is in the cache is not compiled again."""
     model, optimizer, batch = step.make()
     start = time.perf_counter()
     program = repro_mlir.capture(model, None, optimizer, batch, attention_block=step.attention_block)

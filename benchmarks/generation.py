@@ -33,8 +33,7 @@ _PROMPT = 128
 
 
 class Cache:
-    """Keys and values of the preceding tokens, for eager mode: new ones are written in place, and only those present
-    are read."""
+    """A key-value cache for eager mode: new keys and values are written in place, and only the filled part is read."""
 
     def __init__(self, layers: int) -> None:
         self.filled = 0
@@ -49,7 +48,8 @@ class Cache:
 
 
 class Block(nn.Module):
-    """Attention and a perceptron after norms, added to their input f32 [rows, length, WIDTH]."""
+    """A transformer block f32 [rows, length, WIDTH]: attention and an MLP, each after a LayerNorm and added to its
+    input."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -74,7 +74,8 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Maps tokens and positions, i64 [rows, length], to logits f32 [rows, length, VOCABULARY]; embeddings are tied."""
+    """A GPT that maps tokens and positions, i64 [rows, length], to logits f32 [rows, length, VOCABULARY]. The embedding
+    and the output layer share their weight."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -97,7 +98,7 @@ class GPT(nn.Module):
 
     @torch.inference_mode()
     def read(self, tokens: list[int], cache: Cache) -> int:
-        """Reads tokens in eager mode; returns the next token."""
+        """Reads prompt tokens in eager mode; returns the next token."""
         positions = torch.arange(cache.filled, cache.filled + len(tokens))
         logits = self(torch.tensor([tokens]), positions[None], cache)
         cache.filled += len(tokens)
@@ -109,7 +110,7 @@ def _prompt(length: int) -> list[int]:
 
 
 def _our_tokens(generator: repro_mlir.Generator) -> Iterator[int]:
-    """Decodes one token at a time."""
+    """Yields the tokens of our generator, which decodes one token at a time."""
     while True:
         request = generator.submit(_prompt(_PROMPT), CAPACITY - _PROMPT)
         while not request.finished:
@@ -138,7 +139,8 @@ def _decode(model: GPT, threads: int, seconds: float) -> dict[str, Figure]:
 
 
 def _products(layers: int, length: int, setting: Setting) -> Callable[[], None]:
-    """Runs the matrix products of a prompt's forward pass in our code, one after another, on separate operands."""
+    """Returns a function that runs the matrix products of a prompt's forward pass in our code, one after another, on
+    operands of their own."""
     generator = torch.Generator().manual_seed(0)
 
     def product(*shapes: tuple[int, ...]) -> Callable[[], object]:

@@ -20,11 +20,11 @@ class Goal:
     """The required speed of a group of rows, relative to the best peer.
 
     Attributes:
-      group: name of the group.
-      least: the least geometric mean of the ratios.
-      level: CPU level of the rows, which the VNNI level extends; None for any.
-      peers: the peers that count; empty for all.
-      floor: least ratio of every single row.
+      group: name of the group (`Case.group`).
+      least: the required geometric mean of the ratios of the peer's time to ours.
+      level: CPU level of the rows; a goal for x86-64-v4 also applies to x86-64-v4-vnni. None for any level.
+      peers: the peers with which we are compared; empty for all.
+      floor: the required ratio of each single row.
     """
 
     group: str
@@ -37,7 +37,7 @@ class Goal:
 GOALS = (
     Goal("matmul", 1.0, "x86-64-v4", floor=0.85),
     Goal("matmul", 1.05, "x86-64-v3", ("torch",)),
-    # These goals are relative to our own products in f32.
+    # The baseline of these goals is our own float32 code (PLAIN), not a peer.
     Goal("accumulator hopper", 1 / 4, "x86-64-v4"),
     Goal("accumulator ampere", 1 / 5, "x86-64-v4"),
     Goal("accumulator volta", 1 / 7, "x86-64-v4"),
@@ -68,12 +68,13 @@ GOALS = (
 )
 # The maximum number of seconds for each contestant in the rows of the group "compile".
 COMPILE_LIMITS = {OURS: 30.0, "from cache": 1.0}
-# Names of figures in a row that are not peers.
+# Figures in a row that are additional measurements, not the times of peers.
 _NO_PEERS = {"ours whole", "ours with state", "torch with state", "arena", "capture", "from cache"}
 
 
 def ratio(row: Row, figure: str = "median", peers: Sequence[str] = ()) -> float | None:
-    """Returns the best peer's time (or memory) divided by ours: above 1 we are better. None without a peer."""
+    """Returns the best peer's figure (a time or memory) divided by ours, so we are better if it is above 1. None if the
+    row has no peer."""
     figures = row["figures"]
     others = [name for name in figures if name != OURS and name not in _NO_PEERS and (not peers or name in peers)]
     if not others or OURS not in figures:
@@ -89,7 +90,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A goal and its measured result, at one CPU level and number of threads."""
+    """Compares a goal with the measured ratios at one CPU level and number of threads."""
 
     goal: Goal
     level: str

@@ -49,7 +49,7 @@ _MARK = "result "
 
 
 def _train(script: str, steps: int, microbatches: int, method: str, ranks: Ranks | None) -> None:
-    """Trains once, and prints the results."""
+    """Trains once with a compression method, and prints the results."""
     given, compression = load_training(script), METHODS[method]
     options = given.options | {
         "microbatches": microbatches,

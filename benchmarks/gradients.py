@@ -25,7 +25,7 @@ def with_gradient(function: Function) -> Function:
 
 
 class GivenGradient(torch.autograd.Function):
-    """A loss of zero with a given gradient, so that a training step is only the update.
+    """A loss that is always zero but has a given gradient, so that a training step consists only of the update.
 
     The package has such a function, but machines that run benchmarks/gpu do not have the package.
     """

@@ -52,8 +52,8 @@ def _rotated(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch
 
 
 class Llama(nn.Module):
-    """Maps letters and next letters, i64 [batch, length], to the loss: rotary positions, RMS norms, grouped queries
-    and a gated unit (Touvron et al. 2023)."""
+    """A transformer that maps letters and next letters, i64 [batch, length], to the loss. It has rotary positions, RMS
+    norms, grouped queries and a gated MLP (Touvron et al. 2023)."""
 
     def __init__(self, layers: int, width: int, heads: int, shared: int, hidden: int, vocabulary: int, length: int):
         super().__init__()
@@ -81,8 +81,8 @@ def _double(channels: int, filters: int) -> nn.Sequential:
 
 
 class UNet(nn.Module):
-    """Maps images f32 [batch, 3, height, width] and classes of their pixels i64 [batch, height, width] to the loss
-    (Ronneberger et al. 2015, padded)."""
+    """Maps images f32 [batch, 3, height, width] and the classes of their pixels, i64 [batch, height, width], to the
+    loss (Ronneberger et al. 2015, with padded convolutions)."""
 
     def __init__(self, filters: int, depth: int, classes: int) -> None:
         super().__init__()

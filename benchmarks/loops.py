@@ -24,7 +24,7 @@ from timing import Figure, interleaved
 from training_models import GPT
 
 TRAINER, RULE, TRACED = "Trainer", "compile_optimizer", "torch.compile of step"
-# Layers, heads, width, length, vocabulary; then the batch size.
+# For each model: its layers, heads, width, length and vocabulary; then the batch size.
 MODELS = {"GPT": ((4, 4, 256, 128, 8192), 8), "small GPT": ((3, 4, 128, 64, 256), 8)}
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.01),

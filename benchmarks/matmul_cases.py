@@ -28,7 +28,7 @@ def _build(m: int, n: int, k: int, layout: str, setting: Setting) -> Contestants
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(m, k, generator=generator)
     b = torch.randn(k, n, generator=generator)
-    # Operands marked N are stored as they are multiplied; those marked T are stored transposed.
+    # A matrix that `layout` marks N is stored as it is multiplied; one marked T is stored transposed.
     left = a.t().contiguous() if layout[0] == "T" else a
     right = b.t().contiguous() if layout[1] == "T" else b
 

@@ -36,7 +36,7 @@ cross_entropy = torch.nn.functional.cross_entropy
 
 
 def _processor_seconds() -> float:
-    """Returns the processor seconds of this process and of its child processes that have ended."""
+    """Returns the processor time in seconds of this process and of the child processes that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -111,7 +111,8 @@ def main() -> None:
         if not any(text in name for text in options.filter):
             continue
         for kind, measure in (("training step", _training), ("inference", _inference)):
-            # Uses a separate cache for each model and mode, so that code compiled for another one is not reused.
+            # The cache is empty for each model and mode; otherwise code that was compiled for an earlier one could be
+            # reused.
             with tempfile.TemporaryDirectory() as cache:
                 os.environ["REPRO_MLIR_CACHE"] = cache
                 print(_row(name, kind, *measure(CASES[name], options.seconds)), flush=True)

@@ -43,7 +43,8 @@ def _build(
 
 
 def _rows(rows: int, columns: int) -> list[tuple[str, Callable, Callable, int]]:
-    """Returns the name, the function, the arguments, and how often each element is read or written at least."""
+    """Returns, for each function: its name, the function, its arguments, and the least number of times that each
+    element is read or written."""
     return [
         # forward: read, write; backward: read result and gradient, write
         (f"softmax {rows}x{columns}", _softmax, lambda: (torch.randn(rows, columns),), 5),
@@ -57,7 +58,7 @@ def _rows(rows: int, columns: int) -> list[tuple[str, Callable, Callable, int]]:
 
 
 def cases() -> list[Case]:
-    """Returns cases with the row sizes of training steps."""
+    """Returns benchmarks whose shapes occur in training steps."""
     listed: list[tuple[str, str, Callable, Callable, float]] = []
     for rows, columns in ((4096, 1024), (2048, 384)):
         for name, function, make, passes in _rows(rows, columns):

@@ -50,6 +50,7 @@ def _build(setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """Returns one case: the parameter and both moments are read and written, the gradient is read."""
+    """Returns one benchmark. Each step reads and writes the parameters and both moments, and reads the gradients: 7
+    accesses per element."""
     size = _TENSORS * _SIZE[0] * _SIZE[1]
     return [Case("AdamW 10M", "optimizer", f"{_TENSORS} x {list(_SIZE)}", _build, bytes=4.0 * 7 * size)]

@@ -14,15 +14,15 @@ from repro_mlir.execute.cpu import CpuBackend
 from repro_mlir.program.canonical import to_bytes
 from timing import interleaved
 
-# The numbers of chains of dependent multiply-adds that are tried; the fastest counts. More chains hide the latency
-# better, but need more registers: two for each chain where a vector of 16 elements takes two.
+# The numbers of independent chains of multiply-adds to try; the fastest one counts. More chains hide the latency
+# better, but need more registers: one for each chain, or two if a vector of 16 elements takes two.
 _CHAINS, _LENGTH, _ELEMENTS = (4, 6, 8, 12), 100, 1 << 17
 _PRODUCT = 512
 _STREAM_ELEMENTS = 1 << 24
 
 
 def _fma_program(chains: int) -> str:
-    """Returns an element-wise program of independent chains x = fma(x, a, b)."""
+    """Returns an element-wise program that computes independent chains of x = fma(x, a, b)."""
     shape = f"tensor<{_ELEMENTS}xf32>"
     body = [f"%c{i} = arith.constant {1 + i / 16:e} : f32" for i in range(chains)]
     body += [f"%x{i}_0 = arith.addf %x, %c{i} : f32" for i in range(chains)]
@@ -49,8 +49,8 @@ func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}
 
 
 def fma_peak(setting: Setting, seconds: float = 0.2) -> float:
-    """Returns FLOP/s of float32 multiply-adds of our programs at this level: from registers, or of a matrix product
-    in the cache if that is faster."""
+    """Returns the highest FLOP/s of float32 multiply-adds in our programs at this CPU level: of chains that work in
+    registers, or of a matrix product whose operands fit in the cache."""
     inputs = [np.zeros(_ELEMENTS, np.float32)]
     runs = {}
     for chains in _CHAINS:
@@ -69,7 +69,7 @@ def stream_bandwidth(seconds: float = 0.3) -> float:
     """Returns the highest number of bytes per second that torch moves by copy, scale or triad of arrays larger than any
     cache.
 
-    Counts bytes that are read and written, without the bytes that a cache reads before a write.
+    Counts the bytes that the program reads and writes, not those that a cache reads before a write.
     """
     a, b, c = (torch.zeros(_STREAM_ELEMENTS) for _ in range(3))
     size = 4 * _STREAM_ELEMENTS

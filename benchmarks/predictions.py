@@ -49,7 +49,7 @@ def _programs() -> dict[str, Callable[[], Training]]:
 
 
 def _least(before: Ledger | None, now: Ledger) -> Ledger:
-    """Returns, for each launch, the shorter time of both ledgers."""
+    """Returns a ledger with the shorter time of each launch."""
     if before is None:
         return now
     pairs = zip(before.entries, now.entries, strict=True)
@@ -99,7 +99,7 @@ def _rounded(value: Any) -> Any:
 
 
 def main() -> int:
-    """Returns 0 if every step was measured."""
+    """Measures all steps and writes the results; returns 0 if every step was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write everything to a file")
     parser.add_argument("--filter", action="append", default=[], metavar="TEXT", help="only names that contain TEXT")
@@ -110,7 +110,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: expected 1 or more")
-    # The host is described before the measurement, because the facts include the machine's load.
+    # describe_host() includes the machine's load, so it is called before the measurement adds to the load.
     report: dict[str, Any] = {"machine": describe_host(), "rounds": options.rounds, "seconds": options.seconds}
     native = cpu.native_level()
     levels = options.level or list(dict.fromkeys([native, "x86-64-v3"]))

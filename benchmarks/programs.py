@@ -23,7 +23,7 @@ class _Module(torch.nn.Module):
         return self._function(*arguments)
 
 
-# The programs of this process by name: settings that differ in the number of threads share the captured program.
+# The captured programs by name. Settings that differ only in the number of threads share a program.
 _programs: dict[str, repro_mlir.Program] = {}
 
 
@@ -34,13 +34,13 @@ def compiled(
     setting: Setting,
     attention_block: int | None = None,
 ) -> Callable[[], object]:
-    """Returns a call of our compiled `function` on these arguments, into fixed outputs.
+    """Compiles `function` and returns a function that calls it on these arguments and writes to outputs allocated once.
 
     Args:
-      name: name of this function on arguments of these shapes.
+      name: a unique name of the pair of function and argument shapes.
       function: a function of tensors, which may compute gradients.
       arguments: contiguous example inputs, which are captured.
-      attention_block: for `repro_mlir.capture`.
+      attention_block: the option of `repro_mlir.capture`.
     Raises:
       ValueError: the result differs from PyTorch's beyond float32 accuracy.
     """
@@ -64,7 +64,8 @@ def timed(program: repro_mlir.Program, inputs: Sequence[np.ndarray], setting: Se
 
 
 def check_close(ours: np.ndarray, theirs: torch.Tensor) -> None:
-    """Raises ValueError if the results differ by more than rounding, which would make the times meaningless."""
+    """Raises ValueError if the results differ by more than rounding errors, since comparing times would then be
+    meaningless."""
     wanted = theirs.detach().double().numpy()
     difference = float(np.linalg.norm(ours.astype(np.float64) - wanted))
     scale = float(np.linalg.norm(wanted))

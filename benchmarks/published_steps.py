@@ -72,7 +72,8 @@ TAIL = """\
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the file and its prediction, in the row's unit; `by_file` uses the settings of the machine's file."""
+    """A row of the file of published figures, with its prediction in the row's unit. `by_file` is a prediction that
+    takes the efficiencies and launch time from the machine's own file, not from the row."""
 
     row: dict[str, Any]
     predicted: float
@@ -90,12 +91,14 @@ class Result:
 
 
 def is_setting(name: str) -> bool:
-    """Returns whether a number states what a machine's software reaches; other numbers come from a data sheet."""
+    """Returns whether a machine parameter is an efficiency that software reaches or a launch time; other parameters
+    come from a data sheet."""
     return name.endswith("_efficiency") or name == "launch_seconds"
 
 
 def machines(row: dict[str, Any]) -> tuple[Accelerator, Accelerator]:
-    """Returns the machine of a row, and the same machine with the settings of the machine's own file."""
+    """Returns the machine with all changes of the row, and the machine with the efficiencies and launch time of its own
+    file."""
     machine, changes = read_machine(row["machine"]), row.get("set", {})
     assert isinstance(machine, Accelerator)
     without = {name: value for name, value in changes.items() if not is_setting(name)}
@@ -137,8 +140,8 @@ def mean(errors: Iterable[float]) -> float:
 
 
 def seen(found: list[Result]) -> list[Result]:
-    """Returns the training steps for which the prediction is meant: dense models with good kernels and a known
-    configuration."""
+    """Returns the rows for training steps that are not marked as blind, which are those for which the prediction is
+    meant: dense models with good kernels and a known configuration."""
     return [each for each in found if each.row["kind"] == "training" and "blind" not in each.row]
 
 
@@ -167,13 +170,13 @@ def page(found: list[Result]) -> str:
 
 
 def held_out(found: list[Result]) -> list[Result]:
-    """Returns the rows that were added after all settings and assumptions had been fixed, so none was fitted to
+    """Returns the rows that were added after all settings and assumptions had been fixed. No setting was fitted to
     them."""
     return [each for each in found if each.row.get("held_out")]
 
 
 def summary(name: str, found: list[Result]) -> str:
-    """Returns a table row with the mean errors of a group of results."""
+    """Returns a table row with the mean errors of a group of results, and of its hold-outs."""
     others = held_out(found)
     is_changed = any(is_setting(each) for result in found for each in result.row.get("set", {}))
     cells = [
@@ -188,7 +191,8 @@ def summary(name: str, found: list[Result]) -> str:
 
 
 def line(result: Result, assumed: list[str]) -> str:
-    """Returns the table row of one result; notes refer to the numbered list `assumed`."""
+    """Returns the table row of one result. Its notes refer to `assumed`, the numbered list of assumptions, by
+    number."""
     row = result.row
     notes = [f"assumed ({assumed.index(row['assumed']) + 1})"] if "assumed" in row else []
     notes += [f"blind: {row['blind']}"] if "blind" in row else []

@@ -31,17 +31,17 @@ from training_models import GPT
 
 SIZE = 2
 RANKS, SHARDED, PROCESS, DDP = "ranks", "sharded ranks", "one process", "DDP"
-# The last model is that of the step in goals.py, but without blockwise attention.
+# The last model is that of the GPT step in goals.py, but without blockwise attention.
 MODELS = {**loops.MODELS, "large GPT": ((6, 6, 384, 256, 8192), 8)}
 _ALL = RANKS, SHARDED, PROCESS, DDP
 _PAIRS = [(key, other) for key in (RANKS, SHARDED) for other in (PROCESS, DDP)]
-# A turn takes this long, or at least one step; the calls before it are not timed.
+# The calls of a turn take about this many seconds; a turn has at least one call. The call before them is not timed.
 _TURN_SECONDS = 0.3
 _SETTLE_SECONDS = 0.05
 
 
 def _contestants(name: str, count: int) -> dict[str, tuple[Callable[[], float], Sequence[int]]]:
-    """Returns, for each contestant, the function and the ranks that take part."""
+    """Returns, for each contestant, the function that runs a step on this rank, and the ranks that run it."""
     sizes, rows = MODELS[name]
     *_, length, vocabulary = sizes
     letters = torch.randint(vocabulary, (rows, length + 1), generator=torch.Generator().manual_seed(0))
@@ -93,7 +93,8 @@ def _backward(replica: torch.nn.Module, piece: Sequence[torch.Tensor], count: in
 
 
 def _turn(function: Callable[[], object], taking_part: bool, calls: int) -> tuple[float, float]:
-    """Returns the wall-clock seconds per call, and the processor seconds of both ranks together."""
+    """Runs the calls of a contestant's turn. Returns the wall-clock seconds per call, and the processor seconds of both
+    ranks together."""
     dist.barrier()
     if taking_part:
         function()

@@ -60,7 +60,7 @@ def _rate(row: Row) -> str:
 
 
 def best_peaks(peaks: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, float]]:
-    """Returns the highest GFLOP/s and GB/s for each level and number of threads."""
+    """Returns the highest measured GFLOP/s and GB/s for each CPU level and number of threads."""
     best: dict[tuple[str, int], dict[str, float]] = {}
     for peak in peaks:
         found = best.setdefault((peak["level"], peak["threads"]), {"GFLOP/s": 0.0, "GB/s": 0.0})
@@ -70,7 +70,7 @@ def best_peaks(peaks: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, f
 
 
 def add_percentages(report: dict[str, Any]) -> None:
-    """Sets the share of the peak that each row reaches."""
+    """Adds to each row which percentage of the peak it reaches."""
     peaks = best_peaks(report["peaks"])
     for row in report["rows"]:
         for unit, peak in peaks.get((row["level"], row["threads"]), {}).items():
@@ -79,7 +79,7 @@ def add_percentages(report: dict[str, Any]) -> None:
 
 
 def line(row: Row) -> str:
-    """Returns one row for a terminal."""
+    """Returns a row as text for a terminal."""
     value = ratio(row)
     parts = [f"{row['name']:<44} {row['level']} {row['threads']}T"]
     parts.append(f"{value:5.2f}x" if value is not None else " " * 6)
@@ -88,7 +88,7 @@ def line(row: Row) -> str:
 
 
 def summary(rows: list[Row]) -> str:
-    """Returns the goals and the results, for a terminal."""
+    """Returns the goals and how they were met, as text for a terminal."""
     return "\n".join(
         f"{'met   ' if v.met else 'MISSED'} {v.goal.group:<16} {v.level} {v.threads}T  mean {v.mean:.2f} of "
         f"{v.goal.least:.2f} over {v.rows} rows; least {v.least:.2f} ({v.worst})"

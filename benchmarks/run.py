@@ -25,7 +25,7 @@ from report import add_percentages, line, summary
 from repro_mlir.base.progress import Progress
 from repro_mlir.compilation import cpu
 
-# Environment variables that limit PyTorch, oneDNN and MKL to a CPU level; none for the best level.
+# For each CPU level, the environment variables that limit PyTorch, oneDNN and MKL to it. The best level needs none.
 _LIMITS = {
     "x86-64-v3": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
     "x86-64-v2": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
@@ -39,7 +39,7 @@ def _default_levels() -> list[str]:
 
 
 def main() -> int:
-    """Returns 0 if every row was measured."""
+    """Measures all rows and writes the report; returns 0 if every row was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", help="write everything to a file")
     parser.add_argument("--filter", action="append", default=[], metavar="TEXT", help="only names that contain TEXT")

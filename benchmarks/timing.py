@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 from case import Contestants
 
-# Shorter samples would be too close to the resolution of the clock.
+# The least length of a sample in seconds. A shorter one would be too close to the resolution of the clock.
 _SAMPLE_SECONDS = 2e-4
-# In one turn a function is called for this long, or at least once.
+# The length of a turn in seconds: a function is called again until this time has passed.
 _TURN_SECONDS = 0.02
-# Threads of another runtime may spin this long after their last loop (libgomp: 300,000 pauses of up to 140 cycles
-# each), so nothing is timed until they stop.
+# The pause before a turn. Threads of another runtime may spin this long after their last loop (libgomp: 300,000 pauses
+# of up to 140 cycles each), so nothing is timed until they stop.
 _SETTLE_SECONDS = 0.03
 _LEAST_ROUNDS = 4
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Median and best of many samples."""
+    """The median and the smallest of several samples, and the number of samples."""
 
     median: float
     best: float
@@ -31,7 +31,7 @@ class Figure:
 
     @staticmethod
     def of(samples: list[float]) -> "Figure":
-        """Returns the figure for some samples."""
+        """Returns the figure of the samples."""
         return Figure(statistics.median(samples), min(samples), len(samples))
 
 

@@ -26,7 +26,7 @@ from torch import nn
 
 
 class Attention(nn.Module):
-    """One block of a transformer."""
+    """The attention of a transformer block."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def _mlp(*sizes: int, normalized: bool = False) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-# Maps a name to the model and its input.
+# Maps a name to functions that create the model and its input.
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor]]] = {
     "linear": (lambda: nn.Linear(4, 1), lambda: torch.randn(8, 4)),
     "MLP": (lambda: _mlp(8, 32, 4), lambda: torch.randn(16, 8)),

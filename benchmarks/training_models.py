@@ -35,7 +35,8 @@ class _Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Maps letters and next letters, i64 [batch, length], to the loss; embeddings are tied."""
+    """A GPT that maps letters and next letters, i64 [batch, length], to the loss. The embedding and the output layer
+    share their weight."""
 
     def __init__(self, layers: int, heads: int, width: int, length: int, vocabulary: int) -> None:
         super().__init__()
@@ -138,8 +139,8 @@ def _gpt(batch: int, length: int, vocabulary: int, **sizes: int) -> Callable[[],
 
 
 def _gpt_flops(batch: int, length: int, vocabulary: int, layers: int, heads: int, width: int) -> float:
-    """Returns the floating-point operations of a step: forward 2 per weight and token, plus attention; backward twice
-    that."""
+    """Returns the number of floating-point operations in a training step. The forward pass has 2 per weight and token,
+    plus those of attention; the backward pass has twice as many."""
     positions = batch * length
     weights = layers * 12 * width * width + width * vocabulary
     attention = layers * 2 * 2 * length * width

@@ -45,7 +45,7 @@ def all_cases() -> list[Case | SampledCase]:
 
 
 def selected(filters: list[str]) -> list[Case | SampledCase]:
-    """Returns the cases whose name contains one of the filters; all without filters."""
+    """Returns the benchmarks whose name contains one of the filters; all of them if there are no filters."""
     return [case for case in all_cases() if not filters or any(text in case.name for text in filters)]
 
 
@@ -62,8 +62,8 @@ def _row(case: Case | SampledCase, setting: Setting, unit: str, figures: Mapping
 
 
 def _working(contestants: Contestants, fail: Callable[[str], None]) -> Contestants:
-    """Returns the contestants that can be called. Calls `fail` for each peer that fails; raises an error if ours
-    fails."""
+    """Calls each contestant once and returns those that did not fail. Calls `fail` with a message for each peer that
+    failed; raises the error if ours failed."""
     working = {}
     for name, function in contestants.items():
         try:
@@ -133,7 +133,7 @@ def main() -> None:
                 traceback.print_exc()
                 fail(str(error))
             torch.compiler.reset()
-        # The peaks are measured again, because the machine may have been busy the first time.
+        # Measures the peaks a second time, because the machine may have been busy the first time.
         if timed:
             emit("peak", _peaks(setting))
 

@@ -36,7 +36,7 @@ MARGIN = 0.05
 
 @dataclass(frozen=True)
 class Example:
-    """A program and the inputs of each step as arrays: all that a worker process needs, without PyTorch."""
+    """A program, and the input arrays of each step: all that a worker process needs, without PyTorch."""
 
     name: str
     program: repro_mlir.Program
@@ -53,7 +53,8 @@ class Job:
 
 @dataclass
 class Result:
-    """The losses, the seconds of the steps alone, and the state's hash after some steps."""
+    """The results of a job: the losses, the seconds of the steps (without compilation), and the state's hash after some
+    of the steps."""
 
     losses: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -62,7 +63,7 @@ class Result:
 
 
 def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np.ndarray]], float]]:
-    """Returns an example with its first `steps` batches, the example's module, and a function that rates a final
+    """Captures an example. Returns it with its first `steps` batches, its module, and a function that evaluates a final
     state."""
     import importlib
 
@@ -77,7 +78,8 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
     program, imported = training_program(model, loss_fn, optimizer, batch, options)
     inputs = []
     for step in range(steps):
-        # The generator has set the optimizer's learning rate for this batch, so the inputs are read now.
+        # The batch generator has just set the learning rate for this batch, so the inputs are read before the next
+        # batch.
         inputs.append([value.copy() for value in imported.read_inputs(batch)])
         if step + 1 < steps:
             batch = next(batches)
@@ -90,7 +92,7 @@ def capture(name: str, steps: int) -> tuple[Example, Any, Callable[[dict[str, np
 
 
 def run(example: Example, job: Job) -> Result:
-    """Runs the steps of a job in its own process."""
+    """Compiles the program for the job's target and runs its steps. Called in a worker process."""
     executable = repro_mlir.compile(example.program, job.target, job.threads)
     state = example.program.initial_state()
     kinds = example.program.state
@@ -123,7 +125,8 @@ def plan(name: str, steps: int) -> Iterator[Job]:
 
 
 def run_all(examples: dict[str, Example], jobs: list[Job]) -> dict[Job, Result]:
-    """Runs jobs of one thread in parallel, one per processor; then the jobs of two threads in sequence."""
+    """Runs jobs in worker processes: first those with one thread, in parallel, one per processor; then those with two
+    threads, one after another."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     results: dict[Job, Result] = {}
     context = multiprocessing.get_context("spawn")

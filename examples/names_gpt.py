@@ -28,7 +28,8 @@ ALPHABET = "\nABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """Returns training and test text as positions in ALPHABET, i64; every 20th name is in the test text."""
+    """Returns the training text and the test text as indices into ALPHABET, i64. Every 20th name is in the test
+    text."""
     spec = importlib.util.find_spec("names")
     if spec is None or spec.origin is None:
         raise SystemExit("names_gpt needs the name lists of the package names: pip install names==0.3.0")
@@ -67,7 +68,7 @@ class Block(nn.Module):
 
 
 class NamesGPT(nn.Module):
-    """Maps letters i64 [batch, CONTEXT] to scores f32 [batch, CONTEXT, 27] of the next letter."""
+    """Maps letters i64 [batch, CONTEXT] to logits f32 [batch, CONTEXT, 27] of the next letter."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -48,7 +48,7 @@ def train(name: str, steps: int, target: str, path: Path, cheat_at: int | None =
         else:
             losses = trainer.fit(itertools.islice(batches, cheat_at - 1), cheat_at - 1)
             next(iter(trainer.state.values()))[...] *= 0.5
-            # The recorder refuses to continue from a changed state; a cheat disables that check.
+            # The recorder raises an error if the state has changed between steps; the cheat disables that check.
             with mock.patch.object(Recorder, "_note_change"):
                 losses += trainer.fit(batches, steps - cheat_at + 1)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -65,7 +65,7 @@ def check(path: Path, target: str, steps: str) -> bool:
         print(f"WRONG     on {target}: {wrong}")
         return False
     except ReproError as error:
-        # qemu is missing, or the processor lacks the target's instructions.
+        # qemu is missing, or the processor lacks instructions of the target.
         print(f"skipped   {target}: {error}")
         return True
     seconds = time.perf_counter() - start

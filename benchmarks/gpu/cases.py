@@ -24,7 +24,7 @@ from training_models import GPT, ResNet18
 
 @dataclass(frozen=True)
 class Argument:
-    """An input: uniform in [-0.5, 0.5), or integers below `bound`."""
+    """An input of a function: f32 numbers that are uniform in [-0.5, 0.5), or i64 numbers from 0 to `bound` - 1."""
 
     shape: tuple[int, ...]
     bound: int | None = None
@@ -36,12 +36,13 @@ class Call:
 
     Attributes:
       name: unique name.
-      group: rows that are judged together.
+      group: the kind of function, such as "matmul".
       function: the timed function.
       arguments: its inputs.
-      flops, bytes: least operations or bytes of one call; only the limiting one is set.
-      digits: digits of exact contractions (K4); 0: ordinary ones.
-      blocks: the format of contractions in blocks (Q4), of benchmarks/block_cases.py; empty: none.
+      flops, bytes: the least number of floating-point operations, or of bytes moved, in one call; only the one that
+        limits the speed is set.
+      digits: the number of digits in exact contractions (K4); 0 for contractions that round.
+      blocks: the name of a block format (Q4) in benchmarks/block_cases.py; empty for none.
     """
 
     name: str
@@ -123,7 +124,7 @@ def _products(sizes: tuple[int, ...]) -> list[Call]:
             flops=2.0 * size**3,
             blocks=blocks,
         )
-        # Contractions of f8 compute one result per thread.
+        # These sizes differ: kernels for f8 compute one result per thread, so a large product would take too long.
         for blocks, size in [("mxfp8", min(largest, 1024)), *((name, largest) for name in _BYTE_BLOCKS)]
     ]
     return [*exact, *in_blocks] + [
@@ -222,7 +223,7 @@ def calls(tiny: bool) -> list[Call]:
 
 
 class _Update(nn.Module):
-    """A loss with one parameter matrix, whose gradient is the input."""
+    """A loss with one parameter matrix, whose gradient is the input: the training step consists only of the update."""
 
     def __init__(self, rows: int, columns: int) -> None:
         super().__init__()

@@ -31,7 +31,8 @@ _TESTS = Path(__file__).resolve().parents[2] / "test"
 _PTX_SHARE = 16
 _SEED = 22
 _RANDOM_PROGRAMS = 1000
-# The limit on the data of one program, because the amount of data that can be sent to a GPU machine is limited.
+# The maximum size of one program's file. It is limited because only a limited amount of data can be sent to a GPU
+# machine.
 _MOST_BYTES = 4 << 20
 
 
@@ -41,7 +42,7 @@ class Expectation:
 
     Attributes:
       name: unique name.
-      code: the program's code.
+      code: the program's compiled code and launch plan.
       states, inputs: arrays of bits.
       results: new states and outputs as bits, or None if the step fails.
     """
@@ -54,7 +55,7 @@ class Expectation:
 
 
 def _cases(tiny: bool) -> list[Case]:
-    """Returns all programs, shuffled so that any prefix is a sample of every kind."""
+    """Returns the test programs, shuffled so that any prefix is a representative sample."""
     from support import accumulated, block_programs, catalogue, random_programs
 
     if tiny:
@@ -74,7 +75,8 @@ def _cases(tiny: bool) -> list[Case]:
 
 
 def _prepare(case: Case, architecture: str, with_ptx: bool) -> tuple[str, dict[str, bytes]]:
-    """Compiles a program and runs it on the reference interpreter; returns the files' contents by suffix."""
+    """Compiles a program and runs it on the reference interpreter. Returns its name, and the files to write: the
+    contents by file suffix."""
     from repro_mlir.base.errors import StepFailed
     from repro_mlir.base.numerics.formats import canonical, to_bits
     from repro_mlir.compilation import gpu
@@ -130,7 +132,7 @@ def save_catalogue(path: Path, architecture: str, tiny: bool, jobs: int) -> None
 
 
 def load_catalogue(path: Path) -> Iterator[Expectation]:
-    """Reads what `save_catalogue` has written."""
+    """Yields the programs in a file that `save_catalogue` has written."""
     with zipfile.ZipFile(path) as archive:
         members = set(archive.namelist())
         architecture = archive.read("architecture").decode()

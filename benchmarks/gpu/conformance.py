@@ -154,7 +154,8 @@ def _c_function(number: int, operation: Operation) -> str:
 
 
 def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> dict[str, np.ndarray]:
-    """Returns the expected sum for each thread, u64 [threads], computed by C that the system's compiler builds.
+    """Returns the expected sums of each operation, u64 [threads] by its name. C code computes them, which the system's
+    compiler builds.
 
     Raises:
       RuntimeError: there is no C compiler, or it fails.
@@ -183,14 +184,15 @@ def kernel_name(operation: Operation) -> str:
 
 
 def ptx_module(operations: Sequence[Operation], threads: int, steps: int, architecture: int) -> str:
-    """Returns a module with a kernel for each operation: (u64 sums[threads], error word)."""
+    """Returns a PTX module with a kernel for each operation. Its parameters are the addresses of u64 sums[threads] and
+    of an error word."""
     version = "6.4" if architecture < 80 else "7.8"
     head = f".version {version}\n.target sm_{architecture}\n.address_size 64\n"
     return head + "".join(_ptx_kernel(operation, threads, steps) for operation in operations)
 
 
 def _mix(x: str) -> list[str]:
-    """Returns PTX that mixes the register `x` and overwrites %h0."""
+    """Returns PTX that applies the hash `mix` to the register `x` in place, and overwrites %h0."""
     lines = []
     for shift, factor in ((16, "0x7feb352d"), (15, "0x846ca68b"), (16, None)):
         lines += [f"shr.u32 %h0, {x}, {shift};", f"xor.b32 {x}, {x}, %h0;"]
@@ -208,7 +210,8 @@ def _choose(to: str, kind: int, value: str) -> str:
 
 
 def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[str]:
-    """Returns PTX that sets %h1 to `source` with another exponent field."""
+    """Returns PTX that sets %h1 to `source`, with its exponent field (above the low `bits` bits) replaced by `base`
+    plus the part of it that `mask` selects."""
     return [
         f"shr.u32 %h1, {source}, {bits};",
         f"and.b32 %h1, %h1, {mask};",
@@ -272,7 +275,7 @@ def _ptx_kernel(operation: Operation, threads: int, steps: int) -> str:
         body += _operand(t, j)
     body += [operation.ptx.format(d=f"%{operation.result}_9", p="%p", q="%q", **registers)]
     if operation.name.startswith("cvt.rn.") and operation.result == "b16":
-        # In both 16-bit formats, NaNs are recognized by their bits; the canonical ones are 0x7e00 and 0x7fc0.
+        # f16 and bf16 values are in b16 registers, so NaNs are recognized by their bits, and become 0x7e00 or 0x7fc0.
         infinity, nan = ("0x7c00", "0x7e00") if "f16" in operation.name.split(".") else ("0x7f80", "0x7fc0")
         body += ["and.b16 %b16_8, %b16_9, 0x7fff;", f"setp.gt.u16 %p, %b16_8, {infinity};"]
         body += [f"selp.b16 %b16_9, {nan}, %b16_9, %p;"]
@@ -316,7 +319,8 @@ $next:
 
 
 def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
-    """Returns the plan (docs/reference/plan.md) of one launch for each operation; the outputs are the sums."""
+    """Returns a launch plan (docs/reference/plan.md) that launches the kernel of each operation once and outputs its
+    sums."""
     grid = (threads // BLOCK, 1, 1)
     plan = Plan(
         processor="gpu",
@@ -332,26 +336,27 @@ def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
     return write_plan(plan)
 
 
-# Instructions that move data or control: any wrong bit would show everywhere. ptxas may replace some moves (stores of
-# fewer bits than a float) with other code, so these are separate operations.
+# Opcodes that move data or transfer control: if one were wrong, almost every result would be. Some moves that ptxas may
+# replace with other code (stores of fewer bits than a float) are also operations of operations.py.
 _MOVES = {"atom", "bar", "barrier", "bra", "cvta", "ld", "mov", "ret", "selp", "shfl", "st", "cp", "red", "membar"}
 
 
 def uncovered(ptx: str) -> set[str]:
-    """Returns the opcodes of a module that no operation here covers."""
-    # setp on bit patterns is covered by that on unsigned numbers; operations on predicates by those on one bit.
+    """Returns the instructions of a PTX module that neither an operation of operations.py nor another test covers."""
+    # The tests of setp on unsigned numbers also cover setp on bit patterns; those of and, or, xor and not on bits also
+    # cover predicates.
     covered = {operation.name for operation in OPERATIONS}
     covered |= {name.replace(".u", ".b") for name in covered if name.startswith("setp")}
     covered |= {f"{name}.pred" for name in ("and", "or", "xor", "not")}
     covered |= matrix_instructions(ptx.encode())  # covered by run_tensor_cores.py
     found = set(re.findall(r"^\s+(?:@!?%\w+\s+)?([a-z][a-z0-9]*(?:\.[A-Za-z0-9_:]+)+)\s", ptx, re.MULTILINE))
-    # Products of bytes are exact, and the tests of products in blocks and of digits compare every sum.
+    # mma.sync on bytes is exact. The tests of contractions in blocks and of exact contractions compare all of its sums.
     covered |= {name for name in found if name.startswith("mma.sync.") and name.endswith("8.s32")}
     return {name for name in found if name.split(".")[0] not in _MOVES} - covered
 
 
 def fold(sums: np.ndarray, parts: int) -> np.ndarray:
-    """Returns sums over `parts` groups of threads: few enough to store, and enough to locate a difference."""
+    """Returns `parts` sums, each over a group of threads: few enough to store, but enough to locate a difference."""
     return sums.reshape(-1, parts).sum(0, dtype=np.uint64)
 
 

@@ -17,7 +17,8 @@ _SEED = 20
 
 
 def arrays(arguments: Sequence[Argument]) -> list[np.ndarray]:
-    """Returns f32 in [-0.5, 0.5), or i64 below the bound; argument number n is drawn at site n (R1)."""
+    """Returns an array for each argument: f32 in [-0.5, 0.5), or i64 below its bound. Argument number n is drawn at
+    site n (R1)."""
     return [
         centred_uniform(argument.shape, _SEED, site, np.float32(1))
         if argument.bound is None

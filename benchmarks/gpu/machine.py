@@ -21,7 +21,8 @@ _LANES = {(7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0):
 
 
 def peak_flops(device: Device) -> float:
-    """Returns f32 operations per second at the highest clock, with a multiply-add as two; 0 if unknown."""
+    """Returns the peak of f32 operations per second at the highest clock, where a multiply-add counts as two; 0 if it
+    is unknown."""
     try:
         return 2e3 * _LANES.get(device.capability, 0) * device.processors * device.clock_rate
     except ReproError:
@@ -42,7 +43,8 @@ def torch_on_gpu() -> Any:
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Returns date, device, driver and software; a missing fact is replaced by the reason."""
+    """Returns facts about the date, the device, the driver and the software. If a fact cannot be determined, its value
+    is the reason."""
     torch = torch_on_gpu()
     facts: dict[str, Callable[[], Any]] = {
         "date": lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -33,7 +33,7 @@ class Operation:
     result: str
     ptx: str
     c: str
-    architecture: int = 75  # the first that supports it
+    architecture: int = 75  # the first compute capability that has the operation, times 10
 
 
 def _float_operations() -> list[Operation]:
@@ -49,7 +49,7 @@ def _float_operations() -> list[Operation]:
         found.append(Operation(f"neg.{t}", (t,), t, f"neg.{t} {{d}}, {{a}};", "-a"))
         found.append(Operation(f"abs.{t}", (t,), t, f"abs.{t} {{d}}, {{a}};", f"fabs{suffix}(a)"))
         for name, wanted in (("min", "a < b"), ("max", "a > b")):
-            # A number takes precedence over a NaN, and -0 counts as less than +0.
+            # If one operand is a NaN, the result is the other operand; -0 counts as less than +0.
             other = f"a == b ? ({'' if name == 'min' else '!'}signbit(a) ? a : b) : b"
             c = f"isnan(a) ? b : isnan(b) ? a : {wanted} ? a : {other}"
             found.append(Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", c))
@@ -61,7 +61,7 @@ def _float_operations() -> list[Operation]:
                 ptx = f"setp.{name}{unordered}.{t} {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
                 c = f"a {sign} b" + (" || isnan(a) || isnan(b)" if unordered else "")
                 found.append(Operation(f"setp.{name}{unordered}.{t}", (t, t), "u32", ptx, c))
-        # The sign of a with the magnitude of b; the sign of a NaN carries no information.
+        # PTX's copysign returns b with the sign of a, C's the reverse. The sign of a NaN is not compared.
         ptx = f"copysign.{t} {{d}}, {{a}}, {{b}};"
         found.append(Operation(f"copysign.{t}", (t, t), t, ptx, f"copysign{suffix}(b, a)"))
         for name, c in (
@@ -94,8 +94,8 @@ def _conversions() -> list[Operation]:
         for i in ("s32", "u32", "s64", "u64"):
             name = f"cvt.rn.{t}.{i}"
             found.append(Operation(name, (i,), t, f"{name} {{d}}, {{a}};", f"({C_TYPES[t]})a"))
-            # Numbers out of range saturate. NaN becomes 0, except from f64 or to 64 bits, where compiled code replaces
-            # the result.
+            # PTX saturates numbers out of range and converts a NaN to 0, except from f64 or to 64 bits: there, compiled
+            # code sets the result to 0, and so does this code.
             name = f"cvt.rzi.{i}.{t}"
             ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
             found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))
@@ -133,7 +133,8 @@ def _integer_operations() -> list[Operation]:
                 found.append(
                     Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", f"({c_type})({c})")
                 )
-            # Compiled code returns -1 for a division by zero and of the least number; here b becomes 1 in these cases.
+            # PTX leaves a division by 0, and of the least number by -1, undefined, and compiled code replaces the
+            # results. Here b becomes 1.
             guard = f"setp.eq.{t} {{p}}, {{b}}, 0;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
             c_guard = "(b == 0 ? 1 : b)"
             if sign == "s":
@@ -143,7 +144,7 @@ def _integer_operations() -> list[Operation]:
             for name, symbol in (("div", "/"), ("rem", "%")):
                 ptx = f"{guard}{name}.{t} {{d}}, {{a}}, {{b}};"
                 found.append(Operation(f"{name}.{t}", (t, t), t, ptx, f"a {symbol} {c_guard}"))
-            # A shift by the width or more returns 0; an arithmetic one returns copies of the sign.
+            # A shift by the width or more gives 0, or copies of the sign if the number is signed.
             fill = f"(a < 0 ? ({c_type})-1 : 0)" if sign == "s" else "0"
             ptx = f"shr.{t} {{d}}, {{a}}, {{b}};"
             found.append(Operation(f"shr.{t}", (t, "u32"), t, ptx, f"b < {bits} ? a >> b : {fill}"))
@@ -153,7 +154,7 @@ def _integer_operations() -> list[Operation]:
             ptx = f"mad.lo.{t} {{d}}, {{a}}, {{b}}, {{c}};"
             found.append(Operation(f"mad.lo.{t}", (t, t, t), t, ptx, f"({c_type})(({u})a * ({u})b + ({u})c)"))
         u = f"u{bits}"
-        # A field of any position and length: bits beyond the width read as zero.
+        # Extracts a bit field; position and length may be any numbers up to 127. Bits beyond the width read as zero.
         ptx = f"and.b32 {{b}}, {{b}}, 127;  and.b32 {{c}}, {{c}}, 127;  bfe.{u} {{d}}, {{a}}, {{b}}, {{c}};"
         c = "field((uint64_t)a, b & 127, c & 127)"
         found.append(Operation(f"bfe.{u}", (u, "u32", "u32"), u, ptx, c))
@@ -234,9 +235,10 @@ def _integer_operations() -> list[Operation]:
 
 
 def _stores() -> list[Operation]:
-    """Returns operations that store the low bits of a sum, with the mov that compiled code has before a narrow store.
+    """Returns operations that add and then store the low bits of the sum. Before the store they have a mov, as compiled
+    code has.
 
-    Without the mov, ptxas stores the number as an integer. The bits of a NaN are ignored.
+    Without the mov, ptxas converts the sum to an integer and stores that. The bits of a NaN are ignored.
     """
     found = []
     for bits in (8, 16):

@@ -40,11 +40,12 @@ from repro_mlir.roofline import (
 from repro_mlir.roofline.gpu.prediction import gpu_code_of
 from repro_mlir.runner.certificates import TENSOR_CORES
 
-_SHARE = 0.1  # a cause is named if it takes at least this share of a step
+_SHARE = 0.1  # A row names a cause of time if the cause takes at least this share of a step.
 
 
 def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable[[], Program]]]:
-    """Yields the name of run.py's row, the architecture of the code, and a function that makes the program."""
+    """Yields for each program: the name of its row in run.py's results, the architecture for which it is compiled, and
+    a function that creates it."""
     for training in trainings(tiny):
         yield training.name, architecture, lambda training=training: step_program(training)[0]
     for call in calls(tiny):
@@ -55,7 +56,8 @@ def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable
 
 
 def row(name: str, steps: list[GpuStepPrediction], measured: Sequence[GpuLedger | None]) -> str:
-    """Returns a line of the table, with `measured` on the first machine if the table has that column."""
+    """Returns a line of the table. `measured` has the measurement on the first machine (None if there is none), or is
+    empty if the table has no column for it."""
     first = steps[0]
     causes = sorted(first.causes.items(), key=lambda item: -item[1])
     parts = ", ".join(
@@ -75,7 +77,8 @@ def commit_of(folder: Path) -> str:
 
 
 def main() -> int:
-    """Returns 0, or 1 if something could not be predicted or was not measured; predicts the rest in any case."""
+    """Predicts all programs and writes the table. Returns 1 if a program could not be predicted or has no measurement,
+    else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machine", nargs="+", required=True, metavar="M", help="of one architecture")
     parser.add_argument("--tiny", action="store_true", help="small sizes")

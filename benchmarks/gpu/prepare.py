@@ -53,7 +53,7 @@ def _torch(values: list[np.ndarray]) -> tuple[Any, ...]:
 
 
 def call_program(call: Call) -> Program:
-    """Returns the program of a function of `Call`."""
+    """Captures the function of `call`, with contractions in blocks or exact contractions if `call` asks for them."""
     program = repro_mlir.capture(Module(call.function), _torch(arrays(call.arguments)))
     if call.blocks:
         from block_cases import FORMATS
@@ -81,7 +81,8 @@ def step_program(training: Training) -> tuple[Program, list[np.ndarray]]:
 
 
 def prepare_training(training: Training, path: Path, architectures: list[str]) -> dict[str, Any]:
-    """Writes a bundle that expects the results of two steps on the same batch, if the step is to be checked."""
+    """Writes the bundle of a training step. If the step is to be checked, the bundle contains the expected results of
+    two steps on the same batch."""
     program, hyper = step_program(training)
     steps = [[*hyper, *arrays(training.arguments)]] * 2
     expected = expect(program, steps) if training.check else None
@@ -100,7 +101,7 @@ def prepare_example(
 
 
 def product_program(product: Product, architecture: str) -> Program:
-    """Returns the program of a matrix product in the accumulator of the architecture's class."""
+    """Returns a program that multiplies two matrices in the accumulator class of the architecture."""
     import torch
 
     kinds = {
@@ -124,7 +125,8 @@ def product_program(product: Product, architecture: str) -> Program:
 
 
 def prepare_product(product: Product, path: Path, architecture: str) -> dict[str, Any]:
-    """Writes a bundle with code with and without tensor cores; returns its hash."""
+    """Writes a bundle with code that uses tensor cores and code that does not. Returns both architectures and the hash
+    of the result."""
     given = product.operands()
     program = product_program(product, architecture)
     (output,) = repro_mlir.compile(program)(program.initial_state(), *given)[1].values()
@@ -136,7 +138,7 @@ def prepare_product(product: Product, path: Path, architecture: str) -> dict[str
 
 
 def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Callable[[Path], None]]:
-    """Returns, by file or folder, the function that writes it as a whole."""
+    """Returns functions that each write one file or folder, by its name in the directory."""
     assembler = assemble if find_assembler() else None
     sizes = (256, 4) if options.tiny else (1 << 18, 384)
 
@@ -156,7 +158,8 @@ def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Ca
 
 
 def main() -> int:
-    """Returns 0, or 1 if something could not be prepared; prepares the rest in any case."""
+    """Prepares the directory. Returns 1 if something could not be prepared, else 0; a failure does not stop the
+    rest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument("--tiny", action="store_true", help="small sizes, to try the scripts without a GPU")

@@ -32,12 +32,12 @@ class Rate:
     """One measurement.
 
     Attributes:
-      name: the instruction, or several.
-      ptx: one step of a chain: {r}, {f}, {d}, {l} are its registers of 32 and 64 bits; the suffixes x to w name
-        registers with constant values.
+      name: the instruction, or a short sequence of instructions.
+      ptx: one step of a chain of dependent instructions. {r}, {f}, {d} and {l} are the chain's registers (b32, f32, f64
+        and b64); registers such as %fx have constant values.
       instructions: the number of instructions with that name per step.
       iterations: iterations of the loop.
-      architecture: the first one that supports it.
+      architecture: the first compute capability that supports it, times 10.
     """
 
     name: str
@@ -48,7 +48,8 @@ class Rate:
 
 
 def _matrix(name: str, a: int, b: int, kind: str) -> Rate:
-    """Returns an instruction of matrix units, chained through its accumulator."""
+    """Returns the measurement of an mma instruction whose result is the accumulator of the next one. `a` and `b` are
+    the numbers of registers of the factors."""
     left, right = (", ".join(["%rx", "%ry", "%rz", "%rw"][:count]) for count in (a, b))
     acc = ", ".join(f"{{{kind}{i}}}" for i in range(4))
     ptx = f"{name} {{{{{acc}}}}}, {{{{{left}}}}}, {{{{{right}}}}}, {{{{{acc}}}}};"
@@ -121,7 +122,8 @@ RATES = [
 
 @dataclass(frozen=True)
 class Chase:
-    """Dependent loads from random addresses within the first bytes of the arena, which contain zeros."""
+    """Measures latency: each load reads the address of the next one, at random within the first `reach` bytes of the
+    arena."""
 
     name: str
     ptx: str
@@ -137,7 +139,8 @@ CHASES = [
 
 @dataclass(frozen=True)
 class Stream:
-    """All multiprocessors access the first bytes of the arena, 16 bytes per thread at a time; `repeats` times."""
+    """Measures bandwidth: all multiprocessors read or write the first `reach` bytes of the arena `repeats` times, 16
+    bytes per thread and access."""
 
     name: str
     reads: int
@@ -170,7 +173,7 @@ def _number(architecture: str) -> int:
 
 
 def kernel_name(name: str, mode: str = "") -> str:
-    """Returns the entry point."""
+    """Returns the name of the kernel of a measurement."""
     return "".join(letter if letter.isalnum() else "_" for letter in f"rate_{name}_{mode}")
 
 
@@ -253,7 +256,8 @@ _KEEP = {
 def _rate_kernel(rate: Rate, mode: str) -> str:
     name = kernel_name(rate.name, mode)
     chains, depth = (CHAINS, DEPTH) if mode == "throughput" else (1, CHAINS * DEPTH)
-    # Declares only the registers that the template uses: with all of them, 1,024 threads would need too many.
+    # Declares only the registers that the template uses. If all were declared, 1,024 threads would need too many
+    # registers.
     letters = [letter for letter in "rfdlh" if re.search(rf"\{{{letter}\d?\}}", rate.ptx)]
     count = 4 * CHAINS if "0}" in rate.ptx else CHAINS
     setup = []
@@ -262,7 +266,8 @@ def _rate_kernel(rate: Rate, mode: str) -> str:
         if "shared" in rate.name:
             setup.append(f"mov.u32 %r{i}, %rs;")
     if "shared" in rate.name:
-        # Each thread uses its own words, which contain their own address.
+        # Each thread uses words of its own. They contain their own address, so a load returns the address of the next
+        # load.
         setup.append("st.shared.v4.b32 [%rs], {%rs, %rs, %rs, %rs};")
     body = []
     for _ in range(depth):
@@ -341,7 +346,7 @@ def _stream_kernel(stream: Stream) -> str:
 
 
 def stream_bytes(stream: Stream) -> int:
-    """Returns the bytes that a stream reads and writes."""
+    """Returns the number of bytes that a stream accesses."""
     return stream.reach * stream.repeats
 
 
@@ -385,7 +390,8 @@ def save_rates(folder: Path, architecture: str, assemble: object) -> None:
 
 
 def rate_plan(architecture: str, multiprocessors: int) -> bytes:
-    """Returns the plan of all throughputs and latencies, in the order of `rates_of`, then CHASES."""
+    """Returns the launch plan that measures the throughput and the latency of each entry of `rates_of`, in order, and
+    then the CHASES."""
     launches = []
     for rate in rates_of(architecture):
         launches += [(kernel_name(rate.name, "throughput"), multiprocessors, BLOCK)]
@@ -395,11 +401,11 @@ def rate_plan(architecture: str, multiprocessors: int) -> bytes:
 
 
 def stream_plan(stream: Stream, multiprocessors: int) -> bytes:
-    """Returns the plan of one stream."""
+    """Returns the launch plan of one stream."""
     blocks = STREAM_BLOCKS * multiprocessors
     return _plan([(kernel_name(stream.name), blocks, 256)], ARENA, blocks)
 
 
 def empty_plan(blocks: int) -> bytes:
-    """Returns the plan of EMPTY launches."""
+    """Returns a launch plan with EMPTY launches of a kernel that does nothing."""
     return _plan([(kernel_name("empty"), blocks, 128)] * EMPTY, 256, 1)

@@ -16,16 +16,17 @@ from repro_mlir.runner.driver import OUT_OF_MEMORY, DriverError
 
 
 class ContextLost(Exception):
-    """The driver rejects all further work of this process, for example after an invalid memory access."""
+    """Raised when the driver rejects all further work of this process, for example after an invalid memory access."""
 
 
 class Results:
-    """Rows by part, as JSON and as Markdown; a later process continues where the files end.
+    """The rows of the parts of a run, in a JSON and a Markdown file. A later process continues with the contents of the
+    files.
 
     Attributes:
       facts: facts about machine and run.
       parts: rows by part.
-      begun: names of the work that has begun, by part.
+      begun: for each part, the names under which `attempt` has begun work.
       errors: error messages by part.
       seconds: durations by part.
     """
@@ -77,7 +78,8 @@ class Results:
                 raise ContextLost from None
 
     def run(self, part: str, work: Callable[[], None]) -> None:
-        """Runs a part and notes how long it took. Raises ContextLost as `attempt` does."""
+        """Calls `work` for a part and adds its duration; notes exceptions other than ContextLost, which it raises
+        again."""
         start = time.perf_counter()
         try:
             work()

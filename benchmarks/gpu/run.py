@@ -27,7 +27,8 @@ import sys
 import time
 from pathlib import Path
 
-# The share of the total time by which each part must end; a part may use what earlier parts left.
+# For each part, the share of the time budget after which it must have ended. A part may use time that earlier parts
+# have left.
 SHARES = {
     "rates": 0.1,
     "operations": 0.2,
@@ -41,7 +42,8 @@ _LOST = 3
 
 
 def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
-    """Runs a part in this process; returns 0, or 3 if another process must continue."""
+    """Runs a part in this process. Returns 0, or 3 if the GPU context is lost and another process must continue the
+    part."""
     from machine import describe
     from repro_mlir.runner import Device
     from repro_mlir.runner.certificates import VARIABLE
@@ -54,7 +56,7 @@ def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
     from run_speed import run_speed
     from run_tensor_cores import run_tensor_cores
 
-    # Stored in the prepared directory: this machine may have its own certificates.
+    # The certificates of this run are stored in DIR, since this machine may have other certificates.
     os.environ[VARIABLE] = str(directory / "certificates")
     deadline = time.perf_counter() + seconds
     results = Results(output)
@@ -90,7 +92,7 @@ def run_all(directory: Path, output: Path, budget: float, only: str | None) -> i
         begun = -1
         while status != 0:
             left = start + share * budget - time.perf_counter()
-            # If a process starts no new row, it would be restarted endlessly, so the part ends.
+            # The part ends if the last process has begun no new row; otherwise it would be restarted forever.
             count = len(Results(output).begun.get(part, []))
             if left <= 0 or count == begun:
                 break

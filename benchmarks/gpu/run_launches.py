@@ -23,7 +23,7 @@ _STEPS = 5
 
 
 def run_launches(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds a row for each function, training step and product, with the median time per launch."""
+    """Adds a row for each function, training step and matrix product, with the median times of its launches."""
     torch = torch_on_gpu()
     if torch is None:
         return
@@ -55,7 +55,7 @@ def _run(directory: Path, facts: dict[str, Any], device: Device, results: Result
             session.replay(_STEPS)
     found = [event for event in profile.profiler.kineto_results.events() if event.name() in set(names)]
     found.sort(key=lambda event: event.start_ns())
-    # A replay starts with an untimed step.
+    # replay() runs one additional, untimed step first.
     if [event.name() for event in found] != names * (_STEPS + 1):
         raise AssertionError(f"expected {len(names)} launches of {_STEPS + 1} steps, the profiler saw {len(found)}")
     times = np.array([event.duration_ns() for event in found]).reshape(_STEPS + 1, len(names))[1:]

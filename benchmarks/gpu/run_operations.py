@@ -17,7 +17,8 @@ from results import Results
 
 
 def run_operations(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds one row for each type of code: the number of operations that match, and the names of the others."""
+    """Adds one row for machine code and one for PTX: the number of operations whose checksums match, and the names of
+    the others."""
     folder = directory / "conformance"
     expected = json.loads((folder / "expected.json").read_text())
     for architecture in (75, 90):

@@ -23,13 +23,14 @@ from results import Results
 
 
 def facts_of(directory: Path, *kinds: str) -> list[dict[str, Any]]:
-    """Returns the facts that prepare.py noted for each bundle of these kinds."""
+    """Returns the facts about each prepared bundle of these kinds ("example", "training", "call", "product"), as
+    prepare.py wrote them."""
     found = [json.loads(path.read_text()) for path in sorted((directory / "bundles").glob("*.json"))]
     return [facts for facts in found if facts["kind"] in kinds]
 
 
 def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
-    """Returns the inputs for each step."""
+    """Returns the inputs of each step of a bundle."""
     if facts["kind"] == "example":
         return [bundle.recorded_inputs(step) for step in range(bundle.steps)]
     (training,) = [training for training in trainings(facts["tiny"]) if training.name == facts["name"]]
@@ -47,7 +48,8 @@ def runnable(names: Sequence[str], capability: tuple[int, int]) -> list[str]:
 
 
 def run_programs(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds one row for each program and each type of code that the GPU accepts; machine code comes first."""
+    """Adds a row for each program, once for machine code and once for PTX if the GPU accepts it. All runs of machine
+    code come first."""
     runs: list[tuple[dict[str, Any], Bundle, str, bool]] = []
     for facts in facts_of(directory, "example", "training"):
         results.attempt("programs", f"open {facts['name']}", lambda facts=facts: Bundle(_path(directory, facts)))

@@ -36,7 +36,7 @@ Make = Callable[[bytes], Execution]
 
 
 def run_rates(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds a row for each instruction, memory level and stream."""
+    """Adds rows: the cycles of each instruction, the latency of each memory level, and the bandwidth of each stream."""
     folder = directory / "rates"
     if not folder.exists():
         return
@@ -46,7 +46,7 @@ def run_rates(directory: Path, device: Device, results: Results, deadline: float
 
     def execution(plan: bytes) -> Execution:
         code = TargetCode(architecture, *images, read_plan(plan, "gpu", "rates"), b"")
-        # Runs without a certificate, because the results of the tensor cores are not checked.
+        # `certifying` permits tensor core instructions on a GPU without a certificate: the results are not used here.
         return Execution(device, code, certifying=True)
 
     results.attempt("rates", "instructions", lambda: _instructions(execution, architecture, device, results))
@@ -62,7 +62,7 @@ def run_rates(directory: Path, device: Device, results: Results, deadline: float
 
 
 def _seconds(execution: Execution, device: Device) -> float:
-    """Returns the shortest time of a step."""
+    """Returns the shortest time of a step in seconds."""
     execution.start()
     found = []
     for _ in range(_RUNS):
@@ -79,7 +79,7 @@ def _instructions(make: Make, architecture: str, device: Device, results: Result
         running.start()
         running.start()
         running.finish()
-        # The first launch writes the zeros that the chases read.
+        # Two runs: the first one writes the zeros that the chases of the second one read.
         for number, rate in enumerate(rates):
             cycles = running.read("output", 1 + 2 * number)
             alone = int(running.read("output", 2 + 2 * number)[0])

@@ -22,7 +22,7 @@ from run_programs import facts_of, steps_of
 
 _BANDWIDTH = "bandwidth of a copy, GB/s"
 _ROUNDS = 3
-_SECONDS = 0.04  # GPU time for each contestant in each round
+_SECONDS = 0.04  # GPU time in seconds for each contestant in each round
 
 
 def run_speed(directory: Path, device: Device, results: Results, deadline: float) -> None:
@@ -54,7 +54,7 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
                 entry |= {"torch_ms": 1e3 * theirs, "torch/ours": theirs / ours}
             if case.flops:
                 entry |= {"TFLOP/s": case.flops / ours * 1e-12}
-                # contractions of digits run on tensor cores, so the f32 peak does not apply
+                # Exact contractions run on tensor cores, so the f32 peak is not their limit.
                 if peak and not getattr(case, "digits", 0):
                     entry["% of peak"] = 100 * case.flops / ours / peak
             elif getattr(case, "bytes", 0):
@@ -67,8 +67,8 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
 
 
 def interleaved(ours: Callable[[int], float], theirs: Callable[[int], float] | None) -> tuple[float, float | None]:
-    """Returns the median seconds per call of both functions, which take turns; each runs n calls and returns seconds
-    per call."""
+    """Returns the median seconds per call of `ours` and of `theirs`, which take turns. Each is a function that makes n
+    calls and returns the seconds per call."""
     contestants = [ours] if theirs is None else [ours, theirs]
     counts = [max(2, min(200, int(_SECONDS / max(function(2), 1e-7)))) for function in contestants]
     times: list[list[float]] = [[] for _ in contestants]
@@ -80,7 +80,7 @@ def interleaved(ours: Callable[[int], float], theirs: Callable[[int], float] | N
 
 
 def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
-    """Returns a function that runs `function` n times and returns the GPU seconds per call."""
+    """Returns a function that calls `function` a given number of times and returns the GPU seconds per call."""
 
     def run(count: int) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -95,7 +95,7 @@ def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
 
 
 def compared(name: str, results: Results) -> str:
-    """Returns whether the part `programs` has compared the bits of a training step, and its result."""
+    """Returns what the part `programs` found when it compared the bits of this training step."""
     rows = [row for row in results.parts.get("programs", []) if row["program"] == name]
     if not rows:
         return "not compared"
@@ -146,14 +146,14 @@ def _training(case: Training, facts: dict[str, Any], bundle: Bundle, device: Dev
         session.step(*steps_of(facts, bundle)[0])
         ours, other = interleaved(session.replay, theirs)
     if torch is not None:
-        # As long as these names exist, the memory of the peer is not freed.
+        # The memory of the peer is freed only after these names are deleted.
         del model, optimizer, batch, step, theirs
         torch.cuda.empty_cache()
-    return ours, other, ""  # the part `programs` compares the bits
+    return ours, other, ""  # bits are compared by the part `programs`
 
 
 def _bandwidth() -> float:
-    """Returns the bytes per second of a copy of 2 GiB by torch, read and written; 0 without torch."""
+    """Returns the bandwidth of a 2 GiB copy by torch: bytes read and written per second. 0 without torch."""
     torch = torch_on_gpu()
     if torch is None:
         return 0.0

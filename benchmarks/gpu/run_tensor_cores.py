@@ -44,7 +44,7 @@ def run_tensor_cores(directory: Path, device: Device, results: Results, deadline
 def _certify(folder: Path, names: list[str], device: Device, results: Results) -> None:
     architecture = choose_architecture(names, device.capability, "the preparation")
     start = time.perf_counter()
-    # Whatever this run finds, the earlier certificate is no longer valid.
+    # An earlier certificate is invalid from now on, whatever this run finds.
     withdraw_certificate(device)
     certificate, differing = compare_tensor_cores(device, unit_of(architecture), load_cases(folder, architecture))
     if certificate.instructions:

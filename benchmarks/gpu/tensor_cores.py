@@ -22,14 +22,14 @@ _SEED = 21
 
 @dataclass(frozen=True)
 class Product:
-    """A product of matrices in the accumulator of the architecture's class (M4).
+    """A matrix product that adds in the accumulator class of the architecture (M4).
 
     Attributes:
       element: element type of both operands; tf32 means f32 values that tf32 can represent.
       m, n, k: rows, columns, and products per result.
-      layout: N for an operand as it is, T for a transposed one.
-      chunk: products per chain; 0 for all.
-      sums: f16 or f32.
+      layout: a letter for each operand: N if it is stored as it is multiplied, T if it is stored transposed.
+      chunk: the number of products per accumulator chain; 0 to add all products in one chain.
+      sums: the type of the sums, f16 or f32.
     """
 
     element: str
@@ -49,7 +49,7 @@ class Product:
 
     @property
     def flops(self) -> float:
-        """The operations of one product."""
+        """The number of floating-point operations in the matrix product."""
         return 2.0 * self.m * self.n * self.k
 
     @property
@@ -59,8 +59,8 @@ class Product:
         return left[:: -1 if self.layout[0] == "T" else 1], right[:: -1 if self.layout[1] == "T" else 1]
 
     def operands(self) -> list[np.ndarray]:
-        """Returns the operands in the representation of a program: uniform in [-0.5, 0.5), rounded, and equal on every
-        machine."""
+        """Returns the operands as arrays that the program accepts: uniform in [-0.5, 0.5), then rounded to the element
+        type. They are the same on every machine."""
         drawn = [centred_uniform(shape, _SEED, site, np.float32(1)) for site, shape in enumerate(self.shapes)]
         if self.element == "tf32":
             return [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in drawn]
@@ -70,7 +70,8 @@ class Product:
 
 
 def products(tiny: bool) -> list[Product]:
-    """Returns the products to time: large ones, those of GPT-2 124M with 4096 tokens, and ragged ones."""
+    """Returns the matrix products to time: large ones, those of GPT-2 124M with 4096 tokens, and some whose sizes are
+    not multiples of a tile."""
     if tiny:
         return [
             Product("bf16", 70, 40, 100),
@@ -98,7 +99,7 @@ def products(tiny: bool) -> list[Product]:
 
 
 def save_cases(folder: Path, architecture: str, cases: Iterable[Case]) -> None:
-    """Writes the instructions of an architecture into their own folder."""
+    """Writes the test cases of an architecture's matrix instructions into their own folder."""
     own = folder / architecture
     own.mkdir(parents=True)
     facts = []
