@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The substitute for the CUDA driver that runs bundles without a GPU (lib/StubDriver).
+"""Prints the path of the substitute for the CUDA driver (lib/StubDriver), with which a bundle runs without a GPU:
 
 REPRO_LIBCUDA=$(python -m repro_mlir.bundle.stub_driver) python model.rmb
 """

@@ -42,7 +42,8 @@ Steps = Sequence[Sequence[np.ndarray]]
 
 
 def expect(program: Program, steps: Steps, target: str = "cpu") -> Expected:
-    """Runs the steps on the CPU; returns hashes of all outputs, and of the state after the first and the last step."""
+    """Runs the steps on `target`; returns the hashes of the outputs of every step, and of the state after the first and
+    the last step."""
     executable = compile(program, target)
     state: dict[str, Any] = dict(program.initial_state())
     states: dict[int, str] = {}
@@ -67,7 +68,7 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
     Args:
       given: the training that the script defines; its batches are consumed.
       count: the number of steps, at least 1.
-      skipped: the number of steps before them.
+      skipped: the number of batches to skip before them.
     Returns:
       the program and, for each step, its inputs, with the optimizer's hyper-parameters at the time of the batch.
     Raises:
@@ -168,7 +169,7 @@ def write_bundle(
 
 
 def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
-    """Checks the signature of a bundle, if it has one.
+    """Checks the signature of a bundle.
 
     Args:
       expected: the public key that must have signed the bundle; None to accept any key or no signature.
@@ -192,7 +193,8 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
 
 
 def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """Returns the state's entries of the manifest, and the member with the tensors that must be stored, if any."""
+    """Returns the state's entries for the manifest, and the bundle member with the tensors that no description can
+    replace; an empty dict if there are none."""
     entries, kinds, arrays = [], [], []
     for kind, array in zip(program.state, program.initial, strict=True):
         description = describe_initial(kind, array, seed, len(program.state))
@@ -204,7 +206,8 @@ def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], 
 
 
 def _constants_member(members: dict[str, bytes], code: TargetCode) -> str:
-    """Adds the member with the constants of `code` unless an equal member exists; returns the member's name."""
+    """Adds a member with the constants of `code` to `members`, unless one has equal contents; returns the member's
+    name."""
     for name, data in members.items():
         if name.endswith(".constants") and data == code.constants:
             return name

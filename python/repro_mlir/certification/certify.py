@@ -33,7 +33,8 @@ _FLOAT8 = ("e4m3", "e5m2")
 
 @dataclass(frozen=True)
 class Form:
-    """mma.sync.aligned.m16n8k<depth>.row.col.<result>.<x>.<y>.<result>, and its accumulation rule."""
+    """The instruction mma.sync.aligned.m16n8k<depth>.row.col.<result>.<x>.<y>.<result>, and `by`, its accumulation
+    rule."""
 
     x: str
     y: str
@@ -63,7 +64,7 @@ func.func @main(%x: tensor<{n}x{side}x{depth}x{x}>, %y: tensor<{n}x{side}x{depth
 
 
 def instructions_of(architecture: str) -> list[Form]:
-    """Returns the matrix instructions that code for an architecture uses."""
+    """Returns the matrix instructions that compiled code for an architecture may contain."""
     return [
         Form(x, y, result, depth, by)
         for result in ("f32", "f16")
@@ -71,13 +72,14 @@ def instructions_of(architecture: str) -> list[Form]:
         for y in (_FLOAT8 if x in _FLOAT8 else (x,))
         if (by := _rule(architecture, x, y, result))
         for depth in depths
-        # Instructions with 16 elements of K exist only on architectures that also have bf16.
+        # Only architectures with bf16 have instructions for 16 elements along K.
         if depth != 16 or _rule(architecture, "bf16", "bf16", "f32")
     ]
 
 
 def class_of(architecture: str, element: str) -> str | None:
-    """(M3) Returns the class of `mma.sync` for an element type, named as in PTX or in programs; None if unknown."""
+    """(M3) Returns the accumulator class of `mma.sync` for an element type, which is named as in PTX or as in programs.
+    None if the class is unknown."""
     unit = unit_of(architecture)
     return unit.float8 if element in _FLOAT8 or element.startswith("f8") else unit.name
 
@@ -85,7 +87,7 @@ def class_of(architecture: str, element: str) -> str | None:
 def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | None:
     name = class_of(architecture, x)
     by = ACCUMULATORS[name].get((_FORMATS[x].name, result)) if name else None
-    # (M4) For two different f8 types, the rule with late sums does not describe the instruction.
+    # (M4) An instruction with two different f8 types does not follow a rule with late sums, so it has no rule here.
     if by is None or (isinstance(by, LateFdpa) and x != y):
         return None
     assert isinstance(by, Fdpa | LateFdpa)
@@ -93,7 +95,7 @@ def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | N
 
 
 def make_cases(architecture: str) -> Iterator[Case]:
-    """Yields a case with PRODUCTS * SIDE^2 results for each instruction of `instructions_of`."""
+    """Yields a test case with PRODUCTS * SIDE^2 results for each instruction of `instructions_of`."""
     for form in instructions_of(architecture):
         code = _compile(architecture, form)
         (opcode,) = matrix_instructions(code.ptx)
@@ -102,10 +104,11 @@ def make_cases(architecture: str) -> Iterator[Case]:
 
 
 def certify(device: Device) -> tuple[Certificate, list[str]]:
-    """Compares the matrix instructions of a GPU with the rules of its class.
+    """Compares the results of a GPU's matrix instructions with the accumulation rules of its class.
 
     Returns:
-      The certificate, which lists the instructions whose results are all equal; and the differences of the others.
+      The certificate, which lists the instructions whose results all follow the rule, and a message for each of the
+        other instructions.
     Raises:
       ReproError: the class of the GPU is unknown, or its code cannot be compiled or run.
     """
@@ -116,12 +119,13 @@ def certify(device: Device) -> tuple[Certificate, list[str]]:
 
 
 def _type_of(element: str) -> str:
-    """Returns the element type in a program: tf32 values are stored as f32."""
+    """Returns the element type that a program has for a PTX type. Programs store tf32 values as f32."""
     return "f32" if element == "tf32" else _FORMATS[element].name
 
 
 def _compile(architecture: str, form: Form) -> TargetCode:
-    """Compiles code in which a single instruction computes each result, starting from the value c."""
+    """Compiles code in which one instruction computes each result. The instruction adds its products to an operand
+    c."""
     inner = form.by.inner if isinstance(form.by, LateFdpa) else form.by
     types = _type_of(form.x), _type_of(form.y)
     factors = "%aw, %bw"
@@ -150,7 +154,7 @@ def _compile(architecture: str, form: Form) -> TargetCode:
 
 
 def expected_results(vectors: Vectors, form: Form) -> np.ndarray:
-    """Returns the bit patterns of the results according to the rule."""
+    """Returns the bits of the results that the accumulation rule defines."""
     result = element_type(form.result)
     want = np.empty(vectors.c.shape, vectors.c.dtype)
     formats = _FORMATS[form.x], _FORMATS[form.y]

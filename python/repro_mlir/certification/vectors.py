@@ -45,7 +45,8 @@ class Format:
 
     @property
     def specials(self) -> list[int]:
-        """The codes, without unused bits, of infinity (twice), a signaling and a quiet NaN, or of the only NaN."""
+        """The codes, without unused bits, of infinity (twice, so that it is drawn more often), a signaling NaN and a
+        quiet NaN; or only the code of the single NaN."""
         top = ((1 << self.exponent_bits) - 1) << self.fraction_bits
         if not self.infinities:
             return [top + (1 << self.fraction_bits) - 1]
@@ -86,8 +87,8 @@ Make = Callable[[_Words, Format], np.ndarray]
 
 
 def _exponents(low: int, high: int) -> Make:
-    """Returns a generator of random numbers with exponents from `low` to `high`, limited to the format's range,
-    including subnormals."""
+    """Returns a generator of random numbers with exponents from `low` to `high`. The exponents are clipped to the
+    format's range, which includes subnormals."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         least, most = (min(max(e + of.bias, 0), of.largest >> of.fraction_bits) for e in (low, high))
@@ -113,8 +114,8 @@ def _some(chosen: Make, one_in: int, others: Make) -> Make:
 
 
 def _some_lines(chosen: Make, one_in: int, others: Make) -> Make:
-    """Returns a generator that takes, on average, one row or column (along K) in `one_in` from `chosen`, with the sign
-    of its first element, and the others from `others`."""
+    """Returns a generator like `_some` that chooses whole rows of the left operand and columns of the right one. The
+    elements of a row or column from `chosen` all have one sign."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         sign = np.uint64(1 << (of.exponent_bits + of.fraction_bits))
@@ -125,7 +126,7 @@ def _some_lines(chosen: Make, one_in: int, others: Make) -> Make:
 
 
 def _among(codes: Callable[[Format], list[int]]) -> Make:
-    """Returns a generator of random choices from a list of codes, with both signs."""
+    """Returns a generator that picks codes and signs at random; `codes` returns the codes of a format."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         table = np.array(codes(of), np.uint64)
@@ -135,7 +136,8 @@ def _among(codes: Callable[[Format], list[int]]) -> Make:
 
 
 def _edges(of: Format) -> list[int]:
-    """Returns the codes of 0, of the limits of the subnormal and the normal numbers, and of 1 with its neighbours."""
+    """Returns the codes of 0, the smallest and the largest subnormal, the two smallest normal numbers, 1 and its two
+    neighbours, and the largest number."""
     one = of.bias << of.fraction_bits
     normal = 1 << of.fraction_bits
     return [0, 0, 1, normal - 1, normal, normal + 1, one - 1, one, one + 1, of.largest]
@@ -148,8 +150,8 @@ def _halves(of: Format) -> list[int]:
 
 
 def _far(of: Format) -> list[int]:
-    """Returns the codes of 2^bias, and of the powers of two smaller by factors of 2^23 to 2^26, or of 0 if the format
-    lacks these."""
+    """Returns the codes of 2^bias and of the powers of two that are 2^23 to 2^26 times smaller, with 0 for those that
+    the format lacks."""
     return [max(2 * of.bias - less, 0) << of.fraction_bits for less in (0, 0, 0, 23, 24, 25, 26)]
 
 
@@ -160,7 +162,8 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
     "normal": (72, _exponents(-3, 3), _some(_ZERO, 16, _exponents(-6, 8))),
     "wide": (56, _exponents(-40, 40), _some(_ZERO, 16, _exponents(-80, 80))),
     "tiny": (24, _exponents(-78, -52), _some(_ZERO, 4, _exponents(-160, -104))),
-    # These operands reveal the floor (M3): c is mostly 0, and products have bits below the smallest positive f32.
+    # These operands reveal the floor of the rule (M3): c is mostly 0, and products have bits below the smallest
+    # positive f32.
     "least": (24, _exponents(-80, -70), _some(_exponents(-160, -120), 16, _ZERO)),
     "large": (16, _exponents(52, 70), _some(_ZERO, 4, _exponents(100, 127))),
     # If all products are 0, the results show whether a small c is unchanged, and which sign a sum of zeros has.
@@ -175,14 +178,15 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
 }
 """By name: the number of matrix products, and the generators of their elements and of their values c."""
 
-# Sums in f16 have few bits, so truncation is visible only where large products cancel.
+# f16 sums have few bits, so their truncation is visible only if large products cancel.
 _KINDS_TO_F16 = KINDS | {"large": (KINDS["large"][0], _some(_ZERO, 2, _among(_far)), _ZERO)}
 
 PRODUCTS = sum(count for count, _, _ in KINDS.values())
 
 
 def make_vectors(x_element: str, y_element: str, result: str, depth: int) -> Vectors:
-    """Generates PRODUCTS matrix products with SIDE rows and columns and `depth` elements of K, equal on every machine.
+    """Generates the operands of PRODUCTS matrix products with SIDE rows, SIDE columns and `depth` elements along K.
+    They are the same on every machine.
 
     `result` is the type of the accumulator operand c.
     """

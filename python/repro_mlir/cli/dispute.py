@@ -149,7 +149,8 @@ def _channel(party: str, options: argparse.Namespace, token_file: str | None, va
 
 
 def _token(address: str, file: str | None, variable: str) -> bytes:
-    """Returns the token for an address, read from the file or else from the environment, or NO_TOKEN."""
+    """Returns the token for a network address: from `file`, else from the environment variable `variable`. NO_TOKEN if
+    neither has one, or if `address` is a file."""
     from repro_mlir.verification.dispute.tokens import NO_TOKEN, read_token, token_of_environment
 
     if not address.startswith(("tcp:", "unix:")):

@@ -9,8 +9,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-# Other modules are imported only inside `run_command`, which maps exceptions to an exit status: Python itself exits
-# with status 1 if an import fails.
+# Other modules are imported inside `run_command`, which turns an exception into an exit status. If an import at the top
+# of this file failed, Python itself would exit with status 1.
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ _EXAMPLES = """examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit status.
 
-    `run_command` documents the status of a command that fails.
+    See `run_command` for the exit status of a command that fails.
     """
     try:
         from repro_mlir.base.command_line import run_command

@@ -78,8 +78,8 @@ def _precision(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _folder(name: str) -> Iterator[None]:
-    """Creates a folder for the block, so that an error shows before minutes of training. If the block fails, a folder
-    that it created is removed."""
+    """A context manager that first creates the folder, so that an error shows before minutes of training. If the block
+    fails, it removes the folder if it has created it."""
     from repro_mlir.precision_report.results import make_folder
 
     is_new = not Path(name).exists()

@@ -45,7 +45,7 @@ def add_step(command: argparse.ArgumentParser, values: str) -> None:
 
 
 def add_set(command: argparse.ArgumentParser, taken: str, whose: str) -> None:
-    """Adds `--set`.
+    """Adds the option `--set`, which changes a parameter of a machine.
 
     Args:
       taken: the metavar of the option.

@@ -91,13 +91,13 @@ def _serve(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         environment = {**versions(), "target": options.target}
         if not serve(bound, generator, tokenizer, identity, name, environment, options.slots, limits):
-            # A normal exit of Python would wait for a thread that is still computing.
+            # Exits at once: a normal exit of Python would wait for the thread that is still computing.
             os._exit(0)
     return 0
 
 
 def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdentity]:
-    """Returns the generator, tokenizer and identity of the model in the directory; frees the model itself."""
+    """Loads the model in the directory; returns its generator, tokenizer and identity."""
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.identity import identity_of
     from repro_mlir.integrations.model_folder import ModelFolder

@@ -77,7 +77,7 @@ def _train(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     with Trainer(given.model, given.loss_fn, given.optimizer, **chosen) as trainer:
         losses = trainer.fit(given.batches, options.steps)
-        # Inside the block because all ranks must still be running.
+        # Must be inside the `with` block: the ranks exchange state, so all of them must still be running.
         trainer.bring_back()
     seconds = time.perf_counter() - start
     if ranks is not None and ranks.rank > 0:
@@ -85,7 +85,7 @@ def _train(options: argparse.Namespace) -> int:
         return 0
     if options.save:
         kinds = trainer.program.state
-        # The script may have stored NaNs that are not canonical.
+        # The script may have written NaNs with other bits than the canonical NaN.
         arrays = [canonical_of(trainer.state[kind.name], kind.element) for kind in kinds]
         write_file(options.save, write_tensors(kinds, arrays))
     report = {

@@ -14,7 +14,8 @@ from repro_mlir.base.printing import tell
 
 
 class PrintVersions(argparse.Action):
-    """Prints the versions and exits; imports the compiler, which knows them, only when the option is present."""
+    """The action of --version: prints the versions and exits. It imports the compiler, which knows its version, only
+    then."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)

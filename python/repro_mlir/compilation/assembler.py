@@ -39,8 +39,8 @@ def assemble(ptx: str, architecture: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="repro-ptxas-") as folder:
         source, result = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)
-        # Explicit rounding modifiers in the generated PTX already keep ptxas from forming fused multiply-adds; the flag
-        # is a second safeguard.
+        # The generated PTX has explicit rounding modifiers, which already keep ptxas from fusing a multiplication and
+        # an addition. The flag is a second safeguard.
         command = [assembler, "--fmad=false", f"-arch={architecture}", str(source), "-o", str(result)]
         run = subprocess.run(ending_with_this(command), capture_output=True, text=True)
         if run.returncode:

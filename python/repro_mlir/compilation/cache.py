@@ -12,17 +12,17 @@ from repro_mlir.sandbox import analyze_native, compile_native
 
 
 def cached_code(program: bytes, target: str, make: Callable[[], bytes]) -> bytes:
-    """Returns the code that `make` produces for a stored program and a target, from the cache if it is there
-    (`cached`)."""
+    """Returns the code that `make` compiles from a stored program for a target, or the code from the cache if it has
+    been compiled before."""
     return cached([b"code", compiler_identity(), target.encode(), program], make)
 
 
 def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = None, untrusted: bool = False) -> bytes:
-    """Runs `compile`, with its artifact `cached`.
+    """Compiles like `cpu.compile`, or returns the artifact from the cache if it has been compiled before.
 
     Args:
       program: a stored canonical program.
-      level, jobs: as for `compile`.
+      level, jobs: as for `cpu.compile`.
       untrusted: whether to compile in a child process with limits (see sandbox/), as for untrusted programs.
     """
     if level == "native":
@@ -33,7 +33,7 @@ def cached_compile(program: bytes, level: str = "native", *, jobs: int | None = 
 
 
 def cached_analysis(program: bytes, level: str, *, untrusted: bool = False) -> Analysis:
-    """Runs `analyze`, with its result `cached`.
+    """Analyzes like `cpu.analyze`, or returns the analysis from the cache.
 
     Args:
       program, untrusted: as for `cached_compile`.

@@ -80,8 +80,8 @@ class Analysis:
     Attributes:
       plan: the bytes of the launch plan (docs/reference/plan.md).
       operands: one line per kernel with the buffers that the kernel reads and writes.
-      assembly: the assembly text of the kernels. A comment `runs.N.` names a block that runs N times in one call that
-        processes all work items.
+      assembly: the assembly text of the kernels. A comment `runs.N.` marks a basic block that runs N times if one call
+        of the kernel processes all work items.
     """
 
     plan: bytes

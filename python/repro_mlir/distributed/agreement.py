@@ -19,7 +19,7 @@ _FORM = struct.Struct(f"<{'32s' * 7}{FORM}")
 
 @dataclass(frozen=True)
 class Report:
-    """The report of one rank, which all ranks compare.
+    """The report of one rank about a step. All ranks compare their reports.
 
     Attributes:
       program: the identity of the step (B4).
@@ -27,9 +27,10 @@ class Report:
       state: the hash of the rank's state (H3).
       inputs: a digest of the inputs of the step.
       integers: a digest of the integers of the rank's microbatches (B3); zeros for a rank without a microbatch.
-      nodes: a digest of the rank's own nodes that another rank checks, see `Checks`.
-      checked: a digest of another rank's nodes that this rank has checked.
-      failure: why the rank has no result; empty without a failure.
+      nodes: the digest that this rank has computed for its own nodes of the tree (B2), if another rank checks them; see
+        `Checks`.
+      checked: the digest that this rank has computed for those nodes of another rank that it checks.
+      failure: the message of the error because of which the rank has no result; empty if it has a result.
     """
 
     program: bytes
@@ -55,12 +56,13 @@ class Report:
 
 
 def require_agreement(ranks: Ranks, report: Report) -> list[Report]:
-    """Exchanges reports, and returns those of all ranks if they agree. `require_right` compares `nodes` and `checked`.
+    """Exchanges the reports of all ranks, and returns them if they agree. `nodes` and `checked` are not compared here
+    but by `require_right`.
 
     Raises:
-      Agreed: the ranks do not agree; the cause is one of
-        StepFailed: a rank has failed, or integers differ between microbatches, so that the step has no result;
-        ReproError: another part of the reports differs; the message has the numbers of the ranks.
+      Agreed: the ranks do not agree; the cause is one of StepFailed: a rank has failed, or integers differ between
+        microbatches, so that the step has no result; ReproError: another part of the reports differs; the message names
+        the ranks.
       RankLost: another rank is gone.
     """
     reports = [Report.of_bytes(data) for data in ranks.gather(report.to_bytes())]

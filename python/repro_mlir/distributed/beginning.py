@@ -21,7 +21,8 @@ _POSITION = struct.Struct(f"<QQQ{FORM}")
 
 
 class Position(NamedTuple):
-    """The position up to which a receipt has been resumed, see `Recorder`."""
+    """The position at which a resumed receipt continues: the numbers of its records and of its steps, and the cursor in
+    the batches (see `Recorder`)."""
 
     records: int
     steps: int
@@ -29,7 +30,7 @@ class Position(NamedTuple):
 
 
 def begin_without_receipt(ranks: Ranks) -> None:
-    """Begins a run in which no rank writes a receipt. Raises the errors of `begin_together`."""
+    """Begins a run in which this rank writes no receipt. Raises the errors of `begin_together`."""
     with _agreed(ranks):
         _compare(ranks, None, None)
 
@@ -40,12 +41,15 @@ def begin_together(
     resume: Callable[[], Position],
     state: Callable[[], Mapping[str, np.ndarray]],
 ) -> Position:
-    """Begins a run with a receipt; returns the position where it begins, which is the same on all ranks.
+    """Begins a run in which this rank writes a receipt. Returns the position at which the run begins, which is the same
+    on all ranks.
 
     Args:
-      prepare: returns a digest of the run of 32 bytes, which must be equal on all ranks.
-      resume: opens the receipt, on rank 0, after all ranks have prepared the same run.
-      state: returns the state tensors, to which rank 0's values are copied if its receipt has records.
+      prepare: returns a digest that identifies the run, 32 bytes. It must be equal on all ranks.
+      resume: opens the receipt and returns its position. It is called on rank 0 only, after all digests have been found
+        equal.
+      state: returns this rank's state tensors. If rank 0's receipt has records, the values of rank 0 are copied to
+        them.
     Raises:
       ReproError: only some ranks have a receipt, or their runs differ; errors of `prepare` and `resume` are raised on
         their rank, and reported to the others.
@@ -66,7 +70,8 @@ def begin_together(
 
 @contextmanager
 def _agreed(ranks: Ranks) -> Iterator[None]:
-    """A context manager for the exchanges of a beginning, which raises the cause of an `Agreed` error."""
+    """A context manager for the exchanges at the beginning of a run. If they raise `Agreed`, it raises the cause of
+    that error instead."""
     try:
         with ranks.step():
             yield
@@ -76,7 +81,7 @@ def _agreed(ranks: Ranks) -> Iterator[None]:
 
 
 def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) -> None:
-    """Checks that all ranks have a receipt of the same run, or that none has a receipt."""
+    """Checks that all ranks write a receipt and their runs are the same, or that no rank writes a receipt."""
     own = _SAID.pack(digest is not None, digest or bytes(32), *pack_failure(describe(failure)))
     said = [_SAID.unpack(data) for data in ranks.gather(own)]
     without = [str(rank) for rank, (has_receipt, *_) in enumerate(said) if not has_receipt]
@@ -93,7 +98,7 @@ def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) 
 
 
 def _resumed(ranks: Ranks, resume: Callable[[], Position]) -> Position:
-    """Resumes the receipt on rank 0; returns its position on all ranks."""
+    """Calls `resume` on rank 0; returns the position on all ranks."""
     position, failure = Position(0, 0, 0), None
     if ranks.rank == 0:
         try:
@@ -108,14 +113,15 @@ def _resumed(ranks: Ranks, resume: Callable[[], Position]) -> Position:
 
 
 def _raise_failures(said: Sequence[tuple[Any, ...]], own: BaseException | None) -> None:
-    """Raises `Agreed` if any rank has failed, with this rank's own failure or the first other one as its cause."""
+    """Raises `Agreed` if any rank has failed. The cause is this rank's own failure, or else the failure of the first
+    rank that has one."""
     for rank, (*_, length, message) in enumerate(said):
         if length:
             raise Agreed from own or ReproError(f"rank {rank}: {unpack_failure(length, message)}")
 
 
 def _send_state(ranks: Ranks, state: Mapping[str, np.ndarray]) -> None:
-    # Flattened, because a 0-dimensional array cannot be viewed as another dtype.
+    # Reshaped to one dimension, because NumPy cannot view a 0-dimensional array as another dtype.
     tensors = [np.ascontiguousarray(array).reshape(-1) for array in state.values()]
     if ranks.rank == 0:
         others = range(1, ranks.size)

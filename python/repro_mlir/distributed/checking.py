@@ -25,14 +25,15 @@ class Checks:
     """The checks of a step.
 
     Attributes:
-      nodes: for each rank, its nodes that are checked: single leaves first, then nodes of several leaves.
+      nodes: for each rank, the nodes of the tree (B2) that it computes and another rank checks: single leaves first,
+        then nodes of several leaves.
     """
 
     nodes: tuple[tuple[range, ...], ...]
 
     @staticmethod
     def drawn(ranks: Ranks, count: int, seed: bytes) -> Checks:
-        """Draws the checks of a step.
+        """Draws the leaves that are checked in a step, and adds the nodes all of whose leaves are checked.
 
         Args:
           count: the number of leaves.
@@ -51,12 +52,12 @@ class Checks:
 
 
 def _number(seed: bytes, leaf: int) -> int:
-    """Returns a uniform random number from 0 to 2^32 - 1 for a leaf."""
+    """Returns a pseudorandom number from 0 to 2^32 - 1, which depends on the seed and the leaf."""
     return int.from_bytes(blake3_of(b"check", seed, struct.pack("<Q", leaf))[:4], "little")
 
 
 def digest_of(nodes: Sequence[range], digests: Mapping[range, bytes]) -> bytes:
-    """Returns the digest that a rank reports for nodes, from the digests of the nodes."""
+    """Combines the digests of several nodes into the digest that a rank reports."""
     return blake3_of(b"nodes", *(digests[node] for node in nodes))
 
 
@@ -72,15 +73,15 @@ def require_right(
     checked: Sequence[bytes],
     recompute: Callable[[Sequence[range]], bytes],
 ) -> None:
-    """Checks that each rank's digest of its nodes equals that of its checker. If not, all ranks compute the nodes
-    again, and the majority is right.
+    """Compares each rank's digest of its own nodes with the digest that its checker has computed. If two differ, all
+    ranks compute these nodes again, and the majority is right.
 
     Args:
-      said: for each rank, its own digest of its nodes.
-      checked: for each rank, its checker's digest of the nodes.
-      recompute: computes nodes on this rank and returns their digest.
+      said: for each rank, the digest that it has reported for its own nodes.
+      checked: for each rank, the digest that its checker has reported for the same nodes.
+      recompute: computes the given nodes on this rank and returns their digest.
     Raises:
-      Agreed: a digest differs; the cause is a ReproError that names the wrong rank, or both ranks if there is no
+      Agreed: two digests differ; the cause is a ReproError that names the wrong rank, or both ranks if there is no
         majority.
     """
     for rank, nodes in enumerate(checks.nodes):

@@ -12,12 +12,12 @@ FORM = f"B{_BYTES}s"
 
 
 def describe(failure: BaseException | None) -> str:
-    """Returns the message of a failure; empty for None."""
+    """Returns the message that describes a failure; empty if there is no failure."""
     return "" if failure is None else str(failure) or type(failure).__name__
 
 
 def pack_failure(text: str) -> tuple[int, bytes]:
-    """Returns the length and the bytes of a text, truncated to the size of the format."""
+    """Returns the length of a text in bytes, and its bytes, truncated to the size of the format."""
     message = text.encode()[:_BYTES]
     return len(message), message
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Exchange of parts of tensors, from each rank to all others (T2)."""
+"""Exchanges parts of tensors: each rank sends its own parts to all other ranks (T2)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def exchange_parts(
     """Sends this rank's parts of tensors to all ranks, and receives their parts.
 
     Args:
-      parts: for each tensor the contiguous parts of all ranks, None for a rank without one. This rank's own parts are
-        read, and may have any values if this rank has failed; the parts of other ranks are written.
-      failure: why this rank has no parts; the message is sent to the others, and then no rank has a result.
+      parts: for each tensor, a list with the contiguous part of each rank; None for a rank that has no part of it. This
+        rank's own parts are read, and may have any values if this rank has failed; the parts of other ranks are
+        written.
+      failure: the error because of which this rank has no parts, or None. It is sent to the other ranks, and then all
+        ranks fail.
       meanwhile: a function that is called during the exchange.
     Raises:
       Agreed: a rank has failed; the cause is `failure` on this rank, a StepFailed on the others.
@@ -39,7 +41,7 @@ def exchange_parts(
     said = {peer: np.empty(_FORM.size, np.uint8) for peer in others}
 
     def messages(peer: int, rank: int) -> list[tuple[int, np.ndarray]]:
-        # A part without elements is not sent.
+        # Parts without elements are not sent.
         return [(peer, _bytes(part)) for each in parts if (part := each[rank]) is not None and part.size]
 
     sends = [message for peer in others for message in messages(peer, ranks.rank)]
@@ -58,5 +60,5 @@ def exchange_parts(
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    # Flattened, because a 0-dimensional array cannot be viewed as another dtype.
+    # Reshaped to one dimension, because NumPy cannot view a 0-dimensional array as another dtype.
     return array.reshape(-1).view(np.uint8)

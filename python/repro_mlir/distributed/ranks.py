@@ -32,7 +32,7 @@ class Ranks(ConstantAttributes):
     Attributes:
       transport: moves bytes between the ranks, and knows the number of this rank.
       shares: the proportions of the work of the ranks, such as `(5, 2, 1)`. None for equal shares. "measured" for equal
-        shares at first, and later shares by the time per microbatch that was measured in the second step.
+        shares until the second step, whose times per microbatch then determine the shares.
       check_share: the fraction of each rank's work that another rank repeats, from 0 to 1, see `Checks`.
       shard_optimizer: whether each rank keeps and updates only its own part of the optimizer's state (T3), as in
         ZeRO-1.
@@ -76,15 +76,16 @@ class Ranks(ConstantAttributes):
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
 
     def measure(self, seconds: float) -> None:
-        """Sets shares by the times of the second step if they are "measured"; all ranks call this in each step.
+        """If the shares are "measured", sets them after the second step, in inverse proportion to the times. All ranks
+        call this in each step.
 
         Args:
-          seconds: the time of a microbatch on this rank; NaN if it had no microbatch.
+          seconds: the time of one microbatch on this rank in this step; NaN if the rank had no microbatch.
         """
         if self.shares != "measured":
             return
         self._measured += 1
-        # The first step is not measured, because its caches are cold.
+        # The first step is slower, since its caches are cold, so it is not measured.
         if self._measured < _MEASURED_STEP:
             return
         found = np.array([struct.unpack("<d", data)[0] for data in self.gather(struct.pack("<d", seconds))])
@@ -94,7 +95,7 @@ class Ranks(ConstantAttributes):
         object.__setattr__(self, "shares", shares)
 
     def gather(self, own: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
-        """Returns the bytes of every rank.
+        """Sends the bytes of this rank to all ranks; returns the bytes of every rank, by rank.
 
         Args:
           own: the bytes of this rank.
@@ -111,8 +112,9 @@ class Ranks(ConstantAttributes):
     def step(self) -> Iterator[None]:
         """A context manager for the exchanges of one step.
 
-        `Agreed` ends the step on every rank, and another step can follow. After any other exception the other ranks
-        still wait for messages of this step, and would confuse messages of the next step with them.
+        If the block raises `Agreed`, the step has ended on every rank, and another step can follow. After any other
+        exception, no step can follow: the other ranks still wait for messages of this step, and would take those of the
+        next one for them.
 
         Raises:
           RankLost: an exception has interrupted an earlier step.
@@ -129,9 +131,9 @@ class Ranks(ConstantAttributes):
 
 
 def shares_of(shares: Shares) -> tuple[int, ...] | Literal["measured"] | None:
-    """Converts the argument of `connect` to the attribute of `Ranks`."""
+    """Converts the shares that `connect` takes to those that `Ranks` stores."""
     return tuple(shares) if shares is not None and not isinstance(shares, str) else shares
 
 
 class Agreed(Exception):
-    """Ends a step of `Ranks` on every rank; callers raise its cause."""
+    """Raised on every rank when all ranks know that a step has failed. Callers raise its cause instead."""

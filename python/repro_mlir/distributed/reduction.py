@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Combines the sums of all ranks: each rank finishes the tree (B2) for its slice, and sends the result to the other
-ranks."""
+"""Combines the sums of all ranks. Each rank finishes the additions of the tree (B2) for its slice of the elements, and
+sends the result to the other ranks."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ from repro_mlir.distributed.tree import join, maximal_nodes
 Add = Callable[[str, np.ndarray, np.ndarray], None]
 """Adds the second bucket to the first one in place; the string is their element type."""
 
-# Buckets are pipelined: one is received, one added and one sent at the same time. Smaller buckets need more time per
-# byte.
+# The size of a bucket. While one bucket is received, the one before it is added and the one before that is sent.
+# Smaller buckets would need more time per byte.
 _BUCKET_BYTES = 16 << 20
 
 
 class Bucket(NamedTuple):
-    """The unit of an exchange: the elements [start, stop) of each slice of an element type, clipped to the slice."""
+    """The unit of an exchange: the elements at the offsets start to stop - 1 of the slice of each rank, for one element
+    type. Offsets after the end of a slice are left out."""
 
     element: str
     start: int
     stop: int
 
     def span(self, part: Slice) -> slice:
-        """Returns the range of the bucket's elements in the memory of the element type, for one slice."""
+        """Returns the bucket's elements in one slice, as a range of the flat memory of the element type."""
         return slice(min(part.start + self.start, part.stop), min(part.start + self.stop, part.stop))
 
     def shared(self, part: Slice) -> slice:
-        """Returns the range of those elements that all ranks need."""
+        """Returns the part of `span` that all ranks need."""
         return slice(min(part.start + self.start, part.shared), min(part.start + self.stop, part.shared))
 
 
 def buckets(layout: SumLayout) -> Iterator[Bucket]:
-    """Yields the buckets of all slices."""
+    """Yields all buckets, by element type and then by offset."""
     for element, slices in layout.slices.items():
         size = _BUCKET_BYTES // ELEMENTS[element].dtype.itemsize
         for start in range(0, max(part.stop - part.start for part in slices), size):
@@ -51,7 +52,8 @@ def buckets(layout: SumLayout) -> Iterator[Bucket]:
 
 
 def lengths(layout: SumLayout, element: str, rank: int) -> set[int]:
-    """Returns the possible numbers of elements of a rank's additions, which are the lengths of its slice's buckets."""
+    """Returns the numbers of elements that the additions of a rank may have: the lengths of the buckets in its
+    slice."""
     spans = (each.span(layout.slices[element][rank]) for each in buckets(layout) if each.element == element)
     return {span.stop - span.start for span in spans} - {0}
 
@@ -71,14 +73,14 @@ def bytes_of_all(ranks: Ranks, count: int, layout: SumLayout) -> int:
 def combine(
     ranks: Ranks, count: int, nodes: Mapping[range, Sums], layout: SumLayout, make: Callable[[], Sums], add: Add
 ) -> Sums:
-    """Returns the sums over all leaves, which are equal on every rank.
+    """Reduces the sums of all ranks; returns the sums over all leaves, which are equal on every rank.
 
     Args:
       count: the number of leaves.
       nodes: the sums of the maximal nodes of this rank's leaves, whose memory is overwritten.
       layout: the layout of the sums, with a slice for each rank.
-      make: allocates a set of sums for the result, if this rank has no node.
-      add: adds buckets.
+      make: allocates the set of sums for the result. It is called only if this rank has no node.
+      add: adds the elements of two buckets.
     Raises:
       RankLost: another rank is gone.
     """
@@ -106,7 +108,7 @@ class _Reduction:
     """The reduction of one step.
 
     Attributes:
-      theirs: for each rank, the maximal nodes of its leaves.
+      theirs: for each rank, the maximal nodes of its leaves, see `maximal_nodes`.
       result: the set that receives the sums over all leaves, which is one of `nodes` or a new one.
     """
 
@@ -125,12 +127,13 @@ class _Reduction:
         return sums.flat[part.element][part.span(self.layout.slices[part.element][rank])]
 
     def _shared(self, part: Bucket, rank: int) -> np.ndarray:
-        """Returns the elements of a bucket of the result, in the slice of a rank, as far as all ranks need them."""
+        """Returns the elements of the result in a bucket and the slice of a rank, without those that only that rank
+        needs."""
         return self.result.flat[part.element][part.shared(self.layout.slices[part.element][rank])]
 
     def collect(self, part: Bucket) -> Callable[[], dict[range, np.ndarray]]:
-        """Starts to send a bucket of this rank's nodes to the owners of its slices. The returned function waits, and
-        returns the bucket of all nodes in this rank's own slice."""
+        """Starts to send a bucket of this rank's nodes: to each other rank, the elements in that rank's slice. Returns
+        a function that waits, and then returns the elements in this rank's own slice for the nodes of all ranks."""
         own = self.ranks.rank
         sends = [
             (peer, _bytes(self._part(self.nodes[node], part, peer))) for peer in self._others for node in self.nodes
@@ -150,7 +153,8 @@ class _Reduction:
         return known
 
     def join(self, part: Bucket, leaves: range, known: Mapping[range, np.ndarray], add: Add) -> None:
-        """Finishes the tree for a bucket in the slice of this rank."""
+        """Adds a bucket of all nodes up to the root of the tree, in the slice of this rank, and stores it in the
+        result."""
 
         def added(left: np.ndarray, right: np.ndarray) -> np.ndarray:
             add(part.element, left, right)
@@ -164,15 +168,16 @@ class _Reduction:
             np.copyto(result, found)
 
     def spread(self, part: Bucket) -> Callable[[], None]:
-        """Starts to send a bucket of the result in this rank's slice to the other ranks, and to receive their slices.
-        The returned function waits for the end."""
+        """Starts to send this rank's slice of a bucket of the result to the other ranks, and to receive their slices.
+        Returns a function that waits until all of it is complete."""
         own = _bytes(self._shared(part, self.ranks.rank))
         sends = [(peer, own) for peer in self._others]
         receives = [(peer, _bytes(self._shared(part, peer))) for peer in self._others]
         return self.ranks.transport.start(_not_empty(sends), _not_empty(receives))
 
     def spread_integers(self) -> None:
-        """Sends the integers, which are equal on all ranks with microbatches (B3), to the ranks without any."""
+        """Sends the integer tensors to the ranks without microbatches. They are equal on all ranks that have
+        microbatches (B3)."""
         integers = [_bytes(self.result.tensors[i].reshape(-1)) for i in self.layout.integers]
         owners = [rank for rank, found in enumerate(self.theirs) if found]
         sends: list[Message] = []

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The layout of a step's sums in memory: sums of one element type are contiguous, with a slice for each rank."""
+"""The layout of a step's sums in memory. The sums of one element type are contiguous, and divided into a slice for each
+rank."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from repro_mlir.base.numerics.tensors import TensorType, start_of
 
 @dataclass(frozen=True)
 class Sums:
-    """A set of sums.
+    """The memory of one value of all sums of a step.
 
     Attributes:
       tensors: the sums in the order of the program.
@@ -37,8 +38,8 @@ class Sums:
 
 
 class Slice(NamedTuple):
-    """The elements [start, stop) of an element type whose sums a rank finishes. All ranks get [start, shared); only the
-    rank itself needs the rest."""
+    """The elements [start, stop) of an element type. One rank finishes their sums; all ranks get the elements [start,
+    shared), and only that rank needs the rest."""
 
     start: int
     shared: int
@@ -49,8 +50,9 @@ class SumLayout:
     """The position of each sum in memory.
 
     Attributes:
-      slices: the slices of all ranks, by float element type.
-      integers: the positions of the tensors that are not floats, which are equal in all microbatches (B3).
+      slices: for each float element type, the slice of each rank.
+      integers: the indices of the tensors that are not floats. They are not added, since they are equal in all
+        microbatches (B3).
     """
 
     def __init__(self, kinds: Sequence[TensorType], size: int, owners: Mapping[int, int] | None = None) -> None:
@@ -58,8 +60,8 @@ class SumLayout:
         Args:
           kinds: the types of the sums.
           size: the number of ranks.
-          owners: by position, the only rank that needs a sum (T3); all ranks get the other sums. None if all ranks get
-            all sums, in slices of equal length.
+          owners: maps the index of a sum to the only rank that needs it (T3); all ranks get the sums that are not in
+            the map. None if all ranks get all sums, in slices of equal length.
         """
         self._kinds = kinds
         self.integers = [i for i, kind in enumerate(kinds) if ELEMENTS[kind.element].format is None]
@@ -75,7 +77,7 @@ class SumLayout:
                 self.slices[element] = self._owned(positions, size, owners)
 
     def _place(self, positions: Sequence[int], start: int) -> int:
-        """Places sums one after the other from `start`; returns their end."""
+        """Assigns offsets to sums, one after another from `start`; returns the offset after the last one."""
         for i in positions:
             self._offsets[i] = start
             start += math.prod(self._kinds[i].shape)

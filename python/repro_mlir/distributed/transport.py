@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The protocol of engines that move bytes between ranks."""
+"""The interface of engines that move bytes between ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Message = tuple[int, np.ndarray]
 
 
 class Transport(Protocol):
-    """An engine that moves bytes; it never adds, and serializes no objects.
+    """An engine that moves bytes between ranks. It does not add, and it does not serialize objects. Every rank makes
+    the same calls in the same order. A call raises RankLost if another rank is gone.
 
     Every rank makes the same calls in the same order. A call raises RankLost if another rank is gone.
 
@@ -28,14 +29,14 @@ class Transport(Protocol):
     size: int
 
     def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
-        """Starts to send and to receive. The returned function waits until all these messages are complete; callers
-        call it once, after the functions that earlier calls of `start` returned.
+        """Starts to send and to receive messages. Returns a function that waits until all of them are complete; it is
+        called once, after the functions that earlier calls of `start` returned.
 
         Args:
-          sends: messages to other ranks; their arrays must not change before the end.
-          receives: arrays to write; the messages of each rank have the order and sizes in which it sends them.
+          sends: messages to other ranks; their arrays must not change until they are complete.
+          receives: arrays to write; for each sending rank, they have the order and sizes of its messages.
         """
 
     def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:
-        """Sends and receives like `start`, and waits for the end."""
+        """Sends and receives like `start`, and waits until all messages are complete."""
         self.start(sends, receives)()

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tree that adds the sums of microbatches (B2): the tree of RFC 6962, section 2.1, over the leaves."""
+"""The binary tree in which the sums of microbatches are added (B2). Its leaves are the microbatches, and its shape is
+that of RFC 6962, section 2.1."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ T = TypeVar("T")
 
 
 def split(leaves: range) -> tuple[range, range]:
-    """Splits the leaves of a node over n >= 2 leaves: the left child gets the largest power of two below n."""
+    """Returns the leaves of the two children of a node with n >= 2 leaves. The left child has the largest power of two
+    below n."""
     middle = 1 << (len(leaves) - 1).bit_length() - 1
     return leaves[:middle], leaves[middle:]
 
 
 def fold(leaves: range, leaf: Callable[[int], T], add: Callable[[T, T], T]) -> T:
-    """Returns the value of the node over one or more leaves: `leaf(number)` for one leaf, else `add(left, right)`."""
+    """Evaluates the tree over `leaves`: `leaf(number)` for a leaf, `add(left, right)` for a node with two children."""
     if len(leaves) == 1:
         return leaf(leaves[0])
     left, right = split(leaves)
@@ -27,7 +29,7 @@ def fold(leaves: range, leaf: Callable[[int], T], add: Callable[[T, T], T]) -> T
 
 
 def maximal_nodes(leaves: range, own: range) -> list[range]:
-    """Returns the maximal nodes of the tree over `leaves` that have only leaves of `own`."""
+    """Returns the largest nodes of the tree over `leaves` whose leaves are all in `own`."""
     if not own or own.stop <= leaves.start or leaves.stop <= own.start:
         return []
     if own.start <= leaves.start and leaves.stop <= own.stop:
@@ -37,7 +39,7 @@ def maximal_nodes(leaves: range, own: range) -> list[range]:
 
 
 def join(leaves: range, known: Mapping[range, T], add: Callable[[T, T], T]) -> T:
-    """Returns the value of the node over `leaves` from known values of nodes below it, or its own known value."""
+    """Evaluates the tree over `leaves` from the known values of some nodes, which cover all leaves."""
     if leaves in known:
         return known[leaves]
     left, right = split(leaves)

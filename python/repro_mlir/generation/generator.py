@@ -35,7 +35,8 @@ class Request:
       prompt: the tokens of the prompt.
       tokens: the tokens generated so far.
       finished: whether the request is complete.
-      logits: f32 [vocabulary] for each of `tokens`, from which it was chosen, if they were requested.
+      logits: for each of `tokens`, the logits f32 [vocabulary] from which it was chosen; empty unless they were
+        requested.
     """
 
     prompt: tuple[int, ...]
@@ -52,7 +53,8 @@ class Request:
 
 @dataclass(frozen=True)
 class _Programs:
-    """The programs for positions below `reach`: one for a chunk of a prompt, one for one token of each slot."""
+    """The programs that read the first `reach` positions of the cache: `prompt` reads a chunk of a prompt, `token`
+    reads one token in each slot."""
 
     reach: int
     prompt: Kept
@@ -127,7 +129,7 @@ class Generator(ConstantAttributes):
                 raise ReproError(f"expected {name} of at least 1, got {value!r}")
         self.capacity = capacity
         self._chunk = min(chunk, capacity)
-        # On a GPU, each program has its own state, so only one reach is compiled.
+        # On a GPU, each program has its own copy of the state, so only the programs for the full capacity are compiled.
         reaches = _reaches(capacity) if target.partition(":")[0] == "cpu" else [capacity]
         format = None if cache is None else cache_format(cache)
         captured = capture_generation(model, slots, capacity, self._chunk, reaches, format)
@@ -217,7 +219,8 @@ class Generator(ConstantAttributes):
             self._slots = [None if each is request else each for each in self._slots]
 
     def step(self) -> list[Request]:
-        """Reads one chunk of a pending prompt, if any, and chooses a token for each request whose prompt is complete.
+        """Reads one chunk of a prompt that is not complete, if there is one, and generates a token for each request
+        whose prompt is complete.
 
         Returns:
           The requests that received a token.
@@ -241,7 +244,8 @@ class Generator(ConstantAttributes):
             return [*changed, *(request for _, request in active)]
 
     def _read_chunk(self) -> list[Request]:
-        """Reads a chunk of the first pending prompt; returns the request if the prompt is complete."""
+        """Reads the next chunk of the first prompt that is not complete. Returns its request in a list if the prompt is
+        complete now, else an empty list."""
         for slot, request in enumerate(self._slots):
             if request is None or request.tokens:
                 continue
@@ -261,7 +265,7 @@ class Generator(ConstantAttributes):
         return []
 
     def _reaching(self, positions: np.ndarray) -> _Programs:
-        """Returns the programs that read the smallest sufficient part of the cache."""
+        """Returns the programs with the smallest reach that covers these positions."""
         return next(each for each in self._programs if positions.max() < each.reach)
 
     def _run(self, kept: Kept, *inputs: np.ndarray) -> np.ndarray:
@@ -297,7 +301,7 @@ class Generator(ConstantAttributes):
             raise ReproError(f"expected a Sampling, got {sampling!r}")
         if type(most) is not int or most < 1:
             raise ReproError(f"expected max_new_tokens of at least 1, got {most!r}")
-        # The last token is chosen but never read, so it needs no position in the cache.
+        # The last new token is never read by the model, so it needs no position in the cache.
         if len(tokens) + most - 1 > self.capacity:
             raise ReproError(
                 f"a prompt of {len(tokens)} tokens and {most} new ones are more than the capacity of {self.capacity}"
@@ -306,7 +310,8 @@ class Generator(ConstantAttributes):
         return Request(tokens, [], False, [], sampling or Sampling(), most, ends, logits)
 
     def _known(self, given: Any, name: str) -> tuple[int, ...]:
-        """Returns the tokens of a list, array or tensor; raises ReproError for a token outside the vocabulary."""
+        """Converts a list, array or tensor of tokens to a tuple; raises ReproError for a token outside the
+        vocabulary."""
         try:
             tokens = tuple(given.tolist() if hasattr(given, "tolist") else given)
         except TypeError:

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The identity of a generating language model, independent of where it runs and of the number of requests."""
+"""The identity of a language model that generates text. It does not depend on the machine or on the number of
+requests."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ class WeightTensor:
 
 @dataclass(frozen=True)
 class ModelPrograms:
-    """The programs and weights whose hashes a `ModelIdentity` contains.
+    """The programs and weights that a `ModelIdentity` hashes, together with the hashes.
 
     Attributes:
       identity: the hashes.
@@ -81,7 +82,8 @@ class ModelPrograms:
     weights: tuple[WeightTensor, ...]
 
     def write(self, folder: str | Path) -> None:
-        """Writes both programs as stored (docs/verification/identity.md), and a list of the weights, into a new folder.
+        """Writes both programs in the stored form (docs/verification/identity.md), and a list of the weights, into a
+        new folder. Raises ReproError if the folder exists or cannot be written.
 
         Raises ReproError if the folder exists or cannot be written.
         """

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R3) The choice of a token from its logits, as a separate program."""
+"""(R3) Chooses a token from its logits, with a program of its own."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _is_real(value: Any) -> bool:
 
 
 class Sampler:
-    """Chooses tokens on a target."""
+    """Runs the program that chooses tokens, compiled for a target."""
 
     def __init__(self, vocabulary: int, target: str, threads: int | None) -> None:
         self._vocabulary = vocabulary
@@ -67,10 +67,10 @@ class Sampler:
 
     @float_environment()
     def choose(self, logits: np.ndarray, sampling: Sampling, position: int) -> int:
-        """Returns the token at a position of a request.
+        """Chooses and returns the token at a position of a request.
 
         Args:
-          logits: f32 [vocabulary], the logits of the preceding token.
+          logits: f32 [vocabulary], as the model returns them for the preceding token.
           sampling: how the token is chosen.
           position: the number of preceding tokens of the request.
         """

@@ -29,7 +29,7 @@ B = TypeVar("B", bound=Any)
 
 
 def compress_gradients(imported: ImportedProgram[B], method: GradientCompression) -> ImportedProgram[B]:
-    """Returns a step in microbatches, as a frontend imports it, with compressed gradients (L1).
+    """Adds gradient compression (L1) to a training step in microbatches; returns the new imported program.
 
     The method's state for each parameter follows the state of `imported`, in the order of the gradients:
     `gradient_compression.residual.NAME`, for one_bit also `gradient_compression.mean_residual.NAME`, for power_sgd also
@@ -65,11 +65,11 @@ def _text_of(module: Any) -> str:
 
 @dataclass
 class _State:
-    """A state tensor of a method.
+    """A state tensor that a compression method adds to a step.
 
     Attributes:
-      is_own: whether each microbatch has its own.
-      value: the current value in the program while it is rewritten.
+      is_own: whether each microbatch has its own copy of the tensor.
+      value: the MLIR value that holds the tensor's current value while the program is rewritten.
     """
 
     kind: TensorType
@@ -80,7 +80,7 @@ class _State:
 
 @dataclass
 class _Rewriter:
-    """Rewrites the module of a step.
+    """Rewrites the MLIR module of a step.
 
     Attributes:
       states: the method's state tensors, in the order of the gradients.
@@ -91,7 +91,7 @@ class _Rewriter:
     states: list[_State] = field(default_factory=list)
 
     def rewrite(self, module: Any) -> str:
-        """Adds the method and its state to `main`; returns the passes that must follow."""
+        """Adds the compression and its state to `main`; returns the pass pipeline that must run next."""
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
         block = main.regions[0].blocks[0]
         reductions = [op for op in block.operations if _gradient(op) is not None]
@@ -120,7 +120,7 @@ class _Rewriter:
         return TensorType(str(name), "f32", tuple(type.shape))
 
     def _compress(self, module: Any, block: Any, op: Any, kind: TensorType, number: int, site: int) -> None:
-        """Compresses a gradient before its reduction, the mean after it, or both."""
+        """Compresses a gradient before its reduction over the microbatches, its mean after the reduction, or both."""
         from repro_mlir import ir
 
         method = self.method
@@ -143,7 +143,8 @@ class _Rewriter:
                         user.operands[i] = found
 
     def _state(self, block: Any, kind: TensorType, kept: Kept, number: int) -> _State:
-        """Adds a state tensor for gradient `number`; it is the last argument of `main` until `_sign` moves it."""
+        """Adds a state tensor for gradient `number` as the last argument of `main`; `_sign` later moves it to the other
+        states."""
         from repro_mlir import ir
 
         own = TensorType(f"{PREFIX}.{kept.name}.{kind.name}", "f32", kept.shape)
@@ -155,7 +156,8 @@ class _Rewriter:
         return self.states[-1]
 
     def _call(self, module: Any, block: Any, text: str, gradient: Any, states: Sequence[_State]) -> Any:
-        """Adds a function to the module, calls it at the current insertion point, and updates the states' values."""
+        """Adds a function to the module, calls it at the current insertion point, and sets each state's value to its
+        new value. Returns the compressed gradient."""
         from repro_mlir import ir
 
         parsed = ir.Module.parse(text)
@@ -177,8 +179,8 @@ class _Rewriter:
         return call.results[0]
 
     def _sign(self, main: Any, block: Any) -> None:
-        """Moves the new state of `main` from after the inputs to after the former state, and also returns it from
-        `main`."""
+        """Changes the signature of `main`: moves the method's state, which is after the inputs, to the end of the
+        state, and also returns its new values."""
         count, total = len(self.imported.state), len(block.arguments)
         first = total - len(self.states)
         arguments, results = signed_arguments(main), signed_results(main)
@@ -198,7 +200,7 @@ def _gradient(op: Any) -> str | None:
 
 
 def _sites(module: Any) -> list[int]:
-    """(R1) Returns the sites of all operations, including those in regions."""
+    """(R1) Returns the random sites of all operations, including those in regions."""
     from repro_mlir import ir
 
     found: list[int] = []
@@ -213,8 +215,8 @@ def _sites(module: Any) -> list[int]:
 
 
 def _function(name: str, method: GradientCompression, kind: TensorType, states: Sequence[_State], site: int) -> str:
-    """Returns a function of a gradient, the states and, if the method draws random numbers, seed and step. That
-    function returns the compressed gradient and the new states."""
+    """Returns the MLIR text of a function. It maps a gradient, the states and, if the method draws random numbers, seed
+    and step, to the compressed gradient and the new states."""
     writer = GradientWriter()
     gradient = Tensor("%g", TensorType("", "f32", kind.shape))
     kept = [Tensor(f"%s{i}", each.kind) for i, each in enumerate(states)]
@@ -240,6 +242,6 @@ def _function(name: str, method: GradientCompression, kind: TensorType, states: 
     types = ", ".join(text_of(each.kind) for each in results)
     lines = [*writer.lines, f"return {', '.join(each.name for each in results)} : {types}"]
     place = f" loc({quoted(f'compression of {kind.name}')})\n"
-    # Lines that open a region or a block end with these characters, and cannot be followed by a location.
+    # A line that ends with `{` or `:` opens a region or a block, and MLIR allows no location there.
     body = "".join(f"{line}\n" if line.endswith(("{", ":")) else line + place for line in "\n".join(lines).split("\n"))
     return f"func.func private @{name}({arguments}) -> ({types}) {{\n{body}}}{place}"

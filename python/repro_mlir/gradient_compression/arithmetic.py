@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The arithmetic of gradient compression (L1) to (L6), generated as text of imported programs."""
+"""Writes the arithmetic of gradient compression (L1) to (L6) as MLIR text of imported programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPSILON = 1e-8
 
 @dataclass(frozen=True)
 class Random:
-    """(R1) The source of random numbers: the scalars seed and step, and the site."""
+    """(R1) Identifies the random numbers to draw: the names of the scalars seed and step, and the site."""
 
     seed: str
     step: str
@@ -69,21 +69,22 @@ class GradientWriter(Writer):
         return Tensor(self.write(text + text_of(whole.kind)), whole.kind)
 
     def column(self, matrix: Tensor, number: int) -> Tensor:
-        """Returns a column as a vector."""
+        """Returns a column of a matrix as a vector."""
         rows = matrix.kind.shape[0]
         return self.reshape(self.slice(matrix, (0, number), (rows, 1)), (rows,))
 
     def select(self, predicate: str, left: Number, right: Number, yes: Number, no: Number) -> Number:
-        """Returns `yes` or `no`, depending on a comparison of `left` and `right`."""
+        """Returns `yes` if the comparison `predicate` of `left` and `right` is true, else `no`."""
         condition = self.write(f"arith.cmpf {predicate}, {left.name}, {right.name} : f32")
         return Number(self.write(f"arith.select {condition}, {yes.name}, {no.name} : f32"), self)
 
     def is_at_least_zero(self, number: Number) -> Number:
-        """Returns an i1 that is true for numbers >= 0."""
+        """Returns an i1 that is true if the number is >= 0."""
         return Number(self.write(f"arith.cmpf oge, {number.name}, {self.number(0.0).name} : f32"), self)
 
     def contract(self, left: Tensor, right: Tensor, dims: tuple[str, str, str]) -> Tensor:
-        """(K1) Returns an einsum. The indices that the result lacks are summed in order, the left operand's first."""
+        """(K1) Returns an einsum. Indices that are not in the result are summed in a defined order: those of the left
+        operand first."""
         of_left, of_right, of_result = dims
         extents = dict(zip(of_left, left.kind.shape, strict=True)) | dict(zip(of_right, right.kind.shape, strict=True))
         folded = [index for index in dict.fromkeys(of_left + of_right) if index not in of_result]
@@ -108,14 +109,15 @@ class GradientWriter(Writer):
 def with_feedback(
     writer: GradientWriter, gradient: Tensor, residual: Tensor, compress: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """(L1) Returns the compressed gradient and the new residual."""
+    """(L1) Compresses the sum of the gradient and the residual. Returns the compressed sum, and its error as the new
+    residual."""
     given = writer.map([gradient, residual], lambda g, e: g + e)
     found = compress(given)
     return found, writer.map([given, found], lambda a, c: a - c)
 
 
 def compressed(writer: GradientWriter, method: GradientCompression, given: Tensor, random: Random | None) -> Tensor:
-    """(L2), (L3), (L4), (L6) Returns a tensor after compression and decompression."""
+    """(L2), (L3), (L4), (L6) Compresses and decompresses a tensor; returns the decompressed values."""
     shape = given.kind.shape
     flat = writer.reshape(given, (math.prod(shape),))
     return writer.reshape(_COMPRESS[type(method)](writer, method, flat, random), shape)
@@ -124,7 +126,7 @@ def compressed(writer: GradientWriter, method: GradientCompression, given: Tenso
 def _top_k(writer: GradientWriter, method: TopK, x: Tensor, _: Random | None) -> Tensor:
     size = x.kind.shape[0]
     count = method.count(size)
-    # Ranks send the indices (program/payload.py), in four bytes if all indices fit.
+    # Ranks send the indices as a tensor (program/payload.py). They take four bytes each if all of them fit in an i32.
     index = "i32" if size <= 1 << 31 else "i64"
     kinds = (x.kind, x.kind, TensorType("", index, (size,)))
     magnitudes = writer.map([x], lambda a: a.apply("math.absf"))
@@ -161,7 +163,7 @@ def _one_bit(writer: GradientWriter, _: OneBit, x: Tensor, __: Random | None) ->
     magnitudes = writer.map([x], lambda a: a.apply("math.absf"))
     total = writer.reduce(magnitudes, [0], 0.0, "arith.addf")
     mean = writer.map([total], lambda a: a / float(x.kind.shape[0]))
-    # The signs are a tensor so that ranks can send them as bits (program/payload.py).
+    # The signs form a tensor of i1, so that ranks can send them as bits (program/payload.py).
     signs = writer.map([x], writer.is_at_least_zero, element="i1")
 
     def signed(is_positive: Number, s: Number) -> Number:
@@ -193,9 +195,10 @@ def _qsgd(writer: GradientWriter, method: QSGD, x: Tensor, random: Random | None
 
     def encode(a: Number, norm: Number, u: Number) -> Number:
         level = (a.apply("math.absf") / norm * float(method.levels) + u).apply("math.floor")
-        # Because of rounding, |a| / norm may exceed 1.
+        # The level may exceed the largest one: because of rounding, |a| / norm may be above 1.
         least = Number(writer.write(f"arith.minimumf {level.name}, {number(method.levels).name} : f32"), writer)
-        # (S3) NaN becomes 0; decoding restores the NaN, since the norm, or infinity times 0, is NaN too.
+        # (S3) A NaN is converted to 0. Decoding gives NaN again, since the norm is NaN too, or infinite, and infinity
+        # times 0 is NaN.
         found = writer.write(f"arith.fptosi {least.name} : f32 to {code}")
         below = writer.write(f"arith.cmpf olt, {a.name}, {number(0.0).name} : f32")
         return Number(integer(f"arith.select {below}, {inverted(found)}, {found}"), writer)
@@ -245,7 +248,8 @@ _COMPRESS: dict[type[GradientCompression], Callable[[GradientWriter, Any, Tensor
 
 
 def low_rank(writer: GradientWriter, method: PowerSGD, given: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """(L5) Returns a tensor after compression, and the new right factor; `right` is that of the last step."""
+    """(L5) Approximates a tensor by a product of two factors of low rank. Returns the product and the new right factor;
+    `right` is the right factor of the last step."""
     shape = given.kind.shape
     rows, columns = method.matrix(shape)
     matrix = given if len(shape) == 2 else writer.reshape(writer.reshape(given, (rows * columns,)), (rows, columns))
@@ -258,7 +262,7 @@ def low_rank(writer: GradientWriter, method: PowerSGD, given: Tensor, right: Ten
 
 
 def _orthogonal(writer: GradientWriter, matrix: Tensor) -> Tensor:
-    """Orthogonalizes the columns by modified Gram-Schmidt, in ascending order."""
+    """Returns the matrix with its columns orthogonalized from left to right, by the modified Gram-Schmidt method."""
     rows, count = matrix.kind.shape
     found, rest = writer.fill(0.0, (rows, count)), matrix
     for number in range(count):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Methods of gradient compression as users specify them: by name, or as JSON."""
+"""Compression methods as users specify them: by name or as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BLOCKS = "mxfp8"
 
 
 def compression_of(given: GradientCompression | str | Mapping[str, Any]) -> GradientCompression:
-    """Returns a method from what users pass: a method, its name for the default parameters, or its JSON.
+    """Returns the method that a user has passed as a method, as its name (with the default parameters) or as its JSON.
 
     Raises:
       ReproError: the argument is none of these.
@@ -43,7 +43,8 @@ def compression_of(given: GradientCompression | str | Mapping[str, Any]) -> Grad
 
 
 def compression_from_json(text: str | bytes) -> GradientCompression:
-    """Parses a method from at most `LIMIT` bytes of JSON. Raises ReproError, which names the position, if invalid."""
+    """Parses a method from at most `LIMIT` bytes of JSON. Raises ReproError, which names the position, if the JSON is
+    invalid."""
     return _method(parse(text, _WHERE, LIMIT))
 
 
@@ -79,5 +80,6 @@ def _method(value: Any) -> GradientCompression:
 
 
 def _format(value: Any) -> Any:
-    """Returns the format of blocks, from the name of a precision recipe or a format in the JSON of recipes."""
+    """Returns the block format that a user has passed: as the name of a precision recipe, or as a format in the JSON of
+    recipes."""
     return Blocks.named(value).format if isinstance(value, str) else format_from_json(value, "format")

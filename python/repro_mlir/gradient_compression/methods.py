@@ -26,8 +26,8 @@ class Kept:
 
     Attributes:
       name: the kind of state, such as `residual`.
-      shape: the shape for one microbatch, or for the step.
-      is_own: whether each microbatch has its own (B5).
+      shape: the shape of one copy of the tensor.
+      is_own: whether each microbatch has its own copy (B5).
     """
 
     name: str
@@ -40,8 +40,8 @@ class GradientCompression(ABC):
 
     Attributes:
       name: the name of the method in messages and in JSON.
-      is_of_microbatches: whether the gradients of each microbatch are compressed.
-      is_of_means: whether the means of the gradients are compressed.
+      is_of_microbatches: whether the gradients of each microbatch are compressed before they are added.
+      is_of_means: whether the means of the gradients over all microbatches are compressed.
     """
 
     name: ClassVar[str]
@@ -54,11 +54,11 @@ class GradientCompression(ABC):
         return True
 
     def kept(self, shape: Shape) -> tuple[Kept, ...]:
-        """Returns the state for a parameter of this shape."""
+        """Returns the state tensors that the method keeps for a parameter of this shape."""
         return self._kept(shape) if self.has_feedback and self.compresses(shape) else ()
 
     def _kept(self, shape: Shape) -> tuple[Kept, ...]:
-        """Returns the state for a parameter whose gradient is compressed with feedback."""
+        """Returns the state tensors for a parameter whose gradient is compressed with error feedback."""
         return (Kept("residual", shape, is_own=True),)
 
     @property
@@ -98,7 +98,7 @@ class TopK(GradientCompression):
             raise ReproError(f"expected the fraction of top_k above 0 and at most 1, got {shown(self.fraction)}")
 
     def count(self, size: int) -> int:
-        """Returns the number of elements that are kept of `size`."""
+        """Returns the number of elements that are kept if a gradient has `size` elements."""
         return math.ceil(Fraction(repr(self.fraction)) * size)
 
     def _bytes(self, shape: Shape) -> int:
@@ -108,7 +108,8 @@ class TopK(GradientCompression):
 
 @dataclass(frozen=True)
 class OneBit(GradientCompression):
-    """(L3) Keeps signs and the mean magnitude, with error feedback for each microbatch and for the mean."""
+    """(L3) Compresses to the signs and the mean magnitude, with error feedback for each microbatch and for the mean of
+    all."""
 
     name: ClassVar[str] = "one_bit"
     is_of_means: ClassVar[bool] = True
@@ -149,14 +150,15 @@ class QSGD(GradientCompression):
         return True
 
     def _bytes(self, shape: Shape) -> int:
-        # Each element is a number from -levels to levels, in a fixed number of bits.
+        # An element becomes an integer from -levels to levels, which takes a fixed number of bits.
         size = math.prod(shape)
         return -(-size * (2 * self.levels).bit_length() // 8) + 4 * -(-size // self.bucket)
 
 
 @dataclass(frozen=True)
 class PowerSGD(GradientCompression):
-    """(L5) Low-rank matrices, by one step of subspace iteration that starts from the last step's result, with feedback.
+    """(L5) Approximates the gradient, as a matrix, by the product of two factors of low rank. A step of subspace
+    iteration improves the factors of the last step. Has error feedback.
 
     Attributes:
       rank: the rank of the factors, 1 to 64.
@@ -173,12 +175,13 @@ class PowerSGD(GradientCompression):
 
     @staticmethod
     def matrix(shape: Shape) -> tuple[int, int]:
-        """Returns the rows and columns of a gradient as a matrix: the first dimension, and all other dimensions."""
+        """Returns the numbers of rows and columns of a gradient as a matrix: the rows are its first dimension, the
+        columns all others."""
         return shape[0], math.prod(shape[1:])
 
     def compresses(self, shape: Shape) -> bool:
-        """Returns whether the gradient has at least two dimensions and the factors have fewer elements than the
-        matrix."""
+        """Returns whether the gradient has at least two dimensions and its factors together have fewer elements than it
+        has."""
         if len(shape) < 2:
             return False
         rows, columns = self.matrix(shape)
@@ -193,7 +196,7 @@ class PowerSGD(GradientCompression):
 
 @dataclass(frozen=True)
 class Blocks(GradientCompression):
-    """(L6) Blocks of low precision (Q1) to (Q3), with all elements as one row.
+    """(L6) Rounds a gradient to a block format (Q1) to (Q3); all elements form one row.
 
     Attributes:
       format: the block format, without a transform; its rounding may be stochastic.
@@ -228,7 +231,7 @@ class Blocks(GradientCompression):
         return self.format.is_stochastic
 
     def scales(self, size: int) -> int:
-        """Returns the number of scales of `size` elements."""
+        """Returns the number of scales for `size` elements."""
         assert self.format.tile is not None
         return -(-size // (self.format.tile[1] or size))
 

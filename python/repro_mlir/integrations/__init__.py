@@ -1,4 +1,5 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trainers of other packages with compiled steps; each module needs its package, which nothing here imports."""
+"""Runs compiled steps under the training loops and launchers of other packages. Each module imports the package that it
+integrates; this file imports none of them."""

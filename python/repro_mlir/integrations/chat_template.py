@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Renders chat templates, which are programs that come with a model, in a child process with limited resources."""
+"""Renders chat templates in a child process with limited resources, because a template is a program that comes with a
+model."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _START_SECONDS = 60
 _WALL_SECONDS = 9
 """The wall-clock limit for one conversation, including waits: the server tokenizes a text within 10 s."""
 
-# A signal whose default action ends the process also interrupts operations in C, such as a power of large integers.
+# The program of the child process. SIGVTALRM gets its default action, which ends the process, because a handler in
+# Python could not interrupt a long operation in C, such as a power of large integers.
 _CHILD = """
 import json, os, resource, signal, sys
 from transformers.utils.chat_template_utils import render_jinja_template
@@ -77,7 +79,7 @@ class TemplateRenderer:
         self._is_ready = False
 
     def start(self) -> None:
-        """Starts the child process without waiting until it is ready, which takes seconds."""
+        """Starts the child process, which takes seconds to be ready. Does not wait for it."""
         with self._lock:
             self._start()
 
@@ -126,7 +128,8 @@ class TemplateRenderer:
         if self._child is None or self._child.poll() is not None:
             self._end()
             limits = map(str, (PROCESSOR_SECONDS, MEMORY_BYTES, TEXT_LIMIT))
-            # The child ends when the server ends, because its stdin closes. -P: ignores modules in the current folder.
+            # The child exits when the server does, because its stdin is then closed. -P keeps modules in the current
+            # folder from being imported.
             self._child = subprocess.Popen(
                 [sys.executable, "-Pc", _CHILD, *limits],
                 stdin=subprocess.PIPE,
@@ -140,14 +143,14 @@ class TemplateRenderer:
     def _end(self) -> None:
         if self._child is not None:
             self._child.kill()
-            # Also closes the child's pipes.
+            # communicate() also closes the child's pipes.
             self._child.communicate()
             self._child, self._is_ready = None, False
 
 
 @contextlib.contextmanager
 def _killed_after(seconds: float, child: subprocess.Popen[str]) -> Iterator[None]:
-    """Kills the child if the block takes longer than `seconds`."""
+    """A context manager that kills the child if the block takes longer than `seconds`."""
     timer = Timer(seconds, child.kill)
     timer.start()
     try:

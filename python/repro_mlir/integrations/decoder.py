@@ -28,16 +28,16 @@ _DEVIATION = 1e-4
 
 
 class Decoder(torch.nn.Module):
-    """A causal language model of transformers, called with tokens and positions.
+    """A causal language model of transformers as a module that maps tokens and positions to logits.
 
         generator = repro_mlir.Generator(Decoder(model).eval(), capacity=256)
 
     Attributes:
-      model: the model; its own calls keep their implementations of attention and experts.
+      model: the model. Calling it directly still uses its own implementations of attention and experts.
     """
 
     def __init__(self, model: transformers.PreTrainedModel) -> None:
-        """Compares the logits of a few tokens with those of the unmodified model.
+        """Checks the model: its logits of a few tokens must be those of the unmodified model.
 
         Raises:
           ReproError: `model` is not a transformers model, its attention cannot be replaced, it does not run, returns no
@@ -69,7 +69,7 @@ class Decoder(torch.nn.Module):
         finally:
             for module, is_training in modes:
                 module.training = is_training
-        # An infinite logit would make the tolerance infinite.
+        # Infinite logits are left out, since they would make the tolerance infinite.
         finite = own[own.isfinite()]
         if not finite.numel():
             raise ReproError(f"{type(self.model).__qualname__} gives no finite logits on {length} tokens")
@@ -101,14 +101,15 @@ def _attend(
     is_causal: bool | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Implements the attention that transformers calls, on [rows, heads, length, size] before grouped heads are
-    repeated."""
+    """Computes attention for transformers, which calls it with [rows, heads, length, size] operands. Grouped keys and
+    values are not yet repeated."""
     for name in ("softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
             raise ReproError(f"attention with {name} is not causal attention alone")
     if not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
         raise ReproError("expected causal attention")
-    # Attention windows need no argument here: they are in the mask, which `Generator` checks.
+    # Options for an attention window are ignored: the mask already contains the window, and `Generator` checks the
+    # mask.
     result = scaled_dot_product_attention(
         query,
         key,
@@ -123,5 +124,5 @@ def _attend(
 
 
 transformers.AttentionInterface.register(_ATTENTION, _attend)
-# Without a registered mask function, transformers would create no mask, not even for an attention window.
+# transformers creates no mask for an attention without a mask function, not even for an attention window.
 transformers.AttentionMaskInterface.register(_ATTENTION, sdpa_mask)

@@ -33,11 +33,11 @@ def fit(
         keras.utils.set_random_seed(0)
         fit(model, x, y, epochs=3, validation_data=(x_test, y_test), callbacks=[...], target="cpu")
 
-    Forward, loss, gradients, update and metrics are one program, and validation is another; a batch of another size,
-    such as the last one, has its own programs. Keras handles the data and their order, callbacks, logs and the
+    Forward pass, loss, gradients, update and metrics form one program, and validation forms another. A batch of another
+    size, such as the last one, has its own program. Keras handles the data and their order, callbacks, logs and the
     history. The variables of the model, the optimizer and the metrics get their new values at the same points as in
-    Keras' own steps, and values written to them between steps apply from the next step on. The same holds for
-    settings such as `optimizer.clipnorm` and `dropout.rate`: a step with other settings has its own program.
+    Keras' own steps, and values written to them between steps apply from the next step on. The same holds for settings
+    such as `optimizer.clipnorm` and `dropout.rate`: a step with other settings has its own program.
 
     Args:
       model: compiled by `model.compile`, on the backend jax or torch.
@@ -67,7 +67,7 @@ def evaluate(model: keras.Model, *args: Any, target: str = "cpu", threads: int |
 def _compiled_steps(
     model: keras.Model, target: str, threads: int | None, seed: int | None, receipt: ReceiptOptions | None
 ) -> Iterator[None]:
-    """Makes Keras' loops over batches call compiled steps within the block."""
+    """A context manager in which Keras' loops over batches call compiled steps."""
     if model.steps_per_execution != 1:
         raise ReproError(f"expected compile(steps_per_execution=1), got {model.steps_per_execution}")
     if model.run_eagerly:
@@ -92,7 +92,7 @@ _MOST_SETTINGS = 64
 
 
 class _Steps:
-    """The training or evaluation steps of one call of `fit` or `evaluate`."""
+    """Runs the training steps, or the evaluation steps, of one call of `fit` or `evaluate`."""
 
     def __init__(
         self,
@@ -111,23 +111,25 @@ class _Steps:
         self._backend = frontend.backend()
         self._trainer: ProgramTrainer | None = None
         self._captured: dict[Any, tuple[frontend.Imported, Program]] = {}
-        # On JAX, `_given` contains the values of the variables that the last step returned to Keras.
+        # The variables of the first step. On JAX, `_given` has the values that the last step returned to Keras for
+        # them.
         self._variables: list[Any] = []
         self._given: list[Any] = []
         self.function = self._on_shared_memory if self._backend.SHARES_MEMORY else self._on_values
 
     def end(self, error: BaseException | None) -> None:
-        """Finishes the receipt; after an error, leaves the receipt as it is."""
+        """Ends the trainer, which finishes the receipt. After an error, the receipt stays unfinished."""
         if self._trainer is not None:
             self._trainer.__exit__(None if error is None else type(error))
 
     def _on_shared_memory(self, data: Any) -> Any:
-        """Runs a step; called by the loop of Keras' PyTorch trainer."""
+        """Runs a step on the backend torch, whose variables share memory with the trainer's state."""
         variables = self._present()
         return self._run([variable.value for variable in variables], data[0])
 
     def _on_values(self, state: Sequence[Sequence[Any]], iterator: Iterator[Any]) -> Any:
-        """Runs a step; called by the loop of Keras' JAX trainer. During the loop, the variables have no values."""
+        """Runs a step on the backend jax: takes the values of the variables and a batch, returns the logs and the new
+        values. During Keras' loop, the variables themselves have no values."""
         batch = next(iterator)
         values = [*itertools.chain(*state)]
         try:
@@ -142,7 +144,8 @@ class _Steps:
         return logs, tuple(list(itertools.islice(rest, len(part))) for part in state)
 
     def _present(self) -> list[Any]:
-        """Returns the variables. Raises ReproError if they differ from those of the first step."""
+        """Returns the model's state variables. Raises ReproError if they are not the same variables as in the first
+        step."""
         variables = [*itertools.chain(*frontend.state_of(self._model, training=self._training))]
         if not self._variables:
             self._variables = variables
@@ -177,7 +180,8 @@ class _Steps:
         return imported.outputs_of(outputs)
 
     def _program(self, values: Sequence[Any], arguments: dict[str, Any]) -> tuple[frontend.Imported, Program]:
-        """Returns the program for batches of this structure and shape, with the current settings."""
+        """Returns the program for batches of this structure and shape and the model's current settings; captures it if
+        it is new."""
         leaves = keras.tree.flatten(arguments)
         shapes = tuple(None if leaf is None else (*leaf.shape, str(leaf.dtype)) for leaf in leaves)
         settings = self._settings()
@@ -186,7 +190,8 @@ class _Steps:
         self._require_few(settings)
         imported = self._capture(values, arguments)
         if (after := self._settings()) != settings:
-            # The step is captured again, because some layers store values on their first call that later calls read.
+            # Some layers store values in attributes on their first call. Later calls read them, so the step is captured
+            # again with them.
             imported, settings = self._capture(values, arguments), after
             if (again := self._settings()) != settings:
                 raise ReproError(
@@ -211,7 +216,7 @@ class _Steps:
         return frozenset(frontend.settings_of(self._model, training=self._training).items())
 
     def _require_few(self, settings: _Settings) -> None:
-        """Raises ReproError if there are more different settings than the limit."""
+        """Raises ReproError if these settings are new and the limit on different settings is reached."""
         known = [*dict.fromkeys(each for each, _ in self._captured)]
         if settings not in known and len(known) == _MOST_SETTINGS:
             raise ReproError(
@@ -220,7 +225,7 @@ class _Steps:
             )
 
     def _place_random_numbers(self, imported: frontend.Imported) -> None:
-        """Makes the random numbers of a step depend on the number of steps of the optimizer."""
+        """Sets the step number of the random numbers (R1) to the optimizer's number of steps."""
         if imported.program.random is not None and self._training and self._trainer is not None:
             step = imported.program.state[imported.program.random[1]].name
             iterations = keras.ops.convert_to_numpy(self._model.optimizer.iterations)

@@ -20,7 +20,7 @@ def _launcher() -> str | None:
 
 
 def is_launched() -> bool:
-    """Returns whether a launcher has started this process, alone or with others."""
+    """Returns whether torchrun or mpirun has started this process, even as the only one."""
     return _launcher() is not None
 
 
@@ -29,7 +29,8 @@ def launched_ranks(
     check_share: float = 0.0,
     shard_optimizer: bool = False,
 ) -> Ranks | None:
-    """Returns the ranks started with this process, from the launcher's `connect`; None for a single process.
+    """Connects this process with the others that the launcher has started, by the `connect` of the launcher's module.
+    Returns the ranks; None if there is only one process.
 
     Raises:
       ReproError: as `connect`; mpi4py is missing under mpirun.

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reads a directory with a transformers model and its tokenizer, without the hub or code of the model."""
+"""Reads a directory with a transformers model and its tokenizer. It neither downloads files nor runs Python code from
+the directory."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-# Set before transformers is imported, which reads it, so that no file of the directory causes a download.
+# transformers reads this variable when it is imported. It keeps files of the directory from causing downloads.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
@@ -55,7 +56,8 @@ _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def versions() -> dict[str, str]:
-    """Returns the package versions that determine a model's program: other versions may change its identity."""
+    """Returns the versions of the packages that determine a model's program. With other versions, the model's identity
+    may differ."""
     import repro_mlir
 
     return {
@@ -79,7 +81,8 @@ class ModelFolder:
         self.path = Path(path)
         if not (self.path / "config.json").is_file():
             raise ReproError(f"{path}: expected a directory with config.json, safetensors and a tokenizer")
-        # transformers would silently ignore an entry that it cannot open, such as a chat template.
+        # If transformers cannot open an entry, such as a chat template, it silently ignores it, so this loop rejects
+        # such entries.
         for each in sorted(self.path.iterdir()):
             if not each.is_file() and not each.is_dir():
                 raise ReproError(f"{path}: expected {foreign(each.name)} to be a file")
@@ -88,7 +91,7 @@ class ModelFolder:
                 raise ReproError(
                     f"{path}: {foreign(each.name)}: expected at most {_TEXT_FILE_LIMIT:,} bytes, got {size:,}"
                 )
-        # Rejects JSON that is nested too deeply or ambiguous before a library reads it.
+        # Rejects JSON that is nested too deeply or ambiguous, before transformers reads it.
         parse(read_regular(self.path / "config.json", LIMIT, follow=True), f"{path}: config.json")
         self._config = self._read(transformers.AutoConfig, "a configuration")
         if getattr(self._config, "quantization_config", None) is not None:
@@ -105,11 +108,13 @@ class ModelFolder:
 
     @cached_property
     def model(self) -> Decoder:
-        """The model in f32, which represents bf16 and f16 numbers exactly. Raises ReproError if it is incomplete."""
+        """The model, with all weights converted to f32, which represents bf16 and f16 numbers exactly. Raises
+        ReproError if weights are missing or do not fit."""
         stored = self._check_weights()
         self._check_sizes(stored)
         try:
-            # Rotary tables are not in the files; PyTorch would compute them with this machine's vector level.
+            # Rotary tables are not in the files. DefinedConstruction computes them by (G5), because PyTorch's results
+            # depend on the vector instructions of this machine.
             with _bounded_modules(len(stored)), DefinedConstruction() as construction:
                 model, report = self._read(
                     transformers.AutoModelForCausalLM,
@@ -119,11 +124,11 @@ class ModelFolder:
                     output_loading_info=True,
                 )
         except ReproError:
-            # The error of transformers does not name the tensors whose shapes differ, so `_check_shapes` raises one
-            # that does.
+            # If shapes differ, the error of transformers does not say of which tensor, but that of `_check_shapes`
+            # does.
             self._check_shapes(stored)
             raise
-        # transformers would initialize missing tensors randomly and ignore unexpected ones, such as layers.
+        # transformers only reports such tensors: it would initialize missing ones randomly, and ignore unexpected ones.
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
             if wrong := sorted(map(str, report.get(kind) or ())):
                 raise ReproError(f"{self.path}: {kind.replace('_', ' ')} of the model: {foreign(', '.join(wrong))}")
@@ -134,12 +139,13 @@ class ModelFolder:
                     "another way"
                 )
         for tensor in (*model.parameters(), *model.buffers()):
-            # f32 tensors map the file, which other processes may change, so the tensors are copied.
+            # The f32 tensors are memory-mapped from the file, which other processes may change, so they are copied.
             tensor.data = tensor.data.clone()
         return Decoder(model).eval()
 
     def _check_sizes(self, stored: Mapping[str, tuple[int, ...]]) -> None:
-        """Raises ReproError if the configuration has more or larger layers than the files contain."""
+        """Raises ReproError if the configuration asks for more layers, or for larger extents, than the weights in the
+        files can have."""
         config = self._config.get_text_config()
         extents = [extent for shape in stored.values() for extent in shape]
         bounds = dict.fromkeys(_EXTENTS, 2 * max(extents, default=0))
@@ -153,7 +159,7 @@ class ModelFolder:
                 )
 
     def _check_shapes(self, stored: Mapping[str, tuple[int, ...]]) -> None:
-        """Raises ReproError for the first tensor whose shape differs from the configuration."""
+        """Raises ReproError for the first tensor whose shape in the files is not that of the configuration."""
         with _refusal(f"{self.path}: cannot read a model"), _silence(), _bounded_modules(len(stored)):
             with torch.device("meta"):
                 skeleton = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(self._config))
@@ -168,7 +174,8 @@ class ModelFolder:
     def _check_weights(self) -> dict[str, tuple[int, ...]]:
         """Returns the shapes of the tensors in the files.
 
-        Raises ReproError for weights that are not safetensors of this directory or not representable in f32.
+        Raises ReproError for weights that are not in safetensors files of this directory, or that f32 cannot represent
+        exactly.
         """
         if getattr(self._config, "transformers_weights", None) is not None:
             raise ReproError(f"{self.path}: expected weights as model.safetensors, config.json names other files")
@@ -191,7 +198,8 @@ class ModelFolder:
                     stored |= {key: tuple(file.get_slice(key).get_shape()) for key in kinds}
             except Exception as error:
                 raise ReproError(f"{self.path}: cannot read a model: {foreign(f'{name}: {error}')}") from None
-            # Integers are accepted, because old models store masks and positions.
+            # Only floats and tensors named `weight` must have one of these types: the files of old models contain masks
+            # and positions as integers.
             for key, kind in kinds.items():
                 if kind not in _EXACT and (kind.startswith("F") or key.endswith(".weight")):
                     raise ReproError(
@@ -205,7 +213,7 @@ class ModelFolder:
             raise ReproError(f"expected a capacity of at most {self.positions}, got {capacity}")
 
     def _ends(self) -> set[int]:
-        """Returns the tokens that end an answer, from all files that define any."""
+        """Returns the tokens that end an answer, according to config.json and generation_config.json."""
         found: set[int] = set()
         sources = [self._config]
         if (self.path / "generation_config.json").is_file():
@@ -225,9 +233,9 @@ class ModelFolder:
 
 
 def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the buffers that are in no file and the tensors in attributes of modules, which become constants."""
-    # Only a persistent buffer is loaded: for any other one, a file may contain an old table, which transformers
-    # ignores.
+    """Yields the tensors that become constants: buffers that are in no file, and tensors in other attributes of
+    modules."""
+    # transformers loads only persistent buffers. For another buffer, a file may contain an old table, which it ignores.
     persistent = model.state_dict().keys()
     for name, buffer in model.named_buffers():
         if not (name in persistent and _is_stored(name, stored)):
@@ -241,14 +249,17 @@ def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator
 
 
 def _is_stored(name: str, stored: Iterable[str]) -> bool:
-    """Returns whether a buffer is in the files; either name may have additional leading levels."""
+    """Returns whether the files contain a buffer. Its name may have additional leading levels, such as `model.`, in the
+    model or in the files."""
     return any(f".{key}".endswith(f".{name}") or f".{name}".endswith(f".{key}") for key in stored)
 
 
 @contextlib.contextmanager
 def _bounded_modules(stored: int) -> Iterator[None]:
-    """Raises ReproError, via `_refusal`, if the model has far more modules and parameters than `stored` implies."""
-    # The limit leaves room for tied weights and buffers, and for stored tensors that are split into several parameters.
+    """A context manager that raises ReproError if the model gets far more modules and parameters than `stored` tensors
+    imply. Must be inside `_refusal`."""
+    # The factor and the constant leave room for tied weights, buffers, and stored tensors that are split into several
+    # parameters.
     left = 8 * stored + 256
 
     def count(module: torch.nn.Module, name: str, value: Any) -> None:
@@ -281,19 +292,20 @@ def _bounded_modules(stored: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _refusal(message: str) -> Iterator[None]:
-    """Converts any exception to ReproError, because the libraries have no exception types of their own."""
+    """A context manager that converts any exception to a ReproError with this message, because the libraries raise
+    exceptions of many types."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        # BaseException, because a Rust panic is not an Exception.
+        # BaseException rather than Exception, because a panic in Rust code is not an Exception.
         raise ReproError(f"{message}: {foreign(str(error) or type(error).__name__)}") from None
 
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Silences progress bars and warnings of transformers: errors are reported as exceptions instead."""
+    """A context manager without progress bars and warnings of transformers: errors are raised as exceptions."""
     log = transformers.utils.logging
     level, has_bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(log.CRITICAL)
@@ -307,7 +319,7 @@ def _silence() -> Iterator[None]:
 
 
 class FolderTokenizer:
-    """A tokenizer of transformers with the server's interface."""
+    """A tokenizer of transformers that implements `serving.tokenizer.Tokenizer`."""
 
     def __init__(self, tokenizer: Any, ends: set[int]) -> None:
         """Raises ReproError for a tokenizer that draws random numbers."""
@@ -316,7 +328,7 @@ class FolderTokenizer:
         if getattr(model, "dropout", None) or options.get("enable_sampling"):
             raise ReproError("expected a tokenizer that gives a text the same tokens each time, got one that draws")
         self._encoding = tokenizer
-        # A separate copy for decoding, because fast tokenizers do not allow use by two threads at once.
+        # Decoding uses a separate copy, because two threads must not use a fast tokenizer at once.
         with _refusal("cannot read a tokenizer"):
             self._decoding = copy.deepcopy(tokenizer)
         own = tokenizer.eos_token_id
@@ -328,24 +340,25 @@ class FolderTokenizer:
             )
 
     def prepare(self) -> None:
-        """Starts the child process for conversations without waiting for it."""
+        """Starts the child process that renders conversations, without waiting for it."""
         if self._template is not None:
             self._template.start()
 
     def encode(self, text: str) -> list[int]:
-        """Returns the tokens of a prompt and the special tokens around it. Raises ReproError if encoding fails."""
+        """Returns the tokens of a prompt, with the special tokens that the tokenizer adds. Raises ReproError if
+        encoding fails."""
         with _refusal("the tokenizer refuses the text"):
             return _plain(self._encoding.encode(text))
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """Returns the tokens of a conversation. Raises ReproError if the template rejects it."""
+        """Returns the tokens of a conversation. Raises ReproError if the template rejects it or encoding fails."""
         assert self._template is not None
         text = self._template.render(messages)
         with _refusal("the tokenizer refuses the text"):
             return _plain(self._encoding.encode(text, add_special_tokens=False))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Returns the text of tokens, without special ones. Raises ReproError if decoding fails."""
+        """Returns the text of tokens, without special tokens. Raises ReproError if decoding fails."""
         with _refusal("the tokenizer refuses the answer"):
             text: str = self._decoding.decode(
                 list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False

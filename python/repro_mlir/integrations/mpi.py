@@ -19,7 +19,8 @@ from repro_mlir.distributed.transport import Message, Transport
 def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
     """Returns the ranks that `mpirun` has started, for `Trainer(..., ranks=...)`.
 
-    An exception that ends one process ends all of them; start scripts that call `sys.exit` with `-m mpi4py`.
+    An exception that ends one process ends all of them. A script that calls `sys.exit` must be started with `-m mpi4py`
+    for this.
 
     Args:
       shares: the relative amount of work per rank, the same list on every rank. None: equal shares. "measured": the
@@ -33,7 +34,8 @@ def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bo
     former = sys.excepthook
 
     def abort(*error: Any) -> None:
-        """Ends all processes, because MPI would otherwise wait for a process that an exception has ended."""
+        """Prints the exception and ends all processes. Otherwise the other processes would wait for this one
+        forever."""
         former(*error)
         sys.stderr.flush()
         MPI.COMM_WORLD.Abort(1)

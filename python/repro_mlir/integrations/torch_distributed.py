@@ -59,7 +59,7 @@ class TorchTransport(Transport):
         def wait() -> None:
             try:
                 for request in requests:
-                    # Requests are None only in a process outside the group.
+                    # torch.distributed returns None as a request only in a process that is not in the group.
                     assert request is not None
                     request.wait()
             except RuntimeError as error:

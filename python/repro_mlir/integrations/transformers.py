@@ -83,13 +83,14 @@ class ReproTrainer(transformers.Trainer):
 
     @property
     def compiled(self) -> Trainer:
-        """The trainer of the steps, created for the current model and optimizer: state, program, state hash."""
+        """The `repro_mlir.Trainer` that runs the steps; it also has the state, the program and the state hash. It is
+        created again if the model or the optimizer is another one."""
         optimizer = self.create_optimizer()
         if isinstance(optimizer, AcceleratedOptimizer):
             optimizer = optimizer.optimizer
         if self._compiled is None or self._compiled[0] is not self.model or self._compiled[1] is not optimizer:
             if self.args.activation_checkpointing and getattr(self.model, "_require_grads_hooks", ()):
-                # Removes the hooks for reentrant checkpoints, which a step does not use.
+                # Removes the hooks that activation checkpointing needs; a compiled step does not use it.
                 self.model.disable_input_require_grads()
             self._options["clip_norm"] = self.args.max_grad_norm if self.args.max_grad_norm > 0 else None
             self._options["seed"] = self.args.seed
@@ -97,7 +98,8 @@ class ReproTrainer(transformers.Trainer):
         return self._compiled[2]
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """Trains as transformers.Trainer does, then finishes the receipt; an exception leaves it unfinished."""
+        """Trains as transformers.Trainer does, then finishes the receipt. After an exception, the receipt stays
+        unfinished."""
         with ExitStack() as stack:
             stack.push(self._end_receipt)
             return super().train(*args, **kwargs)
@@ -109,10 +111,11 @@ class ReproTrainer(transformers.Trainer):
             self._compiled[2].__exit__(kind, error, traceback)
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> Any:
-        """Creates the scheduler and disables the optimizer's `step`: the compiled step updates the parameters."""
+        """Creates the scheduler, and replaces the optimizer's `step` by a function that does nothing, since the
+        compiled step updates the parameters."""
         if isinstance(self.optimizer, AcceleratedOptimizer):
-            # Replaced before the scheduler wraps `step`, and only on accelerate's wrapper, because the capture uses the
-            # inner optimizer.
+            # Must happen before the scheduler wraps `step`. Only the wrapper of accelerate gets the new `step`: the
+            # capture of the training step needs the `step` of the optimizer inside it.
             self.optimizer.step = MethodType(_step_is_taken, self.optimizer)
         return super().create_scheduler(num_training_steps, optimizer)
 
@@ -137,7 +140,8 @@ class ReproTrainer(transformers.Trainer):
         return self._gradient_norm
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Evaluates a batch with a compiled program if it has a loss; otherwise uses transformers' own method."""
+        """Evaluates a batch. If the batch has a loss, a compiled program computes it and the outputs; otherwise the
+        model does."""
         labels = self.label_names
         asked = inputs.get("return_loss")
         has_loss = bool(self.can_return_loss if asked is None else asked)
@@ -149,7 +153,7 @@ class ReproTrainer(transformers.Trainer):
         return self.compiled.evaluate(batch, returns=("outputs",)).outputs
 
     def save_model(self, *args: Any, **kwargs: Any) -> None:
-        """Saves the model after copying the compiled state back to it."""
+        """Copies the state of the compiled steps back to the model, then saves the model."""
         if self._compiled is not None:
             self._compiled[2].bring_back()
         super().save_model(*args, **kwargs)
@@ -165,7 +169,8 @@ class ReproTrainer(transformers.Trainer):
         super()._load_rng_state(checkpoint)
         path = Path(checkpoint or "") / _STATE
         if checkpoint is None or not path.exists():
-            # transformers.Trainer wrote this checkpoint, so our random numbers start here.
+            # The checkpoint is one of transformers.Trainer, without our random state: the random numbers start from the
+            # beginning.
             return
         state = load(read_regular(path, LIMIT), str(path))
         if not isinstance(state, dict):
@@ -173,7 +178,7 @@ class ReproTrainer(transformers.Trainer):
         if (own := path.with_name(_OWN)).exists():
             state |= load_own_entries(own)
         trainer = self.compiled
-        # transformers has already loaded the model and the optimizer, so their states are taken from these objects.
+        # transformers has already loaded the model and the optimizer, so their state dicts are read from these objects.
         trainer.load_state_dict({**state, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
 
     def add_callback(self, callback: Any) -> None:
@@ -183,7 +188,8 @@ class ReproTrainer(transformers.Trainer):
 
 
 def _step_is_taken(optimizer: AcceleratedOptimizer, closure: Any = None) -> None:
-    """Does nothing: transformers' loop calls it after `training_step`, which has already updated the parameters."""
+    """Replaces the optimizer's `step` and does nothing. The loop of transformers calls it after `training_step`, which
+    has already updated the parameters."""
 
 
 def _check_callback(kind: type) -> None:
@@ -195,7 +201,7 @@ def _check_callback(kind: type) -> None:
 
 
 def _refused(trainer: transformers.Trainer) -> Iterator[str]:
-    """Yields the reasons why a step cannot honour the options of a trainer."""
+    """Yields the options of a trainer that a compiled step cannot honour, each with the reason."""
     args = trainer.args
     own = transformers.Trainer
     one_model = "a step is a program of one process with the whole model"

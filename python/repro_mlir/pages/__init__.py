@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Self-contained HTML pages: the data and the script that draws it are in one file."""
+"""Writes self-contained HTML pages: one file contains the data and the scripts that draw them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent
 
 
 def escaped(text: str) -> str:
-    """Escapes untrusted text for HTML, so that it cannot end an element or a line."""
+    """Escapes untrusted text for HTML, so that the text cannot end an element, and replaces control characters."""
     return html.escape(printable(text))
 
 
@@ -27,12 +27,12 @@ def document(title: str, body: str, data: Any, files: Sequence[Path]) -> str:
     Args:
       title: any text.
       body: HTML in which untrusted text is already `escaped`.
-      data: the scripts' global `D`: JSON with finite numbers.
-      files: styles (.css) and scripts (.js) in addition to those of all pages, in order.
+      data: what the scripts read as the global `D`: a value that JSON can express, with finite numbers.
+      files: styles (.css) and scripts (.js) of this page, in order; they follow those that all pages have.
     Raises:
       ValueError: a number of the data is not finite.
     """
-    # JSON escapes of the characters of tags prevent the data from ending the script element.
+    # JSON escapes for <, > and & keep the data from ending the script element.
     text = json.dumps(data, allow_nan=False)
     embedded = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = [_FOLDER / "base.css", _FOLDER / "base.js", *files]

@@ -75,8 +75,8 @@ _OF_MICROBATCHES = "no microbatch has the amax of its batch: expected a batch at
 def applied(
     program: Step, recipe: Recipe, *, loss: str | None = None, seed: int = 0, is_evaluation: bool = False
 ) -> Step:
-    """Implements `apply_precision`. For an evaluation, a recipe that matches nothing returns the program itself, and
-    (Q6) delayed scales are not updated and have no histories."""
+    """Implements `apply_precision`. If `is_evaluation`, a recipe that matches no contraction returns the program
+    unchanged, and (Q6) delayed scales are read but not updated."""
     if isinstance(program, MicrobatchProgram):
         shape = shape_of_microbatch(program, loss)
         random = _random_state(program.state, recipe)
@@ -114,7 +114,8 @@ def _initial(kind: TensorType, seed: int) -> np.ndarray:
 
 
 def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int] | None:
-    """Returns the positions of seed and step in the state, or None if the program has none or needs none."""
+    """Returns the indices of seed and step in the state; None if the program has none, or if the recipe draws no random
+    numbers."""
     names = [kind.name for kind in state]
     found = [names.index(name) for name in RANDOM if name in names]
     if not found or not recipe.is_stochastic:
@@ -134,8 +135,8 @@ def _quantized(
     *,
     no_scales: str,
 ) -> tuple[bytes, list[RolePrecision | None]]:
-    """Returns the serialized program in a recipe's formats, and the requested precision of each contraction. A
-    non-empty `no_scales` is the reason why the program cannot have (Q6) delayed scales."""
+    """Rewrites the program for a recipe. Returns the new serialized program, and the precision that each contraction
+    has got. If `no_scales` is not empty, it is the reason why the program cannot have delayed scales (Q6)."""
     from repro_mlir import ir
 
     with ir.Context():
@@ -171,8 +172,8 @@ def _quantized(
 
 
 def _with_accumulators(program: Program, asked: Sequence[RolePrecision | None]) -> Program:
-    """(M4) Returns the program with the requested accumulators. `Contraction.index` does not count contractions in
-    blocks (Q4)."""
+    """(M4) Returns the program with the requested accumulators. Contractions in blocks (Q4) are left out before
+    numbering, since `Contraction.index` does not count them."""
     chosen: dict[str | Accumulator, set[int]] = {}
     left = [each for each in asked if each is None or each.block_step is None]
     for number, each in enumerate(left):
@@ -188,8 +189,8 @@ def _is_among(numbers: set[int], contraction: Contraction) -> bool:
 
 
 def check_rules(described: Sequence[Described], state: Sequence[TensorType], recipe: Recipe) -> None:
-    """Raises ReproError for a rule whose pattern matches neither a layer nor another matrix of the state. A matrix of
-    the state is accepted because another variant of the step may read it."""
+    """Raises ReproError for a rule whose pattern matches neither a layer nor a matrix of the state. It may match any
+    matrix because another program of the same model may use that matrix as a layer's weight."""
     layers = dict.fromkeys(each.layer for each in described if each.role == "fprop" and each.layer is not None)
     known = [*layers, *(kind.name for kind in state if len(kind.shape) > 1)]
     for rule in recipe.rules:
@@ -203,7 +204,8 @@ def check_rules(described: Sequence[Described], state: Sequence[TensorType], rec
 
 
 def _warn_of_computed_weights(described: Sequence[Described], recipe: Recipe) -> None:
-    """Warns about layers such as those of `weight_norm`, which have no weight that a recipe could name."""
+    """Warns about layers whose weight is computed from parameters, as by `weight_norm`: a recipe cannot name such a
+    weight."""
     left = [each for each in described if each.has_computed_weight]
     if left:
         warnings.warn(
@@ -214,7 +216,8 @@ def _warn_of_computed_weights(described: Sequence[Described], recipe: Recipe) ->
 
 
 def _warn_of_gradients(described: Sequence[Described], recipe: Recipe, trained: Collection[str]) -> None:
-    """Warns about weights that are read in parts, such as a fused QKV weight: no contraction gives their gradient."""
+    """Warns about weights whose gradient stays in f32. The gradient of a weight that is read in parts, such as a fused
+    QKV weight, is not the result of one contraction."""
     having = {each.layer for each in described if each.role == "wgrad"}
     layers = [each for each in described if each.role == "fprop" and each.layer in trained and each.layer not in having]
     count = len({each.layer for each in described if each.role == "fprop"})
@@ -231,8 +234,8 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
     """Returns the precision that the recipe requests for each contraction; None for unchanged contractions.
 
     Raises:
-      ReproError: an accumulator does not support the operands, or is requested for a sum whose order the program has
-        chosen; or stochastic rounding is requested for a recomputed forward pass.
+      ReproError: an accumulator does not support the operands, or is requested for a contraction whose accumulator the
+        program has already chosen; or stochastic rounding is requested for a recomputed forward pass.
     """
     layers = len({each.layer for each in described if each.role == "fprop"})
     found = [
@@ -256,17 +259,15 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
 def scale_names(
     described: Sequence[Described], asked: Sequence[RolePrecision | None], recipe: Recipe
 ) -> dict[tuple[int, str], str]:
-    """(Q6) Returns the name of the delayed scale per contraction and operand.
+    """(Q6) Returns the name of each delayed scale; the keys are the number of a contraction and the name of an operand.
 
-    All tensors that are an operand of a layer in one format share one scale: `<layer>.<operand>`. If the recipe
-    requests several formats for an operand, the first role in the order of `OPERANDS` has this name, and the scales of
-    the other formats are `<layer>.<role>.<operand>`, even if the step lacks some of these roles. A product has the
-    name `product.<number>`, in program order.
+    All tensors that are one operand of a layer in one format share a scale. Its name is `<layer>.<operand>`. If the
+    roles of a layer have an operand in several delayed formats, the format of the first role in `OPERANDS` has this
+    name; the other formats have `<layer>.<role>.<operand>`, even if the step lacks some roles. For contractions without
+    a layer, `<layer>` is `product.<number>`, in program order.
 
     Raises:
       ReproError: two scales would have the same name.
-    """
-    """
     """
     layers = len({each.layer for each in described if each.role == "fprop"})
     owners: dict[str, tuple[str, str, str]] = {}
@@ -288,8 +289,9 @@ def scale_names(
 
 
 def _role_of_second_format(recipe: Recipe, each: Described, operand: str, format: Format, layers: int) -> str | None:
-    """Returns the first role of a layer whose delayed format for an operand equals `format`; None if it is the layer's
-    first delayed format. The result does not depend on which roles the step contains."""
+    """Returns None if `format` is the first delayed format that the roles of a layer have for an operand, else the
+    first role that has this format. Roles that the step does not contain count too, so names do not depend on the
+    step."""
     roles = {role: recipe.precision_of(role, each.layer, each.number, layers) for role in OPERANDS}
     formats = {role: one.operands.get(operand, F32) for role, one in roles.items() if one}
     delayed = {role: one.mlir() for role, one in formats.items() if one.is_delayed}
@@ -298,7 +300,8 @@ def _role_of_second_format(recipe: Recipe, each: Described, operand: str, format
 
 
 def formats_of(described: Sequence[Described], asked: Sequence[RolePrecision | None]) -> list[tuple[Format, Format]]:
-    """Returns the formats of the two factors of each contraction; `forward` is resolved to that of the forward pass."""
+    """Returns the formats of the two factors of each contraction. `forward` is replaced by the format of that operand
+    in the forward pass."""
 
     def format_of(number: int, name: str) -> Format:
         precision = asked[number]
@@ -328,8 +331,8 @@ def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[For
             except ReproError as error:
                 raise ReproError(f"{where}: {error}") from None
     elif isinstance(asked.accumulator, str):
-        # Matrix units read operands as they are stored: units would round f32, and would read the codes of blocks as
-        # numbers.
+        # Matrix units read operands as they are stored. They would first round an f32 operand, and would take the codes
+        # of blocks for numbers.
         pairs = [
             (own, own != "f32") if format == F32 else (format.element, format.element in NUMBERS)
             for format, own in zip(formats, each.elements, strict=True)

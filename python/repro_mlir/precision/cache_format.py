@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K7) The format of keys and values in a cache, in which each token has its own codes and scales."""
+"""(K7) The format of keys and values in a cache. The codes and scales of a token depend only on that token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repro_mlir.precision.recipe_json import LIMIT, format_as_json, format_from_
 
 
 def cache_format(given: Format | str | Mapping[str, Any]) -> Format:
-    """Returns the format of a cache from what users pass.
+    """Returns the format of a cache that a user has specified.
 
     Args:
       given: a `Format`; the name of a recipe, whose activation format is used; or the JSON of a format, as text or
@@ -65,7 +65,7 @@ def _checked(format: Format) -> Format:
     elif format.hadamard is not None:
         reason = "a Hadamard transform, which queries would need too"
     elif format.scale.nan not in (None, 255):
-        # (K6) A key that is not finite must stay NaN, which requires the byte 255 as the scale of NaN.
+        # (K6) A key that is not finite must stay NaN, so a NaN must give the scale byte 255, which encodes NaN.
         reason = f"a scale of byte {format.scale.nan} for NaN"
     if reason is not None:
         raise ReproError(f"(K7) expected a format that is of one token alone for a cache, got {reason}")

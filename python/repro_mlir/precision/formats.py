@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Formats of an operand of a contraction: 16-bit floats, tf32, the block formats of docs/guides/low-precision.md."""
+"""The formats that an operand of a contraction can have: 16-bit floats, tf32, and the block formats of
+docs/guides/low-precision.md."""
 
 from __future__ import annotations
 
@@ -128,7 +129,7 @@ class Scale:
       least: for power-of-two rules: the exponent by which elements are divided if the byte is 0; for f32 scales: the
         lower bound to which a smaller amax is raised.
       largest: for `nvfp4`: the value that the largest scale is mapped to, 448 or 256.
-      history: for `delayed`: the number of steps whose amax is kept, 1 to 65536, 16 by default.
+      history: for `delayed`: the number of past steps whose amax is kept, 1 to 65536, 16 by default.
       margin: for `delayed`: the scale is divided by 2^margin, -32 to 32, 0 by default.
       algorithm: for `delayed`: the amax of the history that is used, `max` (by default) or `most_recent`.
     """
@@ -232,8 +233,10 @@ class Format:
 
     Attributes:
       element: `f32`, which leaves the operand unchanged; `bf16`, `f16` or `tf32`; an element type of blocks
-        (`ELEMENTS`); or `forward`, in a gradient contraction: the values that the layer's forward contraction read.
-      tile: for blocks: rows and columns, where the columns run along K; None for the whole extent.
+        (`ELEMENTS`); or `forward`, in a gradient contraction: the quantized values that the layer's forward contraction
+        has read.
+      tile: for blocks: the numbers of elements of a block along the other dimension and along K; None for the whole
+        extent.
       scale: for blocks: the scale rule.
       rounding: for blocks: how elements are rounded.
       amax: for `nvfp4`: the amax of the whole `tensor`, or of each `row`.
@@ -309,11 +312,11 @@ class Format:
         )
 
     def mlir(self, name: str = '""', *, frozen: bool = False) -> str:
-        """Returns the entry for a factor in the attribute `repro.precision`.
+        """Returns, as MLIR text, the description of a factor in the attribute `repro.precision`.
 
         Args:
           name: the name of the delayed scale in the state, as MLIR prints a string.
-          frozen: whether that scale is not updated.
+          frozen: whether that scale is read but not updated.
         """
         parts = [f"format = {self.block_format if self.has_blocks else self.element}"]
         if self.hadamard is not None:
@@ -353,6 +356,7 @@ REUSED = Format(FORWARD)
 
 
 def blocks(element: str, tile: str, rule: str, rounding: str = "rne") -> Format:
-    """Returns a block format by the names of its tile (as in docs/guides/low-precision.md), scale rule and rounding."""
+    """Returns a block format. `tile` names the shape of a block (docs/guides/low-precision.md), `rule` the scale rule
+    and `rounding` the rounding."""
     check_among("a tile", tile, TILES)
     return Format(element, TILES[tile], Scale(rule), Rounding.named(rounding))

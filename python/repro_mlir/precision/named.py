@@ -28,7 +28,8 @@ def _recipe(
     wgrad: tuple[Format, Format] | None = None,
     *rules: Rule,
 ) -> Recipe:
-    """Returns a recipe of formats; `wgrad` overrides the formats of the activation and the gradient in that role."""
+    """Returns a recipe with a format for activations, weights and gradients in all roles. `wgrad`, if given, replaces
+    the formats of the activation and the gradient in the role `wgrad`."""
     of_activation, of_gradient = wgrad or (activation, gradient)
     return Recipe(
         name,
@@ -58,7 +59,8 @@ def nvfp4(skip_last: int = 1) -> Recipe:
 
 
 def deepseek_v3() -> Recipe:
-    """Returns the recipe with activations and gradients in rows of 128, weights in blocks of 128 x 128, in f8E4M3FN."""
+    """Returns the recipe of DeepSeek-V3: f8E4M3FN with a scale per 128 elements of a row for activations and gradients,
+    and per 128 x 128 block for weights."""
     row = blocks("f8E4M3FN", "row128", "f32_product")
     return _recipe("deepseek_v3", row, blocks("f8E4M3FN", "square128", "f32_product"), row)
 
@@ -76,8 +78,8 @@ def quantized_in_training(base: Recipe) -> Recipe:
     roles["dgrad"] = RolePrecision({"weight": REUSED})
     roles["wgrad"] = RolePrecision({"activation": REUSED})
     rules = (
-        # A rule for gradients alone is kept without its formats: the first matching rule applies, so without this rule
-        # a later one would match.
+        # A rule that only has formats for gradients becomes an empty rule. If it were dropped, a later rule could match
+        # its layers, since the first matching rule applies.
         rule if rule.skip else dataclasses.replace(rule, roles={"fprop": rule.roles.get("fprop", RolePrecision())})
         for rule in base.rules
     )
@@ -100,7 +102,7 @@ def multiplied_by_blocks(
 def _short_name(accumulator: str | BlockAccumulator) -> str:
     if isinstance(accumulator, str):
         return accumulator
-    # A custom accumulator has too many parameters to include in the name.
+    # A custom `Accumulator` has too many parameters for a name, so only the step is named.
     return f"{accumulator.step}_{accumulator.within}" if isinstance(accumulator.within, str) else accumulator.step
 
 

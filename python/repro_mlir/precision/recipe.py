@@ -61,10 +61,11 @@ class BlockAccumulator:
     """(M5) How a contraction in blocks adds its products in a matrix unit.
 
     Attributes:
-      step: how the chain result of a block's products is added to the sum, `fused` or `split`; or `scaled`, where the
-        scales are factors of the products of one chain.
+      step: `fused` or `split`: how the result of the chain that adds a block's products is scaled and added to the sum.
+        `scaled`: the scales are factors of the products, which one chain adds.
       within: the accumulator of the chain: the name of a class that supports the element types of the operands, or an
-        `Accumulator`. For `scaled`: `blackwell_mx`, `blackwell_mxf4`, `blackwell_nvfp4`, or one with a fraction.
+        `Accumulator`. For `scaled`: `blackwell_mx`, `blackwell_mxf4`, `blackwell_nvfp4`, or an `Accumulator` with a
+        fraction.
     """
 
     step: str
@@ -87,7 +88,7 @@ class BlockAccumulator:
             raise ReproError(f"(M5) expected no groups of products but in scaled contractions, got {by.group}")
 
     def resolved(self, formats: tuple[Format, Format]) -> Accumulator:
-        """Returns the accumulator for operands of two block formats.
+        """Returns the accumulator of the chain for operands in these two block formats.
 
         Raises:
           ReproError: the class does not support these element types or scales.
@@ -141,15 +142,16 @@ class RolePrecision:
 
     @property
     def block_step(self) -> str | None:
-        """(Q4), (M5) How the dot products of blocks are added to the sum, `fused`, `split` or `scaled`; None without
-        blocks."""
+        """(Q4), (M5) How the dot products of blocks are scaled and added to the sum: `fused`, `split` or `scaled`; None
+        if the contraction is not in blocks."""
         if self.block_accumulator is not None:
             return self.block_accumulator.step
         return BLOCK_STEPS.get(self.accumulator) if isinstance(self.accumulator, str) else None
 
     @property
     def block_accumulator(self) -> BlockAccumulator | None:
-        """(M5) The accumulator of a contraction in blocks; None for exact dot products or without blocks."""
+        """(M5) The accumulator of a contraction in blocks. None if dot products of blocks are exact, or if the
+        contraction is not in blocks."""
         if isinstance(self.accumulator, BlockAccumulator):
             return self.accumulator
         if isinstance(self.accumulator, str) and self.accumulator in SCALED_CLASSES:
@@ -171,7 +173,7 @@ class RolePrecision:
         )
 
     def check(self, role: str) -> None:
-        """Raises ReproError for operands that the role does not have."""
+        """Raises ReproError for operands that the role does not have, or that cannot have the format `forward`."""
         for name, format in self.operands.items():
             if name not in OPERANDS[role]:
                 raise ReproError(f"expected operands {' and '.join(OPERANDS[role])} of {role}, got {shown(name)}")
@@ -229,7 +231,7 @@ class Recipe:
       name: for display.
       roles: the precision of each role: `fprop` (activation, weight), `dgrad` (gradient, weight), `wgrad` (activation,
         gradient), and `product` (left, right), which reads no weight.
-      rules: exceptions for layers by name or position; the first rule that matches applies.
+      rules: exceptions for layers by name or position. For each layer, the first rule that matches applies.
     """
 
     name: str
@@ -250,7 +252,7 @@ class Recipe:
 
     @property
     def is_stochastic(self) -> bool:
-        """Whether a format rounds stochastically, so that a step needs random numbers."""
+        """Whether any format rounds stochastically, so that a step needs random numbers."""
         return any(self.is_stochastic_in(role) for role in OPERANDS)
 
     def is_stochastic_in(self, role: str) -> bool:
@@ -259,7 +261,7 @@ class Recipe:
 
     @property
     def is_delayed(self) -> bool:
-        """(Q6) Whether a scale follows from earlier steps, so that a step has additional state."""
+        """(Q6) Whether any scale follows from earlier steps, so that a step has additional state."""
         return bool(self.histories)
 
     @property

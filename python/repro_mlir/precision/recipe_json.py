@@ -27,7 +27,7 @@ _OF_SCALES = ("infinity", "nan", "least", "largest", "history", "margin", "algor
 
 
 def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
-    """Returns a recipe from what users pass: a recipe, its name, its JSON, or the path of a JSON file.
+    """Returns the recipe that a user has passed as a recipe, a name, JSON, or the path of a JSON file.
 
     Raises:
       ReproError: the argument is none of these.
@@ -48,7 +48,8 @@ def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
 
 
 def recipe_from_json(text: str | bytes, where: str = "the recipe") -> Recipe:
-    """Parses a recipe from at most `LIMIT` bytes of JSON. Raises ReproError, which names the position, if invalid."""
+    """Parses a recipe from at most `LIMIT` bytes of JSON. Raises ReproError, which names the position, if the JSON is
+    invalid."""
     return _recipe(parse(text, where, LIMIT), where)
 
 
@@ -64,7 +65,7 @@ def recipe_to_json(recipe: Recipe) -> str:
 
 
 def _set_fields(value: Any, *names: str) -> dict[str, Any]:
-    """Returns the fields of a dataclass that differ from their defaults."""
+    """Returns those of the named fields of a dataclass that differ from their defaults."""
     fields = {each.name: each for each in dataclasses.fields(value)}
     found = {name: getattr(value, name) for name in names}
     return {name: each for name, each in found.items() if each != fields[name].default}
@@ -132,7 +133,7 @@ def _object(value: Any, where: str, known: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _at(where: str, make: Any, *arguments: Any, **fields: Any) -> Any:
-    """Calls `make` and prefixes its errors with the position `where`."""
+    """Calls `make`; if it raises ReproError, puts the position `where` at the beginning of the message."""
     try:
         return make(*arguments, **fields)
     except ReproError as error:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The contractions of a training step, by role and layer."""
+"""Finds the contractions of a training step, with the role and the layer of each."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ class Described:
 
     Attributes:
       role: `fprop`, `dgrad`, `wgrad`, `product` or `other`.
-      layer: the name of the layer's weight, None if there is none.
-      number: the index of the layer, in the order of the forward pass; -1 for none.
+      layer: the name of the weight that the contraction reads or whose gradient it computes; None if there is no
+        weight.
+      number: the index of the layer, in the order of the forward pass; -1 without a layer.
       operands: the names of the two factors, as a recipe spells them.
-      forward: the position of the layer's contraction in the forward pass; -1 for none.
-      elements: the element types of the two factors, such as `bf16`, before they are extended.
+      forward: the index of the layer's contraction in the forward pass, among all contractions; -1 if there is none.
+      elements: the element types of the two factors, such as `bf16`, before the contraction converts them to f32.
       order: the order of the sum (K1), as MLIR prints it.
       has_computed_weight: whether one factor is a weight that was computed, such as a normalized one.
       location: the source location, as MLIR prints it.
@@ -48,7 +49,7 @@ class Described:
 
 @dataclass(frozen=True)
 class StepShape:
-    """The positions of the state and of the loss of a program.
+    """Tells where the state and the loss are among a program's arguments and results.
 
     Attributes:
       state: the names of the leading arguments that are state.
@@ -64,12 +65,14 @@ class StepShape:
 
 
 def shape_of(program: Program, loss: str | None) -> StepShape:
-    """Returns the shape of a program. If `loss` is None, the loss is `loss` or the only float scalar output."""
+    """Returns where the state and the loss of a program are. If `loss` is None, the loss is the output `loss`, or else
+    the only float scalar."""
     return StepShape(tuple(kind.name for kind in program.state), name=loss or "loss")
 
 
 def shape_of_microbatch(program: MicrobatchProgram, loss: str | None) -> StepShape:
-    """Returns the shape of a microbatch's program; its loss is a sum that the end of the step divides."""
+    """Returns where the state and the loss of a microbatch's program are. The loss is one of the program's sums; the
+    end of the step divides that sum to get the mean loss."""
     from repro_mlir import ir
 
     name = loss or "loss"
@@ -88,7 +91,7 @@ def shape_of_microbatch(program: MicrobatchProgram, loss: str | None) -> StepSha
 
 
 def _sums_of(ir: Any, value: Any, first: int, last: int) -> list[int]:
-    """Returns the arguments in [`first`, `last`) that a value is computed from."""
+    """Returns the indices from `first` to `last` - 1 of the arguments on which a value depends."""
     worklist, seen = [value], set()
     found: set[int] = set()
     while worklist:
@@ -109,7 +112,7 @@ def describe(module: Any, shape: StepShape) -> list[Described]:
     """Returns the contractions of a module whose precision can be chosen, in program order.
 
     Raises:
-      ReproError: weights change, but no result is the loss.
+      ReproError: the step changes weights, but none of its results is the loss.
     """
     from repro_mlir._mlir_libs import _repro
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A summary of the effect of a recipe on each contraction of a program, and of the contractions that stay in f32."""
+"""Summarizes the effect of a recipe on each contraction of a program, and lists the contractions that stay in f32."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class PrecisionSummary:
 def precision_summary(
     program: Program | MicrobatchProgram, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None
 ) -> PrecisionSummary:
-    """Returns the effect that `apply_precision` would have on a program. Raises the same errors for the recipe, but
-    does not check whether the recipe's formats fit the contractions."""
+    """Returns the effect that `apply_precision` would have on a program. Raises the errors that `apply_precision`
+    raises for a recipe, but does not check whether the formats fit the contractions."""
     from repro_mlir import ir
 
     chosen = recipe_of(recipe)
@@ -95,7 +95,7 @@ def precision_summary(
     else:
         data, shape = program.data, shape_of(program, loss)
     with ir.Context():
-        # `described` refers to operations of the module, so the module must stay alive.
+        # The variable keeps the module alive, because `described` refers to its operations.
         module = read_module(data)
         described = describe(module, shape)
         check_rules(described, program.state, chosen)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Variants of recipes, which are given in any form that `recipe_of` accepts."""
+"""Returns variants of recipes. A recipe can be given in any form that `recipe_of` accepts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ def qat(base: Recipe | str | Mapping[str, Any]) -> Recipe:
       base: as for `recipe_of`. If it has contractions in blocks (Q4), the forward pass multiplies codes, and gradients
         read the values of these codes in f32.
     Raises:
-      ReproError: not a recipe, or one that changes nothing in the forward pass.
+      ReproError: `base` is not a recipe, or changes nothing in the forward pass.
     """
     return quantized_in_training(recipe_of(base))
 
@@ -31,11 +31,11 @@ def by_blocks(
 
     Args:
       base: as for `recipe_of`; all its operands are in blocks.
-      accumulator: `blocks`, exact dot products of blocks that are added with one rounding, or `blocks_split`, with two;
-        `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are factors of the products; or a
-        `BlockAccumulator`.
+      accumulator: `blocks`, where the exact dot product of two blocks is scaled and added with one rounding, or
+        `blocks_split`, with two roundings; `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are
+        factors of the products; or a `BlockAccumulator`.
       name: the recipe's name; by default such as `blocks_mxfp8`, for a `BlockAccumulator` such as `split_ada_mxfp8`.
     Raises:
-      ReproError: not a recipe, or an unknown accumulator.
+      ReproError: `base` is not a recipe, or the accumulator is unknown.
     """
     return multiplied_by_blocks(recipe_of(base), accumulator, name)

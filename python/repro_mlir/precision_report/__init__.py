@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Comparison of precision recipes: the same training under each recipe, as data and as an HTML page.
+"""Compares precision recipes by the same training under each of them. The result is data and an HTML page.
 
 Names are imported on first use.
 """

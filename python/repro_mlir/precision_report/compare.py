@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares the same training under f32 and under recipes."""
+"""Compares a training run in f32 with runs under precision recipes."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def compare_recipes(
 ) -> Report:
     """Trains the model of a script under f32 and under each recipe, from the same state on the same batches.
 
-    Each sampled step is computed twice more, under the recipe with the values of all contractions and in f32. Both
-    start from the state that the recipe's run has at that step.
+    Each sampled step of a recipe's run is computed twice again from the same state: once under the recipe, which also
+    returns the operands and results of its contractions, and once in f32.
 
     Args:
       script: a training script, as for `repro train`; its option `precision` is ignored. It runs once per recipe, and
@@ -69,7 +69,8 @@ def compare_recipes(
       target, threads: as for `compile`.
       samples: the number of sampled steps, equally spaced from the first to the last.
     Raises:
-      ReproError: a script or recipes that cannot be used, or a script that returns different models or batches.
+      ReproError: the script or a recipe cannot be used, or the script returns other models or batches when it is run
+        again.
     """
     for name, value, least in (("steps", steps, 1), ("samples", samples, 0)):
         if type(value) is not int or value < least:
@@ -95,7 +96,7 @@ def compare_recipes(
 
 
 def spread(steps: int, count: int) -> tuple[int, ...]:
-    """Returns `count` equally spaced steps from 1 to `steps`, both included; a single one is the last step."""
+    """Returns `count` equally spaced steps from 1 to `steps`, both included. If `count` is 1, it is the last step."""
     if count < 2:
         return (steps,)[:count]
     return tuple(sorted({1 + i * (steps - 1) // (count - 1) for i in range(count)}))
@@ -103,7 +104,7 @@ def spread(steps: int, count: int) -> tuple[int, ...]:
 
 @dataclass
 class _Comparison:
-    """The settings that all runs share, and the data of the f32 run that later runs are compared with."""
+    """The settings that all runs share, and the data of the f32 run with which the later runs are compared."""
 
     script: str
     recipes: tuple[Recipe, ...]
@@ -111,11 +112,11 @@ class _Comparison:
     target: str
     threads: int | None
     sampled: tuple[int, ...]
-    # Whether steps are in microbatches; such steps are not sampled.
+    # Whether the steps are in microbatches. If so, no steps are sampled.
     is_divided: bool = False
     notes: list[str] = field(default_factory=list)
     initial_state: str = ""
-    # From the f32 run: the digests of the inputs of each step and of the validation batches, the program of each step,
+    # Results of the f32 run: the digest of each step's inputs, those of the validation batches, each step's program,
     # and the trained weights.
     digests: list[bytes] = field(default_factory=list)
     held_out: list[bytes] = field(default_factory=list)
@@ -124,7 +125,7 @@ class _Comparison:
     probes: dict[str, tuple[Probe, Executable]] = field(default_factory=dict)
 
     def run(self, recipe: Recipe | None) -> Run:
-        """Trains once under a recipe; None for f32."""
+        """Trains once under a recipe, or in f32 if it is None."""
         given = load_training(self.script)
         options: ScriptKeywords = {**given.options, "precision": recipe, "nonfinite_loss": "ignore"}
         trainer = Trainer(
@@ -213,7 +214,7 @@ class _Comparison:
         elif digest != self.digests[step - 1]:
             raise ReproError(f"{self.script}: batch {step} is another one each time that the script is run: seed it")
         if step == 1:
-            # Only the state of the f32 program is hashed, since a stochastic recipe may add seed and step.
+            # Hashes only the state that the f32 program has too: a stochastic recipe may add seed and step.
             known = self.programs[1].state if 1 in self.programs else program.state
             state = trainer.state
             begun = state_hash([(state[kind.name], kind.element) for kind in known])
@@ -223,10 +224,11 @@ class _Comparison:
                 raise ReproError(f"{self.script}: the model is another one each time that the script is run: seed it")
 
     def _begin(self, trainer: Trainer, recipe: Recipe | None) -> tuple[Contraction, ...]:
-        """Returns the contractions of the first step. The f32 run also checks that every recipe can be applied."""
+        """Returns the contractions of the first step, with their precision. In the f32 run, also checks that every
+        recipe can be applied to the step."""
         if recipe is None:
-            # `Any`, because `apply_precision` requires one of the two program types, and their union does not satisfy
-            # its type variable.
+            # The type is `Any` because `apply_precision` is generic over the two program types, and a type checker
+            # rejects their union.
             program: Any = trainer.program
             for each in self.recipes:
                 apply_precision(program, each)
@@ -234,8 +236,8 @@ class _Comparison:
         return () if step is None else self._contractions(step, recipe)
 
     def _is_like_the_first(self, recipe: Recipe, step: int, contractions: tuple[Contraction, ...]) -> bool:
-        """Returns whether a step has the same contractions as the first step. If not, adds a note, because the table of
-        errors by contraction has only the contractions of the first step."""
+        """Returns whether a step has the same contractions as the first step. If it has not, it is not sampled, and a
+        note says so: the table of errors has one row for each contraction of the first step."""
         if self.is_divided:
             return False
         found = self.programs[step].hash == self.programs[1].hash
@@ -287,7 +289,8 @@ class _Comparison:
         state: Mapping[str, np.ndarray],
         inputs: Sequence[np.ndarray],
     ) -> tuple[Probe, dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Runs the probe of a step; returns the probe, the state after the step, and the outputs."""
+        """Runs a step with the values of its contractions as outputs. Returns the probe, the state after the step, and
+        the outputs."""
         key = f"{plain.hash} {program.hash}"
         if key not in self.probes:
             probe = probe_of(plain, program, recipe)
@@ -308,7 +311,7 @@ class _Comparison:
 
 
 def _recipe(given: Recipe | str | Mapping[str, Any]) -> Recipe:
-    """Returns the recipe; an unnamed recipe from a file is called after the file."""
+    """Returns the recipe. If it is from a file and has no name, it gets the name of the file."""
     recipe = recipe_of(given)
     if not recipe.name and isinstance(given, str) and given.endswith(".json"):
         return dataclasses.replace(recipe, name=Path(given).stem)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A comparison of recipes as a self-contained HTML page: the data, and the script that draws it."""
+"""Writes a comparison of recipes as a self-contained HTML page, with the data and the script that draws it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of a step that also return the operands and results of its contractions."""
+"""Rewrites a step so that it also returns the operands and results of its contractions. The rewritten step is a
+probe."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ MEASURED = ("fprop", "dgrad", "wgrad", "product")
 
 @dataclass(frozen=True)
 class ProbedOperand:
-    """The outputs of a probe that contain the values of an operand.
+    """The names of the outputs of a probe that contain the values of an operand.
 
     Attributes:
       name: the name of the operand, as a recipe spells it.
@@ -51,11 +52,11 @@ class ProbedOperand:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """A key that is equal for the same tensor in the same format."""
+        """A key. Two operands have the same key if they are the same tensor in the same format."""
         return (self.before, self.after, *self.blocks)
 
     def statistics(self, outputs: Mapping[str, np.ndarray]) -> OperandStatistics:
-        """Returns the statistics of the operand from the outputs of a step."""
+        """Computes the statistics of the operand from the outputs of the probe."""
         before, after = outputs[self.before], outputs[self.after]
         if not self.blocks:
             return number_statistics(self.format, before, after)
@@ -65,7 +66,7 @@ class ProbedOperand:
 
 @dataclass(frozen=True)
 class ProbedContraction:
-    """A contraction that is measured.
+    """A contraction whose values a probe returns.
 
     Attributes:
       number: the index of the contraction in the program.
@@ -81,7 +82,7 @@ class ProbedContraction:
 
 @dataclass(frozen=True)
 class Probe:
-    """A step that also returns values of its contractions.
+    """A probe: a step that also returns the operands and results of its contractions.
 
     Attributes:
       program: the step; its state and leading outputs are those of the original step.
@@ -93,12 +94,12 @@ class Probe:
 
 
 def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | None = None) -> Probe:
-    """Returns a step that also returns values of its contractions.
+    """Returns the probe of a step.
 
     Args:
       plain: the step in f32.
       program: the same step in the precision of a recipe; by default `plain`.
-      recipe: the recipe of `program`.
+      recipe: the recipe of `program`; None for f32.
     Raises:
       ReproError: the two steps have different contractions.
     """
