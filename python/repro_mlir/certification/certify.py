@@ -108,7 +108,7 @@ def certify(device: Device) -> tuple[Certificate, list[str]]:
 
     Returns:
       The certificate, which lists the instructions whose results all follow the rule, and a message for each of the
-        other instructions.
+      other instructions.
     Raises:
       ReproError: the class of the GPU is unknown, or its code cannot be compiled or run.
     """

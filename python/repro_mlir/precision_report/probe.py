@@ -104,7 +104,8 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
       ReproError: the two steps have different contractions.
     """
     with ir.Context():
-        # Roles come from the step in f32, because a transform before a product hides the role of the product.
+        # The roles are those of the step in f32, because a Hadamard transform before a contraction without a layer
+        # hides its role.
         module = read_module(plain.data)
         described = describe(module, shape_of(plain, None))
         asked = requests(described, recipe or Recipe("f32", {}))
@@ -128,8 +129,8 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
                 continue
             precision = asked[number]
             is_of_blocks = fold.name == _OF_BLOCKS
-            # (Q9) If scales are factors of the products, the result is multiplied by the two tensor-wide scales
-            # afterwards.
+            # (Q9) If the scales are factors of the products, the contraction is followed by a multiplication by the two
+            # tensor-wide scales.
             is_multiplied = (
                 precision is not None
                 and precision.block_step == "scaled"
@@ -153,7 +154,8 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
 
 
 def values_of(kind: TensorType, array: np.ndarray) -> np.ndarray:
-    """Returns floats as f32 values (f64 unchanged), and codes and scales as unsigned integers."""
+    """Returns an output of a probe as numbers: bf16 and f16 as f32, f32 and f64 unchanged, codes and scales as
+    uint8."""
     if kind.element in ("f32", "f64"):
         return array
     if kind.element in ("bf16", "f16"):
@@ -163,7 +165,8 @@ def values_of(kind: TensorType, array: np.ndarray) -> np.ndarray:
 
 
 def _contractions(module: Any) -> Iterator[Any]:
-    """Yields the contractions of `describe`, including those that a recipe turned into contractions in blocks (Q4)."""
+    """Yields the contractions that `describe` returns for the step in f32, including those that a recipe has rewritten
+    as contractions in blocks (Q4)."""
     from repro_mlir._mlir_libs import _repro
 
     for function in module.body.operations:
@@ -173,8 +176,8 @@ def _contractions(module: Any) -> Iterator[Any]:
 
 
 def _block_order(fold: Any) -> list[int]:
-    """(Q4) Returns the position in the f32 result of each result dimension of a contraction in blocks: batch
-    dimensions, rows of the left factor, rows of the right factor."""
+    """(Q4) A contraction in blocks has as result dimensions the batch dimensions, the rows of the left factor and those
+    of the right factor. Returns the index of each of them in the result of the f32 contraction."""
     maps = [
         [each.position for each in ir.AffineMapAttr(attribute).value.results if isinstance(each, ir.AffineDimExpr)]
         for attribute in ir.ArrayAttr(fold.attributes["indexing_maps"])
@@ -186,9 +189,10 @@ def _block_order(fold: Any) -> list[int]:
 
 
 def _moved_result(contraction: Any, is_multiplied: bool, order: Sequence[int]) -> Any:
-    """Returns the result of a contraction in blocks, after the reshape and the transpose to the layout of the f32 step.
+    """Follows the result of a contraction in blocks through the reshape and the transpose to the layout of the f32
+    step, and returns the last of these values.
 
-    If `is_multiplied`, an operation that multiplies the result comes first.
+    `is_multiplied` says whether a multiplication of the result comes before them.
     """
     value = contraction.results[0]
     if is_multiplied:
@@ -199,7 +203,8 @@ def _moved_result(contraction: Any, is_multiplied: bool, order: Sequence[int]) -
 
 
 def _rounded(value: Any, format: str) -> Any:
-    """Returns a result after its rounding to `format`: one operation for tf32, else two, which truncate and extend."""
+    """Follows a result through its rounding to `format` and returns the rounded value. The rounding is one operation
+    for tf32; for bf16 and f16 it is two, which truncate and extend."""
     for _ in range({"f32": 0, "tf32": 1}.get(format, 2)):
         users = [use.owner for use in value.uses]
         if len(users) != 1 or users[0].operation.name != "linalg.generic":
@@ -209,7 +214,7 @@ def _rounded(value: Any, format: str) -> Any:
 
 
 def _factors(fold: Any) -> list[Any]:
-    """Returns the two tensors that a contraction multiplies, in the order of the product."""
+    """Returns the two tensors that a contraction multiplies, in the order of the multiplication."""
     return [fold.operands[number] for number in _factor_inputs(fold)]
 
 
@@ -225,15 +230,15 @@ def _factor_inputs(fold: Any) -> list[int]:
 
 
 def _values_of_codes(value: Any, format: Format) -> list[Any]:
-    """Returns the list of `_quantized_values` for codes that a contraction in blocks reads; adds their dequantization
-    if the program has none."""
+    """Returns what `_quantized_values` returns, for the codes that a contraction in blocks reads. If the program does
+    not dequantize them, adds an operation that does."""
     while (op := ir.OpResult(value).owner).name != "repro.quantize":
         value = op.operands[0]
     source, *tensor = list(op.operands)[: 1 + ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[1]]
     codes, scales = op.results
     readers = (use.owner.operation for use in codes.uses)
     dequantize = next((each for each in readers if each.name == "repro.dequantize"), None)
-    # (Q2) A delayed scale is an operand of the quantization only: `scales` suffices to decode the codes.
+    # (Q2) A delayed scale is only needed to quantize. Decoding needs only `scales`, so `tensor` is left out.
     if format.scale is None or not format.scale.has_tensor:
         tensor = []
     if dequantize is None:
@@ -244,7 +249,8 @@ def _values_of_codes(value: Any, format: Format) -> list[Any]:
 
 
 def _quantized_values(value: Any, format: Format) -> list[Any] | None:
-    """Returns the values before and after quantization and, for blocks, codes and scales; None if not found."""
+    """Returns the values before and after quantization and, for a block format, the codes, the scales and the
+    tensor-wide scale, if there is one. None if `value` is not a quantized tensor."""
     while not isinstance(value, ir.BlockArgument):
         op = ir.OpResult(value).owner
         if op.name == "repro.dequantize":
@@ -266,7 +272,7 @@ def _quantized_values(value: Any, format: Format) -> list[Any] | None:
 
 
 def _returning(program: Program, module: Any, values: Mapping[str, Any]) -> Program:
-    """Returns the program of a module with additional outputs; modifies the module."""
+    """Returns `program` with the module's `main`, to which these values are added as outputs. Modifies the module."""
     main = module.body.operations[0].operation
     (block,) = main.regions[0].blocks
     last = block.operations[len(block.operations) - 1].operation

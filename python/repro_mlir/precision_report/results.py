@@ -40,7 +40,7 @@ class ContractionSample:
     """A contraction in a sampled step.
 
     Attributes:
-      number: the index in `Run.contractions`.
+      number: the index of the contraction in `Run.contractions`.
       result_sqnr_db: the SQNR of the result, relative to that of the step in f32.
       operands: the operands that do not stay in f32.
     """
@@ -52,11 +52,11 @@ class ContractionSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """A step of a run that was recomputed, once with the values of its contractions and once in f32.
+    """A sampled step of a run, computed again under the recipe, with the values of its contractions, and in f32.
 
     Attributes:
       step: the number of the step, from 1.
-      loss, loss_f32: None for a loss that is not finite.
+      loss, loss_f32: the losses under the recipe and in f32; None for one that is not finite.
       contractions: the contractions of the roles fprop, dgrad, wgrad and product.
     """
 
@@ -89,7 +89,8 @@ class Contraction:
 
 @dataclass(frozen=True)
 class WeightError:
-    """The error of a layer's final weight: the 2-norm of the difference to the f32 run, relative to the f32 weight."""
+    """The error of a layer's final weight: the 2-norm of its difference from the weight of the f32 run, divided by the
+    2-norm of that weight."""
 
     name: str
     relative_error: float | None
@@ -106,7 +107,7 @@ class Run:
       state: the hash (H3) of the final state.
       losses: the loss of each step, None if it is not finite.
       first_nonfinite: the first step whose loss is not finite, None if there is none.
-      validation: steps, and the mean loss of the script's validation after each of them.
+      validation: pairs of a step and the mean loss of the script's validation batches after it.
       contractions: the contractions of the first step's program; empty for a step in microbatches.
       weights: the errors of the layers' weights; empty for f32.
       samples: the sampled steps; empty for f32.
@@ -131,7 +132,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Report:
-    """The same training under f32 and under recipes.
+    """The results of the same training under f32 and under recipes.
 
     Attributes:
       script: the file name of the script.
@@ -139,7 +140,7 @@ class Report:
       sampled: the sampled steps.
       target: the target that ran the steps.
       initial_state: the hash (H3) of the initial state of all runs.
-      note: the omitted parts with reasons; empty if the report is complete.
+      note: says what the report lacks and why; empty if it is complete.
       runs: the runs; f32 is the first.
     """
 
@@ -156,7 +157,8 @@ class Report:
         return {"format": FORMAT, **dataclasses.asdict(self)}
 
     def write(self, folder: str | Path) -> tuple[Path, Path]:
-        """Writes the page and the data into a folder, which is created if it does not exist; returns their paths.
+        """Writes the HTML page and the data into a folder, which is created if it does not exist; returns the paths of
+        both files.
 
         Raises:
           ReproError: the files cannot be written.

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Statistics of the effect of a format on an operand, from the operand's values before and after quantization, its
-codes and its scales."""
+"""Measures the effect of a format on an operand, from its values before and after quantization, its codes and its
+scales."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Histogram:
-    """The number of elements per exponent, floor(log2 |x|).
+    """Counts elements by their exponent, floor(log2 |x|).
 
     Attributes:
       first: the least exponent.
-      counts: the number of elements for `first` and each following exponent.
+      counts: the number of elements with the exponent `first`, with `first` + 1, and so on.
     """
 
     first: int
@@ -62,8 +62,10 @@ class FormatRange:
     """The exponents that a format can represent; for blocks, they depend on the scales.
 
     Attributes:
-      least, greatest: the exponents of the least and the greatest positive value; for blocks under the median scale.
-      lowest, highest: for blocks, `least` under the least scale, and `greatest` under the greatest scale.
+      least, greatest: the exponents of the least and the greatest positive value; in a block format, for a block with
+        the median scale.
+      lowest, highest: in a block format, the exponents of the least value with the least scale and of the greatest
+        value with the greatest scale.
     """
 
     least: int
@@ -78,8 +80,8 @@ class BlockStatistics:
 
     Attributes:
       count: the number of blocks.
-      zero: the number of blocks of zeros alone, which the other fields do not count.
-      least, greatest: the number of blocks whose scale is the least or the greatest that the rule can give.
+      zero: the number of blocks that contain only zeros; `least`, `greatest` and `nan` do not count them.
+      least, greatest: the numbers of blocks with the least and with the greatest scale that the rule can give.
       nan: the number of blocks with a scale of NaN.
     """
 
@@ -96,14 +98,15 @@ class OperandStatistics:
 
     Attributes:
       elements: the number of elements; `zeros`, `infinities` and `nans` count those among them before quantization.
-      nans_after: the number of NaNs in the values that are read.
+      nans_after: the number of NaNs after quantization.
       saturated: the number of elements out of range: more than half a step above the format's greatest value, under the
         scale of their block; for a format with infinities, finite elements that become infinite.
       underflowed: the number of nonzero elements that become 0.
-      sqnr_db: the SQNR of the values that are read, relative to the values before.
+      sqnr_db: the signal-to-quantization-noise ratio of the values after quantization, see `sqnr_db`.
       bytes: the size of packed codes and scales; `bytes_f32` is the size of the operand in f32.
       blocks: None for formats without blocks.
-      histogram: exponents of the elements before, without zeros, infinities and NaNs; None if no element is left.
+      histogram: the exponents of the elements before quantization, without zeros, infinities and NaNs; None if no
+        element is left.
       range: the range of the format; None if all blocks are zero or NaN.
     """
 
@@ -124,8 +127,8 @@ class OperandStatistics:
 
 @float_environment()
 def sqnr_db(reference: np.ndarray, values: np.ndarray) -> Decibel:
-    """Returns the ratio of the power of `reference` to that of the difference, in dB; None if an element is not finite
-    or `reference` is 0."""
+    """Returns the signal-to-quantization-noise ratio in dB: the power of `reference` divided by that of the difference.
+    "exact" if there is no difference; None if an element is not finite or `reference` is 0."""
     exact, given = np.asarray(reference, np.float64), np.asarray(values, np.float64)
     if not (np.isfinite(exact).all() and np.isfinite(given).all()):
         return None
@@ -138,7 +141,8 @@ def sqnr_db(reference: np.ndarray, values: np.ndarray) -> Decibel:
 
 @float_environment()
 def relative_error(reference: np.ndarray, values: np.ndarray) -> float | None:
-    """Returns the 2-norm of the difference relative to that of `reference`; None as for `sqnr_db`."""
+    """Returns the 2-norm of the difference divided by that of `reference`. None if an element is not finite, or if
+    `reference` is 0 and `values` is not."""
     exact, given = np.asarray(reference, np.float64), np.asarray(values, np.float64)
     if not (np.isfinite(exact).all() and np.isfinite(given).all()):
         return None
@@ -153,7 +157,8 @@ def _rounded(x: float) -> float:
 
 
 def _sum_of_squares(x: np.ndarray) -> float:
-    """Sums pairwise in a fixed order, because the order of NumPy's own sums depends on the processor."""
+    """Returns the sum of the squares of all elements, added pairwise in a fixed order: the order of NumPy's own sums
+    depends on the processor."""
     x = x.ravel() * x.ravel()
     while len(x) > 1:
         half = len(x) // 2
@@ -189,12 +194,12 @@ def block_statistics(
     tensor: np.ndarray | None,
     after: np.ndarray,
 ) -> OperandStatistics:
-    """Returns the statistics of a block format.
+    """Returns the statistics of an operand in a block format.
 
     Args:
       before: the f32 values that were quantized, [..., m, n].
-      codes, scales, tensor: as in `Quantized`.
-      after: the values of the codes.
+      codes, scales, tensor: the fields of the reference interpreter's `Quantized`.
+      after: the values that the codes stand for.
     """
     to = reference_format(format)
     element, rule = to.element, to.scale
@@ -215,7 +220,8 @@ def block_statistics(
     values = decode(codes, element).astype(np.float64)
     step = 2.0 ** (element.max_exponent - element.fraction_bits)
     top = np.where(values < 0, -_extreme(element, -1), _extreme(element, 1))
-    # Compares |x| with |after| * (top + step / 2) / top; both products are exact in f64.
+    # An element is saturated if |x| > |after| * (top + step / 2) / top. Both sides are multiplied by top, so they are
+    # exact in f64.
     is_beyond = np.abs(before).astype(np.float64) * top > np.abs(after).astype(np.float64) * (top + step / 2)
     saturated = (np.abs(values) == top) & (after != 0) & is_beyond
     size = -(-codes.size * element.width // 8) + scales.size * scales.dtype.itemsize
@@ -238,12 +244,12 @@ def reference_format(format: Format) -> BlockFormat:
 
 
 def _stored_bits(element: Element) -> int:
-    """Returns the number of bits of an element in memory: tf32 is stored as f32."""
+    """Returns the number of bits of an element in memory. Those of tf32 are stored as f32."""
     return 32 if element.name == "tf32" else element.width
 
 
 def _extreme(element: Element, sign: int) -> float:
-    """Returns the greatest value for a positive sign, the least value for a negative one."""
+    """Returns the greatest value of an element if `sign` is 1, the least if it is -1."""
     if isinstance(element, FixedFormat):
         integer = element.largest_integer + (sign < 0 and not element.symmetric)
         return sign * integer * 2.0**element.least_place
@@ -251,20 +257,21 @@ def _extreme(element: Element, sign: int) -> float:
 
 
 def _limits(rule: ScaleRule, scales: np.ndarray, amax: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which blocks have the least scale of the rule, and which have the greatest."""
+    """Returns two masks of the blocks: those with the least scale that the rule can give, and those with the
+    greatest."""
     if isinstance(rule, PowerOfTwo):
         return scales == 0, scales == E8M0_NAN - 1
     if isinstance(rule, Single):
         return amax < np.float64(rule.least), np.zeros(amax.shape, np.bool_)
     if isinstance(rule, Given):
         return np.zeros(amax.shape, np.bool_), np.zeros(amax.shape, np.bool_)
-    # Both quotient rules keep scales at or above 2^-6, which is the code 8.
+    # The two quotient rules give no scale below 2^-6, whose code is 8.
     least = 8 if isinstance(rule, TwoLevelQuotient | OneLevelQuotient) else 0
     return scales == least, scales == F8E4M3FN.largest
 
 
 def _effective_scales(to: BlockFormat, scales: np.ndarray, tensor: np.ndarray | None) -> np.ndarray:
-    """Returns the factor that the values of the codes are multiplied by, per block."""
+    """Returns, for each block, the factor by which the values of its codes are multiplied."""
     one = round_elements(np.ones(scales.shape, np.float32), to.element)
     return dequantize(Quantized(one, scales, tensor), dataclasses.replace(to, tile=(1, 1)))
 
@@ -273,7 +280,8 @@ def _range(element: Element, scales: np.ndarray) -> FormatRange | None:
     found = np.sort(scales[np.isfinite(scales) & (scales != 0)].astype(np.float64))
     if not len(found):
         return None
-    # Products are exact in f64; a scale that is not a power of two may carry the greatest value into the next exponent.
+    # These products are exact in f64. The exponent is that of the product, since a scale that is not a power of two may
+    # carry the greatest value to the next exponent.
     least, greatest = _exponents(2.0**element.least_place * found), _exponents(_extreme(element, 1) * found)
     middle = len(found) // 2
     return FormatRange(int(least[middle]), int(greatest[middle]), int(least[0]), int(greatest[-1]))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training steps for inference programs of any frontend: losses and optimizers are programs too."""
+"""Makes training steps from inference programs of any frontend. Losses and optimizers are programs too."""
 
 from repro_mlir.program_training.losses import Loss, cross_entropy, mean_squared_error
 from repro_mlir.program_training.optimizers import Optimizer, adamw, sgd

@@ -16,11 +16,12 @@ from repro_mlir.program.writer import Number, Tensor, Writer
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss function.
+    """A loss function, as functions that write its MLIR text.
 
     Attributes:
-      target: maps the type of the model's output to the type of the target; ReproError if the loss does not apply.
-      write: writes the loss of output and target, f32 of shape [].
+      target: maps the type of the model's output to the type of the target. Raises ReproError if the loss cannot be
+        computed for this output.
+      write: writes the computation of the loss, f32 of shape [], from the model's output and the target.
     """
 
     target: Callable[[TensorType], TensorType]

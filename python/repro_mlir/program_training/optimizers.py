@@ -17,12 +17,13 @@ Slots = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer.
+    """An optimizer, as a function that writes the MLIR text of its update.
 
     Attributes:
-      slots: the names of the optimizer's state tensors per parameter, which have its type and are initially zero.
-      write: writes the new parameter and the new slots, from the parameter, its gradient, the slots, the learning rate
-        and the number of the step from 1; the last two are f32 of shape [].
+      slots: the names of the state tensors that the optimizer has for each parameter. They have the parameter's type
+        and are initially zero.
+      write: writes the computation of the new parameter and the new slots. Its tensors are the parameter, its gradient,
+        the slots, the learning rate and the number of the step, from 1; the last two are f32 of shape [].
     """
 
     slots: Sequence[str]

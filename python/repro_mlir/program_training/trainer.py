@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ProgramTrainer(ConstantAttributes):
-    """Runs the steps of a training program one after the other; `Trainer` is for PyTorch models.
+    """Runs the steps of a training program one after another. (For PyTorch models there is `repro_mlir.Trainer`.)
 
     A `with` block closes the trainer at its end, which finishes the receipt; after an exception the receipt can be
     resumed.
@@ -76,12 +76,13 @@ class ProgramTrainer(ConstantAttributes):
 
     @property
     def program(self) -> Program:
-        """The program of the next step, which `go_on_with` changes."""
+        """The program of the next step. `go_on_with` replaces it."""
         return self._program
 
     @property
     def hyper_parameters(self) -> Any:
-        """The hyper-parameters of the next step by name, such as `lr`: exactly those of the program."""
+        """The hyper-parameters of the next step by name, such as `lr`. The names must be exactly those of the
+        program."""
         return self._hyper_parameters
 
     @hyper_parameters.setter
@@ -90,7 +91,8 @@ class ProgramTrainer(ConstantAttributes):
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The state tensors by name. A write to one of them, or its replacement, takes effect in the next step."""
+        """The state tensors by name. The next step uses values that have been written to a tensor, and tensors that
+        have been replaced."""
         return self._state
 
     @state.setter
@@ -102,7 +104,7 @@ class ProgramTrainer(ConstantAttributes):
 
     @property
     def steps(self) -> int:
-        """The number of steps, including those before a resumed receipt's continuation."""
+        """The number of steps that have run, including the steps in a resumed receipt."""
         return self._steps
 
     def __enter__(self) -> ProgramTrainer:
@@ -117,7 +119,7 @@ class ProgramTrainer(ConstantAttributes):
             recorder.close()
 
     def go_on_with(self, program: Program) -> None:
-        """Uses another program for the following steps, such as a program for another batch size.
+        """Uses another program for the following steps, such as one for another batch size.
 
         Args:
           program: a program with the same state tensors and hyper-parameters; each program is compiled once.
@@ -157,7 +159,8 @@ class ProgramTrainer(ConstantAttributes):
             as_array(self._state[kind.name], kind, "state")
         numbers = _numbers(self._program, self.hyper_parameters)
         inputs = as_arrays([*numbers, *batch], kinds, "input")
-        # An interrupt between the step and its record would make state and receipt inconsistent.
+        # Signals are deferred: an interrupt between the step and its record would make the state and the receipt
+        # inconsistent.
         with deferred_signals():
             if self._recorder is not None:
                 inputs = self._recorder.take(self._program, inputs)
@@ -168,8 +171,8 @@ class ProgramTrainer(ConstantAttributes):
                     self._recorder.skip()
                 raise
             if self._recorder is not None:
-                # The trainer stays closed after an error here, because the state would be ahead of the receipt's last
-                # record.
+                # If the record cannot be written, the trainer stays closed, because the state would be one step ahead
+                # of the receipt.
                 recorder, self._closed = self._recorder, True
                 recorder.commit(inputs, list(outputs.values()))
                 self._closed = False
@@ -177,7 +180,8 @@ class ProgramTrainer(ConstantAttributes):
         return outputs
 
     def state_hash(self) -> str:
-        """Returns the hash of the present state (H3) in hexadecimal, by which machines compare their runs."""
+        """Returns the hash of the present state (H3) in hexadecimal. Runs on different machines can be compared by
+        it."""
         return state_hash([(self._state[kind.name], kind.element) for kind in self._program.state])
 
     def close(self) -> None:
@@ -190,7 +194,7 @@ class ProgramTrainer(ConstantAttributes):
 
 @float_environment()
 def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
-    """Returns the hyper-parameters in the order of the program's inputs.
+    """Converts the hyper-parameters to arrays, in the order of the program's inputs.
 
     Raises:
       ReproError: the names of the hyper-parameters are not those of the program, or one is not a number.
@@ -200,7 +204,7 @@ def _numbers(program: Program, given: Mapping[str, float]) -> list[np.ndarray]:
     if sorted(given) != sorted(expected):
         raise ReproError(f"expected the hyper-parameters {expected}, got {sorted(given)}")
     for name, number in given.items():
-        # NumPy would convert None to NaN, and parse text.
+        # Checked because NumPy would convert None to NaN and strings to numbers.
         if number is None or isinstance(number, (str, bytes)):
             raise ReproError(f"hyper-parameter {name}: expected a number, got {number!r}")
     with np.errstate(over="ignore"):

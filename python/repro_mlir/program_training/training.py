@@ -99,7 +99,7 @@ def _position(names: Sequence[str], name: str, what: str) -> int:
 
 
 def _written(model: ImportedProgram[Any]) -> set[int]:
-    """Returns the positions of the state tensors that the model changes."""
+    """Returns the indices of the state tensors that the model changes."""
 
     def find(module: Any) -> set[int]:
         main = next(op for op in module.body.operations if op.operation.name == "func.func")
@@ -111,7 +111,8 @@ def _written(model: ImportedProgram[Any]) -> set[int]:
 
 
 def _with_loss(model: ImportedProgram[Any], loss: Loss, output: int, target: TensorType) -> str:
-    """Writes a `main` from the model's arguments and the target to the model's state and the loss."""
+    """Returns the text of a program that calls the model and computes the loss. It maps the model's arguments and the
+    target to the model's state and the loss."""
     writer = Writer()
     count = len(model.state)
     kinds = [*model.state, *model.inputs]
@@ -130,7 +131,8 @@ def _with_update(
     state: Sequence[TensorType],
     inputs: Sequence[TensorType],
 ) -> str:
-    """Writes the `main` of the whole step, from state and inputs to new state and loss."""
+    """Returns the text of the whole step, which calls `gradients` and the optimizer. It maps the state and the inputs
+    to the new state and the loss."""
     writer = Writer()
     count = len(model.state)
     kinds = [*state, *inputs]
@@ -169,8 +171,8 @@ def _join(
     num_state: int,
     outputs: Sequence[str],
 ) -> str:
-    """Returns a module with a new `main`, whose body is the text of `writer`. The `main` of the module `text` is
-    renamed to `callee` and inlined."""
+    """Returns the text of a program with a new `main`, whose body is that of `writer`. The `main` of `text`, which the
+    new one calls, is renamed to `callee` and inlined."""
     from repro_mlir import ir
 
     names = [each.kind.name for each in arguments]
@@ -194,7 +196,7 @@ def _join(
         called = next(op for op in module.body.operations if op.operation.name == "func.func")
         called.attributes["sym_name"] = ir.StringAttr.get(callee)
         called.attributes["sym_visibility"] = ir.StringAttr.get("private")
-        # Only `main` may have this attribute.
+        # Only `main` may have this attribute, and this function is no longer `main`.
         del called.attributes["repro.num_state"]
         whole = str(called.get_asm(enable_debug_info=True, use_local_scope=True))
         return f"module {{\n{main}{whole}\n}}\n"

@@ -51,9 +51,9 @@ class Expected:
     """The expected results of a run, computed on the machine that wrote the bundle.
 
     Attributes:
-      state: the hash of the state (H3), by number of steps.
-      tensors: the hashes of the state tensors (H1) in the order of the program, by number of steps.
-      outputs: for each output by name, its hashes (H1) in the successive steps.
+      state: maps a number of steps to the hash of the state after them (H3).
+      tensors: maps a number of steps to the hashes of the state tensors after them (H1), in the order of the program.
+      outputs: maps the name of an output to its hash (H1) in each step, in order.
     """
 
     state: dict[int, str]
@@ -94,7 +94,8 @@ class Bundle(ConstantAttributes):
           ReproError: the file is not a bundle, is damaged, or has an unsupported format or numerics.
         """
         self.path = Path(path)
-        # Another format may have other members, so names are checked against the manifest, after its format.
+        # Reads members of any name: those that are permitted depend on the format of the manifest, which must be read
+        # first.
         self._data = read_archive(path, lambda name: True, "a bundle of repro-mlir")
         if MANIFEST not in self._data:
             raise ReproError(f"{path}: expected a bundle of repro-mlir: it has no {MANIFEST}")
@@ -154,7 +155,8 @@ class Bundle(ConstantAttributes):
         return bytes.fromhex(value["key"]), bytes.fromhex(value["ed25519"])
 
     def signed_bytes(self) -> bytes:
-        """Returns the signed message, which covers the manifest and, by its digests, every other member."""
+        """Returns the message that the signature signs. It covers the manifest and, by its digests, every other
+        member."""
         return signed_bytes(self._data[MANIFEST])
 
     def module(self) -> bytes:
@@ -166,11 +168,12 @@ class Bundle(ConstantAttributes):
         return {name: len(data) for name, data in self._data.items()}
 
     def has_cubin(self, architecture: str) -> bool:
-        """Returns whether the bundle has a cubin, in addition to PTX, for one of `architectures`."""
+        """Returns whether the bundle has a cubin for one of its `architectures`; it always has PTX."""
         return self._manifest["targets"][architecture]["cubin"] is not None
 
     def code(self, architecture: str) -> TargetCode:
-        """Returns the code for one of `architectures`. ReproError if the code does not fit the bundle's program."""
+        """Returns the code for one of `architectures`. Raises ReproError if the code does not fit the bundle's
+        program."""
         where = f"{self.path}: {architecture}"
         target = self._manifest["targets"][architecture]
         members = {key: self._data[name] for key, name in target.items() if name is not None}
@@ -184,7 +187,7 @@ class Bundle(ConstantAttributes):
         return TargetCode(architecture, members.get("cubin"), members["ptx"], plan, constants)
 
     def initial_state(self) -> list[np.ndarray]:
-        """Returns new arrays with the state before the first step. ReproError if the stored state is damaged."""
+        """Returns new arrays with the state before the first step. Raises ReproError if the stored state is damaged."""
         try:
             entries = [entry["initial"] for entry in self._manifest["state"]]
             stored = [kind for kind, entry in zip(self.state, entries, strict=True) if entry["from"] == "file"]
@@ -202,12 +205,13 @@ class Bundle(ConstantAttributes):
         return read_tensors(kinds, self._data[INPUTS], f"{self.path}: {INPUTS}") if self.steps and kinds else ()
 
     def recorded_inputs(self, step: int) -> list[np.ndarray]:
-        """Returns the recorded inputs of a step, counted from 0. ReproError if the step has none."""
+        """Returns the recorded inputs of a step, counted from 0. Raises ReproError if the bundle has no inputs for
+        it."""
         if self.inputs and not step < self.steps:
             raise ReproError(f"{self.path} has the inputs of {self.steps} steps, expected those of {step + 1}")
         return [array[step] for array in self._recorded]
 
 
 def signed_bytes(manifest: bytes) -> bytes:
-    """Returns the signed message of a bundle, computed from its manifest.json."""
+    """Returns the message that the signature of a bundle signs, computed from its manifest.json."""
     return _SIGNED_MAGIC + blake3_of(manifest)

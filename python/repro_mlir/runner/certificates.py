@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Certificates that a device's matrix instructions have the results of a class (M3), one file each.
+"""Certificates, each in a file, that a device's matrix instructions return the results of an accumulator class (M3).
 
 Matrix instructions on floats run only on certified devices (docs/guides/gpu.md), because no manual specifies how they
 add.
@@ -49,10 +49,11 @@ IMAGES = "cubin", "PTX"
 
 @dataclass(frozen=True)
 class Unit:
-    """(M3) A class of matrix units.
+    """(M3) An accumulator class of tensor cores.
 
     Attributes:
-      terms, fraction: the parameters of the addition of f16 and bf16 products to an f32.
+      terms, fraction: the parameters `terms` and `fraction` of its accumulation rule for f16 and bf16 products and f32
+        sums.
       float8: the class for `mma.sync` of f8; None if it is unknown.
     """
 
@@ -77,11 +78,11 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Instruction:
-    """The comparison of one instruction's results.
+    """The comparison of one instruction's results with those of the class, as a certificate records it.
 
     Attributes:
-      images: the images that ran, of "cubin" and "PTX".
-      results: the number of compared results per image.
+      images: which of "cubin" and "PTX" were loaded and compared.
+      results: the number of results that were compared for each image.
       vectors: the BLAKE3 digest of the operands.
       outcome: the BLAKE3 digest of the results, with canonical NaNs (V4).
     """
@@ -148,7 +149,8 @@ def without_tensor_cores(architecture: str) -> str:
 
 
 def unit_of(architecture: str) -> Unit:
-    """Returns the class of code for an architecture, with or without TENSOR_CORES. ReproError if it is unknown."""
+    """Returns the accumulator class of tensor cores for an architecture, with or without TENSOR_CORES in its name.
+    Raises ReproError if the class is unknown."""
     name = without_tensor_cores(architecture)
     if name not in UNITS:
         raise ReproError(f"no class of matrix units is known for {name}")
@@ -156,7 +158,8 @@ def unit_of(architecture: str) -> Unit:
 
 
 def directory() -> Path:
-    """Returns the folder of certificates: REPRO_CERTIFICATES, or by default a folder in the user's data directory."""
+    """Returns the folder of the certificates: that of the environment variable REPRO_CERTIFICATES, or by default one in
+    the user's data directory."""
     if path := os.environ.get(VARIABLE):
         return Path(path)
     base = os.environ.get("XDG_DATA_HOME")
@@ -167,14 +170,14 @@ def directory() -> Path:
 
 
 def path_of(device: Device) -> Path:
-    """Returns the path of the certificate for this model of device with this driver."""
+    """Returns the path at which the certificate for this device's model and driver is stored."""
     return directory() / (re.sub(r"[^A-Za-z0-9.]+", "-", f"{device.name} {device.driver.identity()}") + ".json")
 
 
 def read_certificate(path: str | Path) -> Certificate:
-    """Reads a certificate. ReproError for any other file."""
+    """Reads a certificate. Raises ReproError if the file is not a certificate."""
     value = parse_json(read_regular(path, _LARGEST, follow=True), str(path))
-    # Another format may have another structure, so the format is checked first.
+    # The format is checked before the structure, because another format may have another structure.
     found = value.get("format") if isinstance(value, dict) else None
     if type(found) is int and 0 < found <= _MOST and found != FORMAT:
         raise ReproError(f"{path}: expected a certificate of format {FORMAT}, got {found}")
@@ -187,7 +190,7 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> None:
-    """Writes a certificate, and creates its folder. ReproError if the file cannot be written."""
+    """Writes a certificate, and creates its folder if needed. Raises ReproError if the file cannot be written."""
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -196,7 +199,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> None:
 
 
 def withdraw_certificate(device: Device) -> None:
-    """Removes the certificate for this model of device with this driver. ReproError if it cannot be removed."""
+    """Removes the certificate for this device's model and driver. Raises ReproError if it cannot be removed."""
     path = path_of(device)
     try:
         path.unlink(missing_ok=True)
@@ -231,13 +234,14 @@ def certificate_for(device: Device, architecture: str) -> Certificate:
 
 
 def matrix_instructions(ptx: bytes) -> set[str]:
-    """Returns the opcodes in a PTX module that multiply matrices of floats, including those in comments."""
+    """Returns the opcodes of the instructions in a PTX module that multiply matrices of floats. Opcodes in comments
+    count too."""
     return {opcode for opcode in _MATRIX.findall(ptx.decode(errors="replace")) if not opcode.endswith(_EXACT)}
 
 
 def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str, ...]:
-    """Returns the images that a device may load: those that were compared, or all if the code has no matrix
-    instructions on floats.
+    """Returns which of the cubin and the PTX a device may load: those that its certificate covers, or both if the code
+    has no matrix instructions on floats.
 
     Raises:
       ReproError: the device has no certificate for a matrix instruction of the code.
@@ -249,7 +253,8 @@ def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str
     known = {each.opcode: each.images for each in certificate.instructions if each.results >= LEAST_RESULTS}
     if missing := sorted(opcodes - known.keys()):
         raise ReproError(f"{path_of(device)}: expected {LEAST_RESULTS:,} results of {missing[0]}")
-    # Checked separately, because the addition of f16 products does not determine that of f8 products.
+    # The class for f8 is compared too, because classes with equal additions of f16 products may add f8 products
+    # differently.
     if certificate.unit.float8 != unit.float8 and any(map(_FLOAT8.search, opcodes)):
         raise ReproError(
             f"{device.name} adds f8 in the class {certificate.unit.float8}, the code for {architecture} in "

@@ -26,14 +26,15 @@ from repro_mlir.runner.session import Session
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a bundle; returns the exit status.
 
-    Status 1 means that results differ from the expected ones; see `run_command` for errors.
+    The status is 1 if results differ from the expected ones; see `run_command` for the status of errors.
     """
     return run_command("runner", lambda: _options(sys.argv[1:] if arguments is None else arguments), _run)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="runner", description="Trains what a bundle holds on a GPU.")
-    # `python model.rmb` runs the runner inside the bundle, and then needs no argument with the bundle's path.
+    # If this process was started as `python model.rmb`, the runner inside the bundle is running, so no argument names
+    # the bundle.
     own = sys.argv[0] if is_bundle(sys.argv[0]) else None
     if own is None:
         parser.add_argument("bundle", metavar="BUNDLE", help="a file written by repro compile --target cuda")
@@ -50,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `run`, except the bundle itself and --json."""
+    """Adds the options of `run` except --json and the argument for the bundle."""
     parser.add_argument(
         "--steps", type=positive, metavar="N", help="steps (as many as the bundle has inputs for, at least 1)"
     )
@@ -124,7 +125,8 @@ def _print(report: dict[str, Any], as_json: bool) -> None:
 
 
 def _differences(session: Session, bundle: Bundle, steps: int, hashes: dict[str, list[str]]) -> list[str] | None:
-    """Returns the differences from the results that the bundle expects; None if it has no expected results."""
+    """Returns a line for each result that differs from what the bundle expects; None if the bundle has no expected
+    results."""
     expected = bundle.expected
     if expected is None:
         return None

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A GPU: its properties, memory, loaded code and stream."""
+"""A GPU: its properties, its memory, code loaded on it, and its stream."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _REJECTED = {INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERS
 
 
 class ImageRejected(ReproError):
-    """Code that the driver rejects: it is for another architecture, of a newer PTX version, or damaged."""
+    """Raised when the driver rejects code: it is for another architecture, for a newer PTX version, or damaged."""
 
 
 class Device:
-    """A GPU with its primary context, which other libraries in this process share, and its own stream."""
+    """A GPU. It has a stream of its own, and uses the primary context, which other libraries in this process share."""
 
     def __init__(self, ordinal: int = 0) -> None:
         """
@@ -88,7 +88,7 @@ class Device:
 
     @property
     def architecture(self) -> str:
-        """The architecture as the compiler names it, such as "sm_90"."""
+        """The name that the compiler has for the architecture, such as "sm_90"."""
         return f"sm_{self.capability[0]}{self.capability[1]}"
 
     @property
@@ -109,7 +109,8 @@ class Device:
         return self._attribute(_CLOCK_RATE)
 
     def allocate(self, size: int) -> int:
-        """Allocates `size` bytes, aligned to 256, and returns their address. ReproError if memory is insufficient."""
+        """Allocates `size` bytes, aligned to 256, and returns their address. Raises ReproError if there is not enough
+        memory."""
         pointer = c_uint64()
         try:
             self.driver.cuMemAlloc_v2(byref(pointer), max(size, 1))
@@ -150,15 +151,15 @@ class Device:
         self.driver.cuCtxSynchronize()
 
     def synchronize(self) -> None:
-        """Waits for all work on this object's stream. DriverError if any of it failed."""
+        """Waits for all work on this object's stream. Raises DriverError if any of it has failed."""
         self.driver.cuStreamSynchronize(self._stream)
 
     def load(self, image: bytes, what: str) -> Code:
-        """Loads a cubin, or PTX, which the driver assembles.
+        """Loads a cubin or PTX. The driver assembles PTX to machine code.
 
         Args:
           image: the contents.
-          what: the name of the image in messages.
+          what: what the image is, for messages.
         Raises:
           ImageRejected: the driver rejects the image.
         """
@@ -182,21 +183,22 @@ class Device:
     def launch(
         self, function: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, arguments: list[int]
     ) -> None:
-        """Starts a kernel whose parameters are 64-bit pointers."""
+        """Launches a kernel. Its parameters are 64-bit addresses."""
         values = (c_uint64 * len(arguments))(*arguments)
         start, size = ctypes.addressof(values), ctypes.sizeof(c_uint64)
         pointers = (c_void_p * len(arguments))(*(start + size * i for i in range(len(arguments))))
         self.driver.cuLaunchKernel(function, *grid, *block, shared, self._stream, pointers, None)
 
     def record(self, work: Callable[[], None]) -> Graph:
-        """Records the work that the function `work` enqueues on this device, without running it; returns its graph."""
+        """Calls `work` and captures the work that it enqueues on the stream, without running it. Returns it as a
+        graph."""
         driver = self.driver
         driver.cuStreamBeginCapture_v2(self._stream, _CAPTURE_THREAD_LOCAL)
         graph = c_void_p()
         try:
             work()
         except BaseException:
-            # Ends the stream's capture; another failure would add no information.
+            # Ends the capture. If this fails too, the first exception is the one to report.
             with contextlib.suppress(DriverError):
                 driver.cuStreamEndCapture(self._stream, byref(graph))
             raise
@@ -211,7 +213,7 @@ class Device:
         return event
 
     def elapsed(self, start: Any, end: Any) -> float:
-        """Waits for `end`, frees both events and returns the seconds between them."""
+        """Waits for the event `end`, frees both events and returns the seconds between them."""
         milliseconds = c_float()
         self.driver.cuEventSynchronize(end)
         self.driver.cuEventElapsedTime(byref(milliseconds), start, end)
@@ -228,15 +230,15 @@ class Code:
         self._module = module
 
     def function(self, name: str, shared: int) -> Any:
-        """Returns a kernel by name, for `Device.launch` with at most `shared` bytes of dynamic shared memory."""
+        """Returns a kernel by name, which can be launched with at most `shared` bytes of dynamic shared memory."""
         driver = self._device.driver
         function = c_void_p()
         driver.cuModuleGetFunction(byref(function), self._module, name.encode())
         if shared > _STATIC_SHARED_LIMIT:
             driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared)
         if driver.has("cuFuncLoad"):
-            # Loaded now, because a lazy load at the first launch may fail within a graph capture. Drivers without this
-            # entry point have loaded the code in the call above (CUDA C++ Programming Guide 12.2, Lazy Loading).
+            # Loads the code now: if the driver loaded it lazily at the first launch, that could fail during a graph
+            # capture. Drivers without cuFuncLoad have loaded it above (CUDA C++ Programming Guide 12.2, Lazy Loading).
             driver.cuFuncLoad(function)
         return function
 
@@ -246,7 +248,7 @@ class Code:
 
 
 class Graph:
-    """Recorded work that one call launches."""
+    """A captured CUDA graph, which one call launches."""
 
     def __init__(self, device: Device, graph: Any) -> None:
         self._device = device
@@ -256,7 +258,7 @@ class Graph:
         self._executable = executable
 
     def launch(self) -> None:
-        """Starts the recorded work, which runs after all work enqueued before."""
+        """Launches the graph. It runs after all work that has been enqueued before."""
         self._device.driver.cuGraphLaunch(self._executable, self._device._stream)
 
     def free(self) -> None:

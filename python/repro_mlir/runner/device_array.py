@@ -19,20 +19,21 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.elements import ELEMENTS
 from repro_mlir.base.numerics.tensors import TensorType
 
-# Constants of dlpack.h.
+# The values of these constants are those in dlpack.h.
 _CUDA, _CUDA_MANAGED = 2, 13
 _UINT = 1
 
 
 class DeviceArray:
-    """A session's buffer for use by other libraries; bf16 and f8 appear as unsigned integers with the same bits."""
+    """A buffer of a session, which other libraries can use. A bf16 or f8 buffer appears as unsigned integers with the
+    same bits."""
 
     def __init__(self, kind: TensorType, address: Callable[[], int], owner: Any) -> None:
         """
         Args:
           kind: the type of the array.
           address: returns the device address; raises ReproError if the memory is freed.
-          owner: the owner of the memory, which the array keeps alive.
+          owner: the object that owns the memory; this array keeps it alive.
         """
         self.kind = kind
         self._address = address
@@ -40,8 +41,8 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Version 3 of the interface. It names no stream, because a session's calls return after their work has
-        finished. ReproError if the session is closed."""
+        """The interface in version 3. The stream is None, because the calls of a session return after their work has
+        finished. Raises ReproError if the session is closed."""
         return {
             "shape": self.kind.shape,
             "typestr": self.kind.dtype.str,
@@ -118,7 +119,7 @@ def _interface(value: Any) -> dict[str, Any] | None:
     except ReproError:
         raise
     except Exception:
-        # PyTorch raises AttributeError, TypeError or RuntimeError for tensors without this interface.
+        # PyTorch raises AttributeError, TypeError or RuntimeError for a tensor that does not support the interface.
         return None
     return found if isinstance(found, dict) else None
 
@@ -132,7 +133,7 @@ def _strides(shape: tuple[int, ...], unit: int) -> tuple[int, ...]:
 
 
 class _Tensor(ctypes.Structure):
-    """DLTensor of dlpack.h, the start of DLManagedTensor."""
+    """The struct DLTensor of dlpack.h. It is the first member of DLManagedTensor."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -149,9 +150,10 @@ class _Tensor(ctypes.Structure):
 
 
 def _from_dlpack(value: Any, kind: TensorType) -> tuple[tuple[int, ...], bool, bool, int, str]:
-    """Returns the shape, whether the element type fits, whether it is contiguous, the address, and the type's name."""
-    # A call without max_version returns a capsule of DLPack 0.x, which starts with the tensor itself. This function
-    # owns the capsule; its destructor frees the exporter's handle, not the caller's array.
+    """Returns five properties of an array that supports DLPack: its shape, whether its element type is that of `kind`,
+    whether it is contiguous, its address, and the name of its element type."""
+    # Without max_version, the capsule is one of DLPack 0.x, which starts with the tensor itself. The capsule belongs to
+    # this function; its destructor frees the exporter's handle, not the caller's array.
     try:
         capsule = value.__dlpack__()
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -164,7 +166,7 @@ def _from_dlpack(value: Any, kind: TensorType) -> tuple[tuple[int, ...], bool, b
     relevant = [(s, e) for s, e, n in zip(strides, _strides(shape, 1), shape, strict=True) if n != 1]
     known = ELEMENTS[kind.element]
     if known.format is not None and known.width < 8:
-        # A capsule without a version has no flag for elements that are padded to a byte.
+        # A capsule of DLPack 0.x cannot say whether elements of fewer than 8 bits are padded to a byte.
         raise ReproError(f"{kind.name}: expected the codes of {kind.element} as uint8: DLPack packs its elements")
     code, bits = known.dlpack
     fits = (tensor.code, tensor.bits) == (_UINT if kind.unsigned else code, bits) and tensor.lanes == 1

@@ -64,9 +64,9 @@ _SIGNATURES: dict[str, list[Any]] = {
     "cuGetErrorString": [c_int, POINTER(c_char_p)],
 }
 
-# Optional entry points, which older drivers lack.
+# Optional entry points: some drivers lack them.
 _OPTIONAL: dict[str, list[Any]] = {
-    # Since CUDA 12.4.
+    # exists since CUDA 12.4
     "cuFuncLoad": [c_void_p],
     # Only in substitutes for the driver, such as lib/StubDriver.
     "reproDriverGetBuild": [c_char_p, c_int],
@@ -136,7 +136,7 @@ class Driver:
             if code := entry(*arguments):
                 raise DriverError(function, code, self.describe(code))
 
-        # Cached as an attribute, so that later lookups do not reach `__getattr__`.
+        # Stored as an attribute, so that `__getattr__` is not called for this name again.
         setattr(self, function, call)
         return call
 
@@ -145,14 +145,15 @@ class Driver:
         return function in self._functions
 
     def describe(self, code: int) -> str:
-        """Returns the name, number and description of a CUresult."""
+        """Returns the name, the number and the description of a CUresult as text."""
         name, meaning = c_char_p(), c_char_p()
         self._functions["cuGetErrorName"](code, ctypes.byref(name))
         self._functions["cuGetErrorString"](code, ctypes.byref(meaning))
         return f"{(name.value or b'an unknown error').decode()} {code}: {(meaning.value or b'no description').decode()}"
 
     def identity(self) -> str:
-        """Returns `version` and the build of the driver, such as "13.0 580.65.06"; the build contains the PTX compiler.
+        """Returns `version` and the number of the driver's build, such as "13.0 580.65.06". The build determines the
+        PTX compiler and so the machine code.
 
         Raises:
           ReproError: the build cannot be found.
@@ -164,7 +165,7 @@ class Driver:
             build = ctypes.create_string_buffer(64)
             self.reproDriverGetBuild(build, len(build))
             return build.value.decode()
-        # The library has priority, because it may be newer than the kernel module.
+        # The build of the library counts, not that of the kernel module, because the library may be newer.
         if named := _VERSIONED.fullmatch(os.path.basename(_file_of(self._functions["cuInit"]))):
             return named[1]
         try:
@@ -192,7 +193,7 @@ class _Symbol(ctypes.Structure):
 
 
 def _file_of(function: Any) -> str:
-    """Returns the resolved path of the library that contains a function; empty if it is unknown."""
+    """Returns the resolved path of the shared library that contains a function; an empty string if it is unknown."""
     found = _Symbol()
     is_found = ctypes.CDLL(None).dladdr(ctypes.cast(function, c_void_p), ctypes.byref(found))
     return os.path.realpath(os.fsdecode(found.file)) if is_found and found.file else ""

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Loaded device code with its buffers, ready to run steps."""
+"""Loads device code, allocates its buffers and runs steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _WORD = np.dtype(np.int64)
 
 @dataclass(frozen=True)
 class TargetCode:
-    """The compiled code for one architecture, whose name may end with TENSOR_CORES."""
+    """The compiled code of a program for one architecture. The name of the architecture ends with TENSOR_CORES if the
+    code uses tensor cores."""
 
     architecture: str
     cubin: bytes | None
@@ -42,7 +43,8 @@ class TargetCode:
 def choose_architecture(names: Sequence[str], capability: tuple[int, int], what: str) -> str:
     """Returns the best of `names` for a GPU of this compute capability; prefers code with tensor cores.
 
-    PTX for an architecture runs on all later ones; with the suffix `a` or `f` it is used only on that one.
+    PTX for an architecture runs on all later ones, unless its name ends in `a` or `f`: then it is used only on that
+    architecture.
 
     Raises:
       ReproError: the GPU runs none of them.
@@ -70,7 +72,7 @@ def choose_runnable(names: Sequence[str], device: Device, what: str) -> str:
     """Like `choose_architecture`, but accepts code with tensor cores only if the device has a certificate for it.
 
     Raises:
-      ReproError: the device may run none; the message explains a missing certificate for the best of them.
+      ReproError: the device can run none of them. If only a certificate is missing, the message says so.
     """
     left = list(names)
     refused: str | None = None
@@ -91,7 +93,7 @@ def choose_runnable(names: Sequence[str], device: Device, what: str) -> str:
 
 
 class Execution:
-    """Code on a device, its buffers in one allocation, and a CUDA graph of a whole step.
+    """Code that is loaded on a device, its buffers (in one allocation), and a CUDA graph of a whole step.
 
     Attributes:
       device: the GPU.
@@ -113,9 +115,10 @@ class Execution:
         Args:
           device: the GPU.
           code: code for the GPU, see `choose_architecture`.
-          bound: device addresses, by space and number, of buffers that the caller owns.
+          bound: the device addresses of buffers that the caller owns; a key is a space such as "state" and the number
+            of the buffer in it.
           use_cubin: whether to try the cubin before the PTX; the bits of the results are the same.
-          certifying: whether the run tests the tensor cores for a certificate, and so needs none.
+          certifying: whether code with tensor cores may run without a certificate, as in a test that leads to one.
         Raises:
           ReproError: the driver accepts none of the code, a certificate is missing, or memory is insufficient.
         """
@@ -145,7 +148,7 @@ class Execution:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # After some errors every call of the driver fails; the first error is the one to report.
+        # After some errors, every call of the driver fails, so errors of close() must not hide the first one.
         with contextlib.suppress(*([DriverError] if kind else [])):
             self.close()
 
@@ -153,7 +156,7 @@ class Execution:
         """Frees memory, graph and code; a second call does nothing."""
         if not self._addresses:
             return
-        # Cleared first, because freed addresses may soon belong to another allocation.
+        # Cleared before the memory is freed, so that no address of freed memory can be read.
         self._addresses = {}
         if self._graph is not None:
             self._graph.free()
@@ -162,7 +165,7 @@ class Execution:
         self._code.unload()
 
     def address(self, space: str, index: int) -> int:
-        """Returns the device address of a state, input or output. ReproError if the memory is freed."""
+        """Returns the device address of a state, input or output. Raises ReproError if the memory is freed."""
         self.check_open()
         return self._addresses[space, index]
 
@@ -172,7 +175,8 @@ class Execution:
             raise ReproError("expected an open session, got one whose memory is freed")
 
     def write(self, space: str, index: int, array: np.ndarray) -> None:
-        """Copies a C-contiguous array to a state or input, see `Device.write`. ReproError if the size differs."""
+        """Copies a C-contiguous array to a state or input, see `Device.write`. Raises ReproError if the size
+        differs."""
         kind = self.plan.tensors(space)[index]
         if array.nbytes != kind.nbytes:
             raise ReproError(f"{space} {kind.name}: expected {kind.nbytes} bytes, got {array.nbytes}")
@@ -187,14 +191,14 @@ class Execution:
         return array
 
     def start(self) -> None:
-        """Starts a step; the first step records the graph. ReproError if the memory is freed."""
+        """Enqueues a step; the first call captures the graph of the step. Raises ReproError if the memory is freed."""
         self.check_open()
         if self._graph is None:
             self._graph = self.device.record(self._enqueue)
         self._graph.launch()
 
     def finish(self) -> None:
-        """Waits for the step.
+        """Waits for the steps that were started, and checks their result.
 
         Raises:
           StepFailed: a check of the program failed (E1); the states are unchanged.
@@ -221,6 +225,6 @@ def _load(device: Device, code: TargetCode, use_cubin: bool) -> tuple[Code, str]
         try:
             return device.load(code.cubin, f"the cubin for {code.architecture}"), "cubin"
         except ImageRejected:
-            # The driver is older than the assembler that made the cubin, so the driver assembles the PTX itself.
+            # The driver is older than the assembler that made the cubin. It can assemble the PTX itself.
             pass
     return device.load(code.ptx, f"the PTX for {code.architecture}"), "PTX"

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Initial state tensors that need no storage: filled with one value, or drawn as in `repro_mlir.initialize`.
+"""Descriptions of initial state tensors that are filled with one value, or drawn as by `repro_mlir.initialize`.
 
 A bundle contains their descriptions instead of their bytes:
 
@@ -23,12 +23,14 @@ from repro_mlir.base.numerics.philox import philox4x32_10
 from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes
 
 _MASK = 0xFFFFFFFF
-# The number of Philox blocks, of four elements each, that are computed together; their words fit in a core's cache.
+# The number of Philox blocks, of four random numbers each, that are computed together. Their words fit in the cache of
+# a core.
 _BLOCKS = 1 << 14
 
 
 def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarray:
-    """Returns a new array of type `kind` from its description. KeyError or ValueError for an invalid description."""
+    """Returns a new array of type `kind` from its description. Raises KeyError or ValueError if the description is
+    invalid."""
     if description["from"] == "fill":
         element = from_bytes(bytes.fromhex(description["bits"]), TensorType(kind.name, kind.element, ()))
         check_canonical(element, kind, "initial value")
@@ -40,7 +42,8 @@ def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarra
 
 
 def centred_uniform(shape: tuple[int, ...], seed: int, site: int, scale: np.float32) -> np.ndarray:
-    """Returns (u - 0.5) * scale in f32, with u uniform by (R1) and (R2) at `site` in step 0; uses several threads."""
+    """Returns (u - 0.5) * scale in f32, where u is uniform by (R1) and (R2) at `site` in step 0. Uses several
+    threads."""
     size = int(np.prod(shape, dtype=np.int64))
     result = np.empty(-(-size // 4) * 4, np.float32)
     key = seed & _MASK, seed >> 32 & _MASK
@@ -61,13 +64,13 @@ def centred_uniform(shape: tuple[int, ...], seed: int, site: int, scale: np.floa
 
 
 def describe_initial(kind: TensorType, array: np.ndarray, seed: int, sites: int) -> dict[str, Any] | None:
-    """Returns a description that represents exactly the bytes of `array`; None if there is none.
+    """Returns a description from which `initial_array` makes exactly the bytes of `array`; None if there is none.
 
     Args:
       kind: the type of the array.
       array: the value.
       seed: the seed of `initialize`.
-      sites: the number of sites to try, from 0.
+      sites: the number of sites that are tried, starting with 0.
     """
     raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, kind.dtype.itemsize)
     if array.size and (raw == raw[0]).all():

@@ -86,7 +86,7 @@ _SHAPE = shapes.record(
 
 
 def parse_json(data: bytes, where: str) -> Any:
-    """Parses a JSON value. ReproError for invalid JSON, and for an object with a duplicate key."""
+    """Parses a JSON value. Raises ReproError if the JSON is invalid or an object has a key twice."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -101,18 +101,19 @@ def parse_json(data: bytes, where: str) -> Any:
 
 
 def read_manifest(data: bytes, where: str) -> dict[str, Any]:
-    """Parses and checks a manifest, whose structure docs/reference/bundle.md describes.
+    """Parses a manifest and checks its structure, which docs/reference/bundle.md describes.
 
     Args:
       data: the bytes of manifest.json.
       where: the name of the bundle in messages.
     Raises:
-      ReproError: the structure is wrong, format or numerics are not supported, or parts contradict each other.
+      ReproError: the structure is wrong, the format or the numerics are not supported, or entries contradict each
+        other.
     """
     place = f"{where}: {MANIFEST}"
     manifest = parse_json(data, place)
     if isinstance(manifest, dict):
-        # Checked before the structure, which another format may change.
+        # The format is checked before the structure, because another format may have another structure.
         found = manifest.get("format"), manifest.get("numerics")
         if all(isinstance(each, int) for each in found) and found != (FORMAT, NUMERICS):
             raise ReproError(
@@ -149,7 +150,8 @@ def _check_expected(manifest: Mapping[str, Any], place: str) -> None:
 
 
 def needed_members(manifest: Mapping[str, Any]) -> set[str]:
-    """Returns the members that a bundle with this manifest must have; only the runner's members may be added."""
+    """Returns the names of the members that a bundle with this manifest must have. A bundle may have no others, except
+    the modules of the runner."""
     needed = {PROGRAM}
     for target in manifest["targets"].values():
         needed |= {name for name in target.values() if name is not None}
@@ -161,5 +163,5 @@ def needed_members(manifest: Mapping[str, Any]) -> set[str]:
 
 
 def is_runner_member(name: str) -> bool:
-    """Returns whether a member is code of the runner inside the bundle."""
+    """Returns whether a member is a module of the runner, which a bundle may contain."""
     return _RUNNER.fullmatch(name) is not None

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Packs the runner as separate files, for machines without this package."""
+"""Packs the runner into files for machines that do not have this package."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from repro_mlir.base.files.archive import archive_of
 from repro_mlir.base.files.storage import write_file
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-# The modules of the package that the runner imports. They need NumPy and the standard library; they use PyTorch only if
-# the process has imported it.
+# The modules outside runner/ that the runner imports. They need only NumPy and the standard library, and use PyTorch
+# only if the process has already imported it.
 _MODULES = (
     "base/__init__.py",
     "base/command_line.py",
@@ -56,10 +56,11 @@ sys.exit(main())
 
 
 def runner_members() -> dict[str, bytes]:
-    """Returns the files, by path, that make a zip executable: `python FILE` runs `repro_mlir.runner`."""
+    """Returns the contents of the files, by path, with which a zip file is executable: `python FILE` runs
+    `repro_mlir.runner`."""
     members = {
         "__main__.py": (_LICENSE + _MAIN).encode(),
-        # The package itself is empty here, because the real one imports the compiler.
+        # Replaces the package's own __init__.py, which imports the compiler.
         "repro_mlir/__init__.py": (_LICENSE + '\n"""The part of repro-mlir that runs bundles."""\n').encode(),
     }
     modules = [_PACKAGE / name for name in _MODULES] + sorted((_PACKAGE / "runner").glob("*.py"))
@@ -69,5 +70,5 @@ def runner_members() -> dict[str, bytes]:
 
 
 def write_runner(path: str | Path) -> None:
-    """Writes the runner as one file, for `python PATH model.rmb --steps 10`."""
+    """Writes the runner as one executable zip file: `python PATH model.rmb --steps 10`."""
     write_file(path, archive_of(runner_members()))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The launch plan of a compiled program, and its binary format: which kernels run on which buffers.
+"""The launch plan of a compiled program, which says which kernels run on which buffers, and its binary format.
 
 docs/reference/plan.md defines the format, which lib/Runtime/Plan.cpp reads and writes too.
 """
@@ -28,7 +28,7 @@ SPACES = ("state", "input", "output", "arena", "constant")
 _MAGIC = b"reproplan\0\0\0"
 _VERSION = 1
 _CHECK = 1
-# The limit of every size: the range of a 48-bit address.
+# The upper limit of every size, in bytes or elements: what a 48-bit address can reach.
 _MOST_BYTES = 1 << 48
 _MOST_THREADS = 1024
 
@@ -41,8 +41,8 @@ class Kernel:
 
     Attributes:
       items, grain, scratch: on a CPU, the number of independent work items, the smallest number of items that is worth
-        a separate share, and the bytes of scratch memory per thread.
-      block, shared: on a GPU, the threads of a block in x, y and z, and the bytes of dynamic shared memory.
+        starting another thread, and the bytes of scratch memory per thread.
+      block, shared: on a GPU, the numbers of threads of a block in x, y and z, and the bytes of dynamic shared memory.
     """
 
     name: str
@@ -58,10 +58,11 @@ class Launch:
     """One launch of a kernel.
 
     Attributes:
-      kernel: the number of the kernel.
-      check: whether the step ends before this launch if a check has failed (E1).
-      arguments: (space, number in the space, byte offset) of each buffer.
-      grid: on a GPU, the blocks in x, y and z.
+      kernel: the index of the kernel in `Plan.kernels`.
+      check: whether the error word is read before this launch; if a check has failed (E1), the step ends.
+      arguments: where each buffer of the kernel begins: the space, such as "arena" or "state", the number in the space,
+        and the byte offset.
+      grid: on a GPU, the numbers of blocks in x, y and z.
     """
 
     kernel: int
@@ -72,7 +73,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class Plan:
-    """All launches of a step, in order.
+    """The launches of a step, in order, and the tensors, messages and kernels that they use. If a check in a kernel
+    fails (E1), the kernel stores the number of the check's message plus 1 in the error word, which is zero before the
+    step.
 
     If a check in a kernel fails (E1), the kernel stores the number of the check's message plus 1 in the error word,
     which is zero before the step.
@@ -93,12 +96,13 @@ class Plan:
         return {"state": self.states, "input": self.inputs, "output": self.outputs}[space]
 
     def message(self, word: int) -> str:
-        """Returns the message for a nonzero error word."""
+        """Returns the message of the failed check that a nonzero error word stands for."""
         known = 1 <= word <= len(self.messages)
         return self.messages[word - 1] if known else f"a check failed, of unknown number {word - 1}"
 
     def sizes(self) -> dict[tuple[str, int], int]:
-        """Returns the sizes of all memory of the plan in bytes, by space and number."""
+        """Returns the sizes in bytes of the plan's memory: the arena, the constants and all states, inputs and outputs.
+        A key is a space and a number in it."""
         sizes = {("constant", 0): self.constant_size, ("arena", 0): self.arena_size}
         for space in ("state", "input", "output"):
             sizes |= {(space, i): kind.nbytes for i, kind in enumerate(self.tensors(space))}
@@ -161,7 +165,7 @@ def write_plan(plan: Plan) -> bytes:
 
 
 class _Reader:
-    """Parses a plan; raises ValueError or struct.error for invalid bytes."""
+    """Parses the bytes of a plan. Its methods raise ValueError or struct.error if the bytes are invalid."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -227,7 +231,7 @@ class _Reader:
         return self._data[self._at - length : self._at].decode()
 
     def _list(self, least: int, each: Callable[[], _T]) -> tuple[_T, ...]:
-        """Parses a list with its length; `least` is the minimum size of an element in bytes."""
+        """Parses a length and as many elements, each by `each`; an element takes at least `least` bytes."""
         (count,) = self._numbers("<I")
         if count > (len(self._data) - self._at) // least:
             raise ValueError("cut short")
@@ -261,6 +265,6 @@ def _check_plan(plan: Plan) -> None:
         if plan.processor == "gpu" and min(launch.grid) < 1:
             raise ValueError(f"launch {number} has a grid without blocks")
         for space, index, offset in launch.arguments:
-            # The offset may equal the size, as for an empty tensor.
+            # The offset may be the size of the memory: then the buffer is an empty tensor.
             if offset > sizes.get((space, index), -1):
                 raise ValueError(f"launch {number} reads at {space} {index}, byte {offset}, which does not exist")

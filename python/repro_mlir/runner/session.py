@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs the steps of a bundle on a GPU, which keeps the state."""
+"""Runs the steps of a bundle on a GPU. The state stays in the memory of the GPU."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class Session(ConstantAttributes):
           bundle: the bundle, or its path.
           device: the GPU, or its number.
           state, inputs, outputs: arrays on that GPU (with __cuda_array_interface__ or DLPack) by name, to be used in
-            place: every step updates a state, reads an input and writes an output there; a state keeps its present
-            value. The arrays must stay alive and not move. The session allocates the other buffers. Addresses must be
-            multiples of 16, and only inputs may share memory with each other.
+            place: every step updates such a state, reads such an input and writes such an output. A state begins with
+            the present value of its array. The arrays must stay alive and not move. The session allocates the other
+            buffers. Addresses must be multiples of 16, and only inputs may share memory with each other.
           use_cubin: whether to try the cubin before the PTX; the bits of the results are the same.
           architecture: the architecture of the code to run; by default the best one for the GPU, with tensor cores if
             they are certified.
@@ -94,12 +94,12 @@ class Session(ConstantAttributes):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # After some errors every call of the driver fails; the first error is the one to report.
+        # After some errors, every call of the driver fails, so errors of close() must not hide the first one.
         with contextlib.suppress(*([DriverError] if kind else [])):
             self.close()
 
     def close(self) -> None:
-        """Frees everything that the session has allocated on the GPU; later uses raise ReproError."""
+        """Frees everything that the session has allocated on the GPU. Later calls raise ReproError."""
         self._execution.close()
         if self._owns_device:
             self.device.close()
@@ -115,7 +115,7 @@ class Session(ConstantAttributes):
         return self._execution.allocated
 
     def reset(self) -> None:
-        """Sets the session's own states to the bundle's initial values, and `steps` to 0."""
+        """Sets the states to the bundle's initial values, except those in arrays of the caller, and `steps` to 0."""
         if all(("state", i) in self._bound for i in range(len(self.bundle.state))):
             self.device.synchronize_all()
         else:
@@ -129,7 +129,8 @@ class Session(ConstantAttributes):
         self._steps = 0
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Copies arrays from the CPU to the states with these names. ReproError for an array that does not fit."""
+        """Copies arrays from the CPU to the states with these names. Raises ReproError if an array has another type
+        than its state."""
         numbers = {kind.name: i for i, kind in enumerate(self.bundle.state)}
         for name, value in state.items():
             if name not in numbers:
@@ -137,7 +138,8 @@ class Session(ConstantAttributes):
             kind = self.bundle.state[numbers[name]]
             array = np.ascontiguousarray(as_array(value, kind, "state"))
             self._execution.write("state", numbers[name], array)
-            # The asynchronous copy may read from a temporary array, which must live until its end.
+            # The copy is asynchronous and may read from a temporary array, so that array must exist until the copy
+            # ends.
             self.device.synchronize()
 
     def state(self) -> dict[str, np.ndarray]:
@@ -152,7 +154,7 @@ class Session(ConstantAttributes):
         They can be passed to torch.as_tensor(..., device="cuda"), cupy.asarray and similar functions until the session
         is closed; the next step changes them.
         """
-        # The types are from the bundle, because the plan does not record which integers are unsigned.
+        # Uses the types in the bundle, because those in the plan do not say which integers are unsigned.
         kinds = {"state": self.bundle.state, "input": self.bundle.inputs, "output": self.bundle.outputs}
         if space not in kinds:
             raise ReproError(f"expected {' or '.join(kinds)}, got {space!r}")
@@ -179,9 +181,9 @@ class Session(ConstantAttributes):
             wanted = ", ".join(str(self.bundle.inputs[i]) for i in free)
             raise ReproError(f"expected {len(free)} inputs ({wanted}), got {len(inputs)}")
         if self._bound:
-            # Another library may fill a bound array on another stream.
+            # Waits for other streams of the device: another library may still be filling one of the caller's arrays.
             self.device.synchronize_all()
-        # The arrays are kept alive until the end of the step, because copies to the device are asynchronous.
+        # Copies to the device are asynchronous, so the variable keeps the arrays alive until the step has ended.
         kept = [self._send(i, value) for i, value in zip(free, inputs, strict=True)]
         self._execution.start()
         self._execution.finish()
@@ -193,8 +195,8 @@ class Session(ConstantAttributes):
         }
 
     def replay(self, steps: int) -> float:
-        """Measures steps: runs them on the present inputs, without reading outputs or checks in between, and returns
-        the seconds per step by the GPU's clock. ReproError for fewer than one step."""
+        """Runs steps on the present inputs and returns the seconds per step by the GPU's clock. Between the steps, no
+        outputs and no failed checks are read. Raises ReproError for fewer than one step."""
         if steps < 1:
             raise ReproError(f"expected at least one step to measure, got {steps}")
         self._execution.start()
@@ -223,7 +225,7 @@ class Session(ConstantAttributes):
 
     def tensor_digests(self) -> list[bytes]:
         """Returns the hash of each state tensor (H1), in the order of the program."""
-        # Reads one tensor at a time, so that the CPU's memory never contains a copy of the whole state.
+        # Reads one tensor at a time: the memory of the CPU need not have room for the whole state.
         return [
             tensor_digest(self._execution.read("state", i), kind.element) for i, kind in enumerate(self.bundle.state)
         ]
@@ -250,7 +252,7 @@ def _bind(
 
 
 def _check_disjoint(bound: Mapping[tuple[str, int], int], kinds: Mapping[str, Sequence[TensorType]]) -> None:
-    """Raises ReproError if arrays share memory and a step writes to one of them, because kernels cache what they
+    """Raises ReproError if arrays of the caller overlap and a step writes to one of them: kernels may cache what they
     read."""
     keys = list(bound)
     overlap = find_overlap((bound[space, i], kinds[space][i].nbytes, space != "input") for space, i in keys)

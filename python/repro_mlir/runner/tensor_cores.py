@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs matrix instructions on a GPU and compares every result with that of the GPU's class (M3)."""
+"""Runs matrix instructions on a GPU and compares every result with that of the GPU's accumulator class (M3)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Vectors:
     """Operands of matrix products, as integers with the bits of the floats.
 
     Attributes:
-      x: the rows, of shape [products, rows, K].
-      y: the columns, of shape [products, columns, K].
-      c: the addends of the products, f32 or f16, of shape [products, rows, columns].
-      kinds: for each product, the name of the type of test data.
+      x: the left factors, of shape [products, rows, K].
+      y: the right factors, of shape [products, columns, K].
+      c: what is added to the products, f32 or f16, of shape [products, rows, columns].
+      kinds: for each product, the name of the kind of test data that it has, such as "normal".
     """
 
     x: np.ndarray
@@ -40,7 +40,7 @@ class Case:
 
     Attributes:
       opcode: the opcode in PTX.
-      code: the code of a program with the inputs x, y and c that computes each result by one instruction.
+      code: code with the inputs x, y and c, in which one instruction computes each result.
       vectors: the operands.
       expected: the bits of the expected results, of the shape of c.
     """
@@ -57,12 +57,13 @@ def compare_tensor_cores(
     """Runs the cases on a GPU and compares their results.
 
     Args:
-      unit: the class whose results are expected.
+      unit: the accumulator class whose results are expected.
       cases: the instructions, each with at least the number of results that a certificate requires.
       compared: a function that is called with each opcode after its comparison.
     Returns:
-      A certificate for the instructions whose results are all equal, and a line for each other instruction: the driver
-      accepts no code for it, or the number and kinds of the differing results and the first of them in hexadecimal.
+      A certificate for the instructions whose results are all as expected, and a line for each other instruction. The
+      line says that the driver accepts no code for it, or has the number and kinds of the differing results and the
+      first of them in hexadecimal.
     Raises:
       ReproError: the code cannot run, or the driver's identity for the certificate cannot be found.
     """
@@ -71,7 +72,8 @@ def compare_tensor_cores(
     for case in cases:
         vectors = case.vectors
         images, differences, rejected = [], [], ""
-        # Both images are compared, because the driver may assemble other machine code from the PTX than the cubin has.
+        # Runs both the cubin and the PTX, because the driver may assemble the PTX to other machine code than that of
+        # the cubin.
         for image in IMAGES:
             try:
                 got, ran = _run(device, case.code, vectors, image == "cubin")
@@ -94,7 +96,7 @@ def compare_tensor_cores(
 
 
 def _run(device: Device, code: TargetCode, vectors: Vectors, use_cubin: bool) -> tuple[np.ndarray, str]:
-    """Returns the bits of the results, and the image that ran."""
+    """Returns the bits of the results, and which image has run: "cubin" or "PTX"."""
     with Execution(device, code, use_cubin=use_cubin, certifying=True) as execution:
         for i, array in enumerate((vectors.x, vectors.y, vectors.c)):
             execution.write("input", i, array)

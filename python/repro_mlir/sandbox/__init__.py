@@ -3,8 +3,8 @@
 
 """Reads, compiles and interprets untrusted programs in child processes with resource limits.
 
-docs/verification/security.md lists the limits. A program that crashes the reader or the compiler ends only a child
-process, which becomes a ReproError here.
+docs/verification/security.md lists the limits. If a program crashes the reader or the compiler, only a child process
+ends, and the calling process raises a ReproError.
 """
 
 from repro_mlir.sandbox.requests import (
