@@ -31,9 +31,10 @@ def configure(bin_folder: Path, environment: dict[str, str], folder: Path, optio
     site = Path(sysconfig.get_path("purelib"))
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
-        # The time to build matters more here than the speed of the compiler; wheels are built with -O3.
+        # A short build matters more here than a fast compiler. Wheels are built with -O3.
         "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
-        # Parsing MLIR's headers takes longer than our sources, so a unity build shares them among eight sources.
+        # Parsing MLIR's headers takes longer than compiling our sources, so a unity build parses them once for eight
+        # sources.
         "CMAKE_UNITY_BUILD": "ON",
         "CMAKE_C_VISIBILITY_PRESET": "hidden",
         "CMAKE_CXX_VISIBILITY_PRESET": "hidden",
@@ -54,16 +55,17 @@ def configure(bin_folder: Path, environment: dict[str, str], folder: Path, optio
 
 
 def drop_stale_links() -> None:
-    """Removes the build tree's links to modules that have been deleted or renamed."""
+    """Removes links in the build tree that point to modules which have been deleted or renamed."""
     for path in PACKAGES.rglob("*"):
         if path.is_symlink() and not path.exists():
             path.unlink()
 
 
 def publish(bin_folder: Path) -> None:
-    """Makes `import repro_mlir` and the package's commands work in the environment."""
+    """Adds the built package and its commands to the virtual environment."""
     site = Path(sysconfig.get_path("purelib"))
-    # While Ninja runs, the stub generator must not find a half-built package.
+    # The path is not added during a build (REPRO_BUILDING), so that the stub generator does not import a half-built
+    # package.
     line = f"import os, sys; os.environ.get('REPRO_BUILDING') or sys.path.append({str(PACKAGES)!r})\n"
     (site / "repro_mlir_build.pth").write_text(line)
     for name, statement in COMMANDS.items():
@@ -89,7 +91,7 @@ def main() -> int:
         "CCACHE_NOHASHDIR": "1",
     }
     environment.pop("PYTHONPATH", None)
-    # CMake runs each time, because only CMake finds new Python files.
+    # CMake runs each time because Ninja does not find new Python files.
     status = configure(bin_folder, environment, options.folder, options.cmake_options)
     if status:
         return status

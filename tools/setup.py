@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Outside of pip, nothing installs the tools that scikit-build-core would install.
+# scikit-build-core would install these tools itself, but only in a build that pip starts.
 BUILD_TOOLS = ["cmake>=3.24", "ninja>=1.11"]
 UNLOCKED = "torch=="
 EXTRAS = "torch", "onnx", "jax", "keras", "sign", "examples", "cuda", "test"

@@ -23,14 +23,14 @@ Lines = dict[Path, dict[int, int]]
 
 
 def build(jobs: int) -> None:
-    """Builds the package with counters in build-coverage."""
+    """Builds the package in build-coverage, instrumented to count executed lines."""
     command = [sys.executable, str(ROOT / "tools" / "build.py"), "--folder", str(BUILD), "--jobs", str(jobs), "--"]
     definitions = {"CMAKE_CXX_FLAGS": FLAGS, "CMAKE_C_FLAGS": FLAGS}
     subprocess.run([*command, *(f"-D{name}={value}" for name, value in definitions.items())], check=True)
 
 
 def run_tests(tests: list[str], jobs: int) -> None:
-    """Deletes the data of earlier runs, then runs lit, and pytest on the given files or folders. Exits if pytest could
+    """Deletes the data of earlier runs. Then runs lit, and pytest on the given files or folders. Exits if pytest could
     not run the tests."""
     for stale in (*BUILD.rglob("*.gcda"), *BUILD.glob(".coverage*")):
         stale.unlink()
@@ -47,7 +47,7 @@ def run_tests(tests: list[str], jobs: int) -> None:
 
 
 def report_python() -> None:
-    """Prints the executed lines per file."""
+    """Prints, for each Python file, how many of its lines ran."""
     coverage = [sys.executable, "-m", "coverage"]
     data = f"--data-file={BUILD}/.coverage"
     subprocess.run([*coverage, "combine", "-q", data, str(BUILD)], cwd=ROOT, check=True)
@@ -55,7 +55,7 @@ def report_python() -> None:
 
 
 def read_counters() -> Lines:
-    """Returns, for each line of our C++, how often it ran."""
+    """Returns how often each line of our C++ ran, by file and line."""
     lines: Lines = defaultdict(lambda: defaultdict(int))
     counters = sorted(BUILD.rglob("*.gcda"))
     for first in range(0, len(counters), 16):
@@ -73,7 +73,7 @@ def read_counters() -> Lines:
 
 
 def report_cpp(lines: Lines) -> None:
-    """Prints the executed lines in each folder."""
+    """Prints, for each folder of C++, how many of its lines ran."""
     folders: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for path, counts in lines.items():
         for name in (str(path.parent.relative_to(ROOT)), "TOTAL"):

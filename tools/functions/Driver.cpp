@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The inner loops of check.py and expect.py. The 2^32 inputs are cut into
-// blocks of 2^24; the sum modulo 2^64 of a mix of every input with its result
-// stands for a block, so that results that are settled later can be added.
+// blocks of 2^24. A block is represented by a sum modulo 2^64 over its inputs
+// of a hash of the input and its result. So the summands of inputs whose
+// results are determined later can be added to it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@ uint32_t bitsOf(float x) {
   return u;
 }
 
-/// (V4) All NaNs are equal.
+/// (V4) Returns the bits of a result. All NaNs have the same bits.
 uint32_t canonical(float x) { return x != x ? 0x7fc00000 : bitsOf(x); }
 
 uint64_t mix(uint32_t input, uint32_t result) {
@@ -49,8 +50,8 @@ extern "C" uint64_t mix_result(uint32_t input, uint32_t result) {
   return mix(input, result);
 }
 
-/// Returns the sum of a block of inputs by a compiled function, which processes
-/// 65536 elements per call.
+/// Returns the sum of a block whose results are those of a compiled function.
+/// The function processes 65536 elements per call.
 extern "C" uint64_t compiled_block(void (*function)(float *, float *),
                                    uint32_t block) {
   uint64_t sum = 0;
@@ -73,9 +74,10 @@ extern "C" Lanes rsqrt_lanes(Lanes x) {
   return x;
 }
 
-/// Returns the sum of a block by an f64 function of the C library on 8 lanes,
-/// without inputs whose rounding could change with an error of `margin`. Those
-/// inputs are stored in `undecided`, and their number in `count`.
+/// Returns the sum of a block whose results are those of an f64 function of the
+/// C library on 8 lanes, rounded to f32. Inputs for which an error of `margin`
+/// could change the rounding are left out and stored in `undecided`, and their
+/// number in `count`.
 extern "C" uint64_t library_block(Lanes (*function)(Lanes), uint32_t block,
                                   double margin, uint32_t *undecided,
                                   int64_t *count) {

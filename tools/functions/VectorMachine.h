@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The machine of Formulas.h that computes at once, eight lanes at a time, with
-// GCC's vector extension. Compile with -ffp-contract=off.
+// The machine (type parameter M of Formulas.h) that computes values, eight at a
+// time, with GCC's vector extension. Compile with -ffp-contract=off.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,8 @@ struct VectorMachine {
   typedef int64_t I64 __attribute__((vector_size(64)));
   typedef uint64_t U64 __attribute__((vector_size(64)));
   typedef float Floats __attribute__((vector_size(32)));
-  /// Eight f32 values, stored as f64: the exact operations on them give the
-  /// same results in f64.
+  /// Eight f32 values, stored as f64. The formulas apply only exact operations
+  /// to them, which have the same results in f64 as in f32.
   struct F32 {
     F64 wide;
   };

@@ -43,7 +43,7 @@ RESULTS = ROOT / "docs" / "reference" / "functions"
 
 
 def failing_inputs(function: ctypes._CFuncPtr, name: str, block: int) -> list[int]:
-    """Returns the inputs, as bits, for which the function is wrong within one block of 2^24."""
+    """Returns the inputs in a block of 2^24 for which the function returns a wrong result, as bits."""
     wrong: list[int] = []
     y = np.empty(ELEMENTS, np.float32)
     for first in range(block << 24, (block + 1) << 24, ELEMENTS):
@@ -57,7 +57,7 @@ def failing_inputs(function: ctypes._CFuncPtr, name: str, block: int) -> list[in
 
 
 def check(name: str, level: str) -> list[int]:
-    """Checks all inputs of a function at one level; returns those for which it is wrong."""
+    """Checks a function, compiled for a level, on all 2^32 inputs; returns those for which its result is wrong."""
     expected = (EXPECTED / f"{name}.txt").read_text().split()[:BLOCKS]
     function = getattr(compiled(name, level), f"{name}_vector")
     wrong: list[int] = []
@@ -88,7 +88,7 @@ def main() -> int:
     for name in arguments.functions or UNARY:
         path = RESULTS / f"{name}.json"
         for level in arguments.level or ("x86-64-v4", "x86-64-v3", "x86-64-v2"):
-            # The object is compiled from the lowered module, so the hash of the module identifies it.
+            # The hash of the LLVM IR identifies the compiled code, since the object is compiled from it.
             lowered = object_of(name, level).with_suffix(".ll").read_bytes()
             program = hashlib.sha256(lowered).hexdigest()[:16]
             known = recorded(path).get(level)

@@ -31,14 +31,14 @@ _MAGNITUDES = np.array(
     [
         *(0.0, 1.0, 2.0, 3.0, 0.5, 0.25, 4.0, 8.0, 10.0, 22.0, 23.0, 27.0, 1000.0, 1 / 3, np.inf, np.nan),
         *(5e-324, 2.0**-1073, 2.0**-1022, 2.2250738585072009e-308, 1.7976931348623157e308, 2.0**1000, 1e22, 1e300),
-        # Next to 1, and where 1 + x rounds to 1
+        # near 1, and where 1 + x rounds to 1
         *(1 + 2.0**-52, 1 - 2.0**-53, 2.0**-52, 2.0**-53, 2.0**-54, 2.0**-26, 2.0**-27, 2.0**100, 2.0**200, 2.0**202),
-        # Overflow and underflow of exp, exp2, exp10, sinh, erfc
+        # near the limits of overflow and underflow of exp, exp2, exp10, sinh and erfc
         *(709.782712893384, 709.7827128933841, 745.1332191019411, 745.1332191019412, 744.4400719213812),
         *(1024.0, 1023.9999999999999, 1074.0, 1074.9999999999998, 1075.0, 1075.0000000000002, 1022.5),
         *(308.2547155599167, 308.25471555991675, 323.30621534311575, 323.6, 710.4758600739439, 710.475860073944),
         *(26.543258430632299, 27.226017111108362, 27.3, 5.921587195794507, 5.9215871957945, 6.0),
-        # Multiples of pi/4, reductions of arc tangents and logarithms
+        # multiples of pi / 4, and limits of the argument reductions of arc tangents and logarithms
         *(np.pi / 4, np.nextafter(np.pi / 4, 1), np.pi / 2, np.pi, 2.0**0.5, 0.5**0.5, 0.0625, 0.17, 0.35, 1.0625),
     ]
 )
@@ -46,7 +46,7 @@ _MAGNITUDES = np.array(
 
 @functools.cache
 def hard_cases() -> dict[str, list[float]]:
-    """Returns, for each function, arguments whose result is next to the midpoint of two f64 values."""
+    """Returns, for each function, arguments whose exact result is very close to the midpoint of two f64 values."""
     found: dict[str, list[float]] = {}
     for line in HARD.read_text().splitlines():
         if not line.startswith("#"):
@@ -69,7 +69,7 @@ def arguments(name: str, count: int, seed: int) -> Operands:
     near_one = 1 + normal(1) * 2.0 ** -generator.integers(0, 53, part)
     tiny = normal(1) * 2.0 ** -generator.integers(0, 70, part)
     kinds = [bits(), normal(1), normal(4), normal(50), generator.uniform(-745, 745, part), near_one, tiny]
-    # Arguments whose results are below the normal numbers
+    # for exp, arguments with subnormal results
     kinds.append(-generator.uniform(708, 745, part) if name == "exp" else generator.uniform(-1, 1, part))
     hard = np.array([x for cases in hard_cases().values() for x in cases])
     x = np.concatenate([_MAGNITUDES, -_MAGNITUDES, hard, -hard, *kinds])
@@ -82,7 +82,7 @@ def arguments(name: str, count: int, seed: int) -> Operands:
 
 
 def failing(name: str, level: str, operands: Operands, right: F64) -> NDArray[np.intp]:
-    """Returns the positions at which the bits of the compiled function differ from `right`."""
+    """Returns the indices at which the compiled function has other bits than `right`."""
     y = evaluate(name, level, *operands).view(np.float64)
     same = (y.view(np.uint64) == right.view(np.uint64)) | (np.isnan(y) & np.isnan(right))
     return np.flatnonzero(~same)

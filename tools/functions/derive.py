@@ -47,7 +47,7 @@ def fit(f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> tuple[l
     xs = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * nodes)) for i in range(nodes)]
     w = [weight(x) for x in xs]
     y = [w[i] * f(x) for i, x in enumerate(xs)]
-    # The Gram matrix of w x^p, shared by every fit: moments[s] = sum w^2 x^s.
+    # moments[s] is the sum of w^2 x^s, which are the entries of the Gram matrix of all fits below.
     powers = [[w[i] ** 2 * x**s for i, x in enumerate(xs)] for s in range(2 * count - 1)]
     moments = [mp.fsum(row) for row in powers]
     fixed: list[float] = []
@@ -75,12 +75,12 @@ def truncated(x: mp.mpf, bits: int) -> mp.mpf:
 
 
 def sqrt_argument(f: Real) -> Real:
-    """Returns the function of z = r^2; it does not evaluate the removable singularity at 0."""
+    """Returns f as a function of z = r^2. At z = 0, where f may be 0 / 0, f is evaluated next to 0."""
     return lambda z: f(mp.sqrt(max(z, mp.mpf(10) ** -18)))
 
 
 def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
-    """Returns all tables: name -> (approximated function, coefficients, error)."""
+    """Returns all tables. Maps a name to the approximated function as text, the coefficients and the largest error."""
     tables: dict[str, tuple[str, list[float], mp.mpf]] = {}
     wide = 1 + mp.mpf(2) ** -16
 
@@ -199,7 +199,8 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         (mp.sqrt(2) - 1) ** 2 * wide,
         12,
     )
-    # A single polynomial up to the argument at which erf rounds to 1, centered at the middle of the range of x^2.
+    # One polynomial covers all arguments up to that at which erf rounds to 1. It is in x^2, centered at the middle of
+    # the range.
     erf_middle = mp.mpf("7.6875")
 
     def erf_quotient(u: mp.mpf) -> mp.mpf:
@@ -242,7 +243,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         2,
         6,
     )
-    # The low parts of log(2) are tables with one element, because tune.py can change only tables.
+    # Each low part of log(2) is a table with one element, because tune.py can change tables but not constants.
     ln2 = mp.log(2)
     for name, high in (("LogLn2", mp.mpf(float(ln2))), ("Log1pLn2", truncated(ln2, 42))):
         tables[name] = ("log(2), low part", [float(ln2 - high)], mp.mpf(2) ** -106)
@@ -250,7 +251,8 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
 
 
 def pairs() -> dict[str, tuple[str, list[mp.mpf]]]:
-    """Returns the series with twice the precision: name -> (description, exact coefficients)."""
+    """Returns the series that are evaluated in twice the precision. Maps a name to a description and the exact
+    coefficients."""
     log2e = 1 / mp.log(2)
     return {
         "Log2Pair": ("2 log2(e) / (2 j + 1)", [2 * log2e / (2 * j + 1) for j in range(20)]),
@@ -261,7 +263,7 @@ def pairs() -> dict[str, tuple[str, list[mp.mpf]]]:
 
 
 def constants() -> dict[str, mp.mpf]:
-    """Returns scalars; a name with Hi or Lo is part of an unevaluated sum."""
+    """Returns the scalar constants by name. Two names that end in Hi and Lo are the parts of one constant, as a sum."""
     values: dict[str, mp.mpf] = {}
 
     def split(name: str, x: mp.mpf, bits: int = 53) -> None:
@@ -296,13 +298,13 @@ def constants() -> dict[str, mp.mpf]:
 
 
 def nudged(x: float, steps: int) -> float:
-    """Returns x moved by `steps` units in the last place of f64."""
+    """Returns x plus `steps` units in its last place, in f64."""
     mantissa, exponent = mp.frexp(mp.mpf(x))
     return float(mp.ldexp(mantissa + mp.mpf(steps) * mp.mpf(2) ** -53, exponent))
 
 
 def render() -> str:
-    """Returns the text of the header."""
+    """Returns the text of the generated header."""
     tuning: dict[str, list[int]] = json.loads(TUNING.read_text()) if TUNING.exists() else {}
     lines = [
         "//===- Coefficients.h - Constants of the elementary functions --*- C++ -*-===//",

@@ -18,15 +18,15 @@ import mpmath as mp
 
 HEADER = pathlib.Path(__file__).resolve().parents[2] / "lib/Codegen/Functions/DoubleConstants.h"
 BITS, DIGITS = 28, 9
-#: Digits of 2 / pi after the point: an argument may have up to 1024 bits before its own point, and the quadrant is
-#: computed to nine digits.
+#: The number of digits of 2 / pi after the point. An argument may have up to 1024 bits before its point, and its
+#: product with 2 / pi is computed to nine digits.
 TURN_DIGITS = 51
 
 mp.mp.prec = 2000
 
 
 def digits(value: mp.mpf, count: int) -> list[int]:
-    """Returns a value >= 0 as digits: its whole part and count - 1 digits after the point."""
+    """Returns the digits of a value >= 0 in base 2^BITS: its whole part, then count - 1 digits after the point."""
     whole = int(mp.floor(mp.ldexp(value, BITS * (count - 1))))
     return [(whole >> (BITS * (count - 1 - i))) & ((1 << BITS) - 1) for i in range(count)]
 
@@ -55,7 +55,7 @@ def constants() -> dict[str, mp.mpf]:
 
 
 def tables() -> dict[str, tuple[str, list[mp.mpf]]]:
-    """Returns the tables: name -> (description, values)."""
+    """Returns the tables. Maps a name to a description and the values."""
     return {
         "InverseFactorial": ("1 / j!", [1 / mp.factorial(j) for j in range(44)]),
         "InverseOdd": ("1 / (2 j + 1)", [1 / mp.mpf(2 * j + 1) for j in range(39)]),
@@ -77,7 +77,7 @@ def row(value: mp.mpf) -> str:
 
 
 def render() -> str:
-    """Returns the text of the header."""
+    """Returns the text of the generated header."""
     lines = [
         "//===- DoubleConstants.h - Constants of the functions of f64 ----*- C++ -*-===//",
         "//",

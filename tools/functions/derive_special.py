@@ -37,7 +37,7 @@ def bessel_tail(order: int) -> Real:
 
     def tail(t: mp.mpf) -> mp.mpf:
         if t < mp.mpf(10) ** -6:
-            # I_n(x) ~ e^x / sqrt(2 pi x) (1 - (4 n^2 - 1) / (8 x))
+            # the asymptotic series I_n(x) ~ e^x / sqrt(2 pi x) (1 - (4 n^2 - 1) / (8 x))
             return (1 - (4 * order**2 - 1) * t / 64) / mp.sqrt(2 * mp.pi)
         x = 8 / t
         return mp.sqrt(x) * mp.exp(-x) * mp.besseli(order, x)
@@ -56,7 +56,7 @@ def scaled_erfc(t: mp.mpf) -> mp.mpf:
     return mp.exp(x * x) * mp.erfc(x) * (x + 4)
 
 
-#: Name, description, function, interval, number of coefficients of each polynomial.
+#: For each polynomial: name, description, function, interval, and number of coefficients.
 FITS: list[tuple[str, str, Real, tuple[float, float], int]] = [
     ("ERFINV_CENTRE", "erfinv(x) / x, w - 3, w = -log(1 - x^2) <= 6", lambda u: erfinv_quotient(u + 3), (-3, 3), 15),
     (
@@ -73,7 +73,7 @@ FITS: list[tuple[str, str, Real, tuple[float, float], int]] = [
 
 
 def render() -> str:
-    """Returns the text of the module."""
+    """Returns the text of the generated module."""
     lines = [
         "# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.",
         "# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception",

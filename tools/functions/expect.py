@@ -41,7 +41,7 @@ def _to_f32(value: gmpy2.mpfr) -> float:
 
 
 def expect(name: str) -> None:
-    """Computes the expected results of one function and writes its file."""
+    """Computes the expected results of one function and writes its file expected/<function>.txt."""
     lib = driver()
     vector = ctypes.CDLL("libmvec.so.1")
     # libmvec has no reciprocal square root.

@@ -21,12 +21,12 @@ import time
 import numpy as np
 from objects import BINARY, ELEMENTS, UNARY, compiled
 
-#: Maps a CPU level to torch's name for the level with the same vector width.
+#: Maps a CPU level to the value of ATEN_CPU_CAPABILITY with which torch uses vectors of the same width.
 CAPABILITY = {"x86-64-v3": "avx2", "x86-64-v4": "avx512"}
 
 
 def operands(name: str) -> list[np.ndarray]:
-    """Returns ordinary arguments: f32 arrays of ELEMENTS, and i32 exponents for powi."""
+    """Returns arguments that are not special values: f32 arrays of ELEMENTS elements, and i32 exponents for powi."""
     generator = np.random.default_rng(1)
     x = (generator.random(ELEMENTS) * 2 + 0.1).astype(np.float32)
     if name in ("asin", "acos", "atanh"):

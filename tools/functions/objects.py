@@ -34,7 +34,8 @@ ELEMENTS = 65536
 
 BINARY = "atan2 hypot pow powi".split()
 
-#: Level -> (target triple, processor, lanes: two registers of f32, as in kernels).
+#: Maps a level to its target triple, its processor, and the number of vector lanes. A vector takes two registers of
+#: f32, as in kernels.
 LEVELS = {
     "x86-64-v2": ("x86_64-unknown-linux-gnu", "x86-64-v2", 8),
     "x86-64-v3": ("x86_64-unknown-linux-gnu", "x86-64-v3", 16),
@@ -42,8 +43,8 @@ LEVELS = {
     "aarch64": ("aarch64-unknown-linux-gnu", "generic", 8),
 }
 
-#: A correctly rounded f64 fma has only one result: if this machine has the instruction, it replaces the routine that
-#: levels without it call (test/python/functions/test_fma_routine.py tests the routine itself).
+#: Levels without an fma instruction call a routine. Here the instruction of this machine replaces it, which changes no
+#: result, since fma is correctly rounded. test/python/functions/test_fma_routine.py tests the routine itself.
 _FMA_DECLARATION = "declare double @repro_fma(double, double, double)\n"
 _FMA_INSTRUCTION = """
 define internal double @repro_fma(double %a, double %b, double %c) alwaysinline {
@@ -62,7 +63,7 @@ _PIPELINE = (
 
 
 def _load_reference() -> ModuleType:
-    """Loads only the reference functions: importing the package would load the compiler."""
+    """Imports only the file with the reference functions, because importing the package would load the compiler."""
     path = ROOT / "python/repro_mlir/reference/functions.py"
     spec = importlib.util.spec_from_file_location("repro_reference_functions", path)
     assert spec is not None and spec.loader is not None
@@ -76,7 +77,7 @@ reference = _load_reference()
 
 
 def progress(what: str, done: int, total: int) -> None:
-    """Shows a progress bar on a terminal."""
+    """Shows a progress bar if standard error is a terminal."""
     if sys.stderr.isatty():
         filled = 40 * done // total
         end = "\n" if done == total else ""
@@ -109,7 +110,7 @@ def _is_newer(made: pathlib.Path, *sources: pathlib.Path) -> bool:
 
 @functools.cache
 def driver() -> ctypes.CDLL:
-    """Returns Driver.cpp, compiled for this machine and loaded."""
+    """Compiles Driver.cpp for this machine; returns the loaded library."""
     source, made = HERE / "Driver.cpp", BUILD / "driver.so"
     if not _is_newer(made, source):
         BUILD.mkdir(parents=True, exist_ok=True)
@@ -121,7 +122,8 @@ def driver() -> ctypes.CDLL:
 
 
 def source_text(name: str, lanes: int, element: str = "f32") -> str:
-    """Returns the MLIR of a loop that applies one function; lanes = 0 applies it to scalars."""
+    """Returns the MLIR of a loop that applies one function to vectors of `lanes` elements, or to scalars if `lanes` is
+    0."""
     memref = f"memref<{ELEMENTS}x{element}>"
     exponents = f"memref<{ELEMENTS}xi32>"
     operands = [("%x", memref, element)]
@@ -159,15 +161,15 @@ func.func @{name}_{"vector" if lanes else "scalar"}({arguments}, %z: {memref}) {
 
 
 def compiler() -> pathlib.Path:
-    """Returns the repro-opt of the build tree, or $REPRO_OPT."""
+    """Returns the path of repro-opt: that in the environment variable REPRO_OPT, or that of the build tree."""
     return pathlib.Path(os.environ.get("REPRO_OPT", ROOT / "build/python_packages/repro_mlir/_mlir_libs/repro-opt"))
 
 
 def object_of(name: str, level: str, element: str = "f32") -> pathlib.Path:
-    """Compiles one function, on vectors and on scalars, for one level."""
+    """Compiles one function, for vectors and for scalars, at one level; returns the path of the object."""
     triple, processor, lanes = LEVELS[level]
     if element == "f64":
-        lanes //= 4  # One register instead of four: the function has enough operations to keep a processor busy
+        lanes //= 4  # a vector takes a single register: the function has enough operations to keep a processor busy
     folder = BUILD / level
     made = folder / (f"{name}.o" if element == "f32" else f"{name}_{element}.o")
     library = compiler().parent / "libReproPythonCAPI.so"

@@ -27,7 +27,7 @@ import derive
 import numpy as np
 from objects import BLOCKS, BUILD, EXPECTED, ROOT, reference
 
-#: Odd and even functions whose formula compares |x| with the patches.
+#: Odd and even functions: they look up |x| in the patches.
 PATCHED_BY_MAGNITUDE = "asin asinh atan atanh cbrt cos cosh sinh tanh".split()
 
 
@@ -58,7 +58,7 @@ extern "C" void apply(const float *x, float *y, long n) {{
 
 
 class Cases:
-    """The hard cases of one function and its compiled formula."""
+    """The hard cases of one function, and a library that computes it with tables that can change."""
 
     def __init__(self, function: str, tables: list[str]) -> None:
         lines = (EXPECTED / f"{function}.txt").read_text().split()
@@ -74,7 +74,7 @@ class Cases:
         self.tables = [getattr(self.library, f"table_{t}")() for t in tables]
 
     def failing(self, coefficients: list[list[float]]) -> np.ndarray:
-        """Returns the positions of the cases that are rounded incorrectly with these tables."""
+        """Returns the indices of the hard cases whose results are wrong with these tables."""
         for table, values in zip(self.tables, coefficients, strict=True):
             for j, value in enumerate(values):
                 table[j] = value
@@ -84,17 +84,17 @@ class Cases:
 
 
 def ulp(x: float) -> float:
-    """Returns the unit in the last place, as derive.nudged counts it."""
+    """Returns the unit in the last place of x, by which derive.nudged moves it."""
     return math.ldexp(1.0, math.frexp(x)[1] - 53)
 
 
 def moved(tables: list[list[float]], steps: list[list[int]]) -> list[list[float]]:
-    """Returns the tables with each coefficient moved by units in the last place."""
+    """Returns the tables with each coefficient moved by its number of units in the last place."""
     return [[derive.nudged(v, n) for v, n in zip(t, s, strict=True)] for t, s in zip(tables, steps, strict=True)]
 
 
 def drift(start: list[list[float]], steps: list[list[int]], reach: float) -> float:
-    """Returns the largest change of x p(x) by the moves for -reach <= x <= reach, relative to p(0)."""
+    """Returns how much the moves change x p(x) at most for -reach <= x <= reach, relative to p(0)."""
     worst = 0.0
     for table, moves in zip(start, steps, strict=True):
         changes = [n * ulp(v) / table[0] for v, n in zip(table, moves, strict=True)]
@@ -105,7 +105,7 @@ def drift(start: list[list[float]], steps: list[list[int]], reach: float) -> flo
 
 
 def update(path: pathlib.Path, values: dict[str, object]) -> None:
-    """Merges values into a JSON file; an empty list removes an entry."""
+    """Merges values into a JSON object in a file. An empty list removes its entry."""
     known = json.loads(path.read_text()) if path.exists() else {}
     known.update(values)
     lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(known.items()) if v]
@@ -137,8 +137,8 @@ def main() -> int:
             break
         trial = [list(s) for s in steps]
         if arguments.reach_of_x and generator.random() < 0.5:
-            # A bump c_j x^j (1 - x^2 / reach^2) is small at the ends, where the other roundings leave the least
-            # tolerance.
+            # Changes two coefficients so that p changes by c_j x^j (1 - x^2 / reach^2). This is small near +-reach,
+            # where the other roundings leave the least tolerance.
             t = generator.choice([t for t, values in enumerate(start) if len(values) > 2])
             j = generator.randrange(min(4, len(start[t]) - 2))
             size = generator.choice((-1, 1)) * 2.0 ** generator.uniform(0, arguments.reach + j)
@@ -148,8 +148,8 @@ def main() -> int:
         for _ in range(generator.choice((0, 1, 1, 2, 3) if arguments.reach_of_x else (1, 1, 2, 3))):
             t = generator.randrange(len(start))
             j = generator.randrange(len(start[t]))
-            # Higher coefficients have less effect, so they may move further; a low part alone in its table moves by any
-            # amount.
+            # Coefficients of higher powers have less effect, so they may move further. A low part, which is alone in
+            # its table, may move by any amount.
             reach = 51 if len(start[t]) == 1 else min(arguments.reach + 2 * j, 40)
             size = 2.0 ** generator.uniform(0, reach)
             trial[t][j] += round(generator.choice((-1, 1)) * size)

@@ -72,7 +72,7 @@ EXTEND = "%xw = arith.extf %x : f16 to f32\n    %yw = arith.extf %y : f16 to f32
 def matmul(m: int, n: int, k: int, layout: str, digits: int = 0, unit: Unit | None = None) -> str:
     """Returns the program of C += A B; `layout` has "t" for each transposed operand.
 
-    The product is exact if it has digits, and of f16 in an accumulator class if it has a unit.
+    The product is exact if `digits` is not 0. If `unit` is given, it is of f16 in that accumulator class.
     """
     order = f"exact<digits = {digits}>" if digits else "order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
     if unit:
@@ -85,35 +85,35 @@ def matmul(m: int, n: int, k: int, layout: str, digits: int = 0, unit: Unit | No
 
 
 def blocks(m: int, n: int, k: int, name: str) -> str:
-    """Returns the program of C += X Y^T of codes in blocks."""
+    """Returns the program of C += X Y^T, where X and Y are codes of a block format."""
     element, scale, block = FORMATS[name]
     bits = " fraction_bits = 12" if element == "i8" else ""
     return BLOCKS.format(m=m, n=n, k=k, t=element, s=scale, block=block, blocks=-(-k // block), bits=bits)
 
 
 class Statistics(NamedTuple):
-    """The statistics of one compiled product."""
+    """Statistics of the machine code that ptxas has made of one matrix product."""
 
     registers: int
-    spills: int  # bytes
+    spills: int  # bytes of spilled registers
     instructions: int  # in the main loop
     multiply_adds: int  # in the main loop's instructions
     least_share: float = 0.9
 
     @property
     def share(self) -> float:
-        """The share of multiply-adds in the main loop's instructions."""
+        """The number of multiply-adds per instruction of the main loop."""
         return self.multiply_adds / max(self.instructions, 1)
 
     @property
     def is_good(self) -> bool:
-        """Whether the share is large enough and no register is spilled."""
+        """Whether the main loop has enough multiply-adds per instruction and no register is spilled."""
         return self.share >= self.least_share and self.spills == 0
 
 
 def main_loop(sass: str, wanted: str = "FFMA") -> tuple[int, int]:
-    """Returns the instructions of the innermost loop with the most fused multiply-adds (or IMMA, HMMA), and their
-    number."""
+    """Finds the innermost loop with the most instructions `wanted` (FFMA, IMMA or HMMA). Returns the numbers of its
+    instructions and of its multiply-adds."""
     instruction = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\b(.*?);")
     best = (0, 0)
     for function in re.split(r"^\.text\.", sass, flags=re.M)[1:]:

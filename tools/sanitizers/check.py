@@ -27,15 +27,16 @@ SOURCES = ROOT / "tools" / "sanitizers"
 NATIVE = ROOT / "test" / "fuzz" / "native"
 CORPUS = ROOT / "test" / "fuzz" / "corpus"
 
-# The sources of the C++ code, and the files that check them.
+# All C++ sources, and the scripts that build and check them.
 CHECKED = ["lib", "dialects", "python/*.cpp", "CMakeLists.txt", "**/CMakeLists.txt", "test/CAPI", "test/Runtime"]
 CHECKED += ["test/fuzz/native", "tools/sanitizers", "tools/build.py"]
 
-# Without vptr: it needs RTTI, and LLVM is built without RTTI.
+# The check `vptr` is disabled because it needs RTTI, and LLVM is built without RTTI.
 MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 THREADS = ["-fsanitize=thread"]
 COMMON = ["-std=c++17", "-O1", "-g1", "-UNDEBUG", "-D_GLIBCXX_ASSERTIONS", "-I", str(ROOT / "lib")]
-# If this macro is defined, LLVM's headers poison memory that LLVM's uninstrumented libraries reuse.
+# Undefines a macro of the compiler. If it were defined, LLVM's headers would poison memory that LLVM's libraries, which
+# are not instrumented, use again.
 HEADERS_AS_IN_LLVM = "-U__SANITIZE_ADDRESS__"
 # The flags of lib/Emulator/CMakeLists.txt: integers wrap, and instructions read registers as other types.
 EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
@@ -50,7 +51,7 @@ PYTHON_TESTS = [
 
 
 class Machine:
-    """The compilers of this machine and the sanitizers that they support."""
+    """The compilers of this machine, and whether they support the sanitizers."""
 
     def __init__(self) -> None:
         BUILD.mkdir(exist_ok=True)
@@ -72,8 +73,8 @@ class Machine:
 
 
 def has_changed(revision: str) -> bool:
-    """Returns whether C++ files differ from the last common commit with a revision, or git does not know the
-    revision."""
+    """Returns whether C++ files have changed since the last common commit with a revision. True if git does not know
+    the revision."""
     command = ["git", "diff", "--quiet", "--merge-base", revision, "--", *CHECKED]
     return subprocess.run(command, cwd=ROOT, stderr=subprocess.DEVNULL).returncode != 0
 
@@ -82,9 +83,10 @@ def has_changed(revision: str) -> bool:
 
 
 def build_package(jobs: int, sample: bool) -> Path:
-    """Builds the programs that lit runs and our libraries of the package, or repro-opt and the compiler library.
+    """Builds, with sanitizers, the programs that lit runs and the package's own libraries; if `sample`, only repro-opt
+    and the compiler library.
 
-    Returns the folder of our archives.
+    Returns the folder with the static libraries.
     """
     flags = " ".join([*MEMORY, HEADERS_AS_IN_LLVM, "-g1"])
     command = [sys.executable, str(ROOT / "tools" / "build.py"), "--folder", str(OBJECTS), "--jobs", str(jobs)]
@@ -111,7 +113,7 @@ def sources(folder: str) -> list[Path]:
 
 
 def flags_of(source: Path) -> list[str]:
-    """Returns the flags with which the build compiles a source."""
+    """Returns the additional flags with which the build compiles a source."""
     flags = list(EMULATOR) if source.parent.name == "Emulator" else []
     if source.stem.startswith("OperationsX86V"):
         flags.append(f"-march=x86-64-v{source.stem[-1]}")
@@ -119,7 +121,8 @@ def flags_of(source: Path) -> list[str]:
 
 
 def build(program: Path, files: list[Path], compiler: str, sanitizers: list[str], jobs: int) -> Path:
-    """Compiles changed sources and links a program; archives are linked unchanged."""
+    """Compiles the sources among `files` that have changed and links the program; static libraries are linked as they
+    are."""
     cached = [shutil.which("ccache")] if shutil.which("ccache") else []
     program.parent.mkdir(parents=True, exist_ok=True)
 
@@ -141,7 +144,7 @@ def build(program: Path, files: list[Path], compiler: str, sanitizers: list[str]
 
 
 def execute(command: list[object], folder: Path, environment: dict[str, str]) -> tuple[int, str, list[str]]:
-    """Returns the status and the output of a command, and the reports of sanitizers from all its processes."""
+    """Runs a command. Returns its exit status, its output, and the reports of sanitizers from all its processes."""
     shutil.rmtree(REPORTS, ignore_errors=True)
     REPORTS.mkdir()
     result = subprocess.run(
@@ -211,7 +214,8 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
         "REPRO_TEST_TIMEOUT": "600",
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
     }
-    # These deliberate errors must be reported, so that a sanitizer that reports nothing does not count as success.
+    # mistakes.c contains deliberate errors. If the sanitizers did not report them, a run without reports would mean
+    # nothing.
     mistakes = BUILD / "mistakes.so"
     subprocess.run(["cc", "-shared", "-fPIC", *MEMORY, str(SOURCES / "mistakes.c"), "-o", str(mistakes)], check=True)
     for name, expected in (("write_behind", "heap-buffer-overflow"), ("shift_negative", "left shift of negative")):

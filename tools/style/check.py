@@ -92,7 +92,7 @@ def check_python(fix: bool) -> list[str]:
 
 
 def check_licenses() -> list[str]:
-    """Returns the sources without the two license lines in their first ten lines."""
+    """Returns the source files that lack a license line in their first ten lines."""
     findings = []
     for file in tracked(".cpp", ".h", ".cu", ".td", ".py", ".css", ".js"):
         head = file.read_text().split("\n")[:10]
@@ -105,7 +105,7 @@ def check_licenses() -> list[str]:
 
 
 def check_includes() -> list[str]:
-    """Returns the sources that include a header of a folder that FOREIGN forbids to them."""
+    """Returns the source files that include a header from a folder from which FOREIGN forbids it."""
     findings = []
     for file in tracked(".cpp", ".h"):
         name = str(file.relative_to(ROOT))
@@ -119,7 +119,7 @@ def check_includes() -> list[str]:
 
 
 def check_test_names() -> list[str]:
-    """Returns test files with equal names, because pytest imports each by its name."""
+    """Returns test files with equal names. pytest imports test files by their names, so these must be unique."""
     names = Counter(file.name for file in tracked(".py") if file.name.startswith("test_"))
     return [f"{name}:1: {count} test files have this name" for name, count in names.items() if count > 1]
 
@@ -145,7 +145,7 @@ def check_prose() -> list[str]:
 
 
 def paragraphs_of(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the paragraphs, headings and list items of a Markdown text, each with its first line."""
+    """Yields each paragraph, heading and list item of a Markdown text, after the number of its first line."""
     start, paragraph = 0, ""
     for number, line in [*prose_lines(text), (0, "")]:
         words = re.sub(r"^\s*([-*]|\d+\.)\s", "", line).strip()
@@ -158,7 +158,7 @@ def paragraphs_of(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_of_python(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the paragraphs of the docstrings and comments of a Python source, each with its first line."""
+    """Yields each paragraph of the docstrings and comments of a Python source, after the number of its first line."""
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
         for each in body if isinstance(body, list) else ():
@@ -174,8 +174,8 @@ def prose_of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_of_cpp(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the paragraphs of comments, summaries and descriptions of a C++ or TableGen source, each with its first
-    line."""
+    """Yields each paragraph of the comments, summaries and descriptions in a C++ or TableGen source, after the number
+    of its first line."""
     for block in re.finditer(CPP_PROSE, text):
         lines = re.sub(r"(?m)^[ \t]*//[/<]*(===-{5,}.*)?", "", block[0])
         for number, paragraph in paragraphs_of(lines):
@@ -183,7 +183,8 @@ def prose_of_cpp(text: str) -> Iterator[tuple[int, str]]:
 
 
 def check_language() -> list[str]:
-    """Returns what docs/contributors/style.md forbids in Python of PLAIN, in PAGES, and in C++ and TableGen."""
+    """Returns the places where prose breaks a rule of docs/contributors/style.md: in Python files of PLAIN, in PAGES,
+    and in C++ and TableGen."""
     findings = []
     for file in tracked(".py", ".md", ".cpp", ".h", ".cu", ".td"):
         name, text = str(file.relative_to(ROOT)), file.read_text()
@@ -203,7 +204,7 @@ def check_language() -> list[str]:
 
 
 def main() -> int:
-    """Returns 0 without findings, else 1."""
+    """Runs all checks; returns 0 if there are no findings, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fix", action="store_true", help="rewrite files where a formatter can")
     fix = parser.parse_args().fix

@@ -22,7 +22,7 @@ DATABASE = BUILD / "tidy"
 
 
 def write_database() -> list[Path]:
-    """Writes the compile commands of our files for clang-tidy; returns the files."""
+    """Writes a file with the commands that compile our files, for clang-tidy; returns the files."""
     listed = subprocess.run([TOOLS / "ninja", "-C", BUILD, "-t", "compdb"], capture_output=True, text=True, check=True)
     commands = [entry for entry in json.loads(listed.stdout) if entry["file"].endswith(".cpp")]
     DATABASE.mkdir(exist_ok=True)
@@ -33,7 +33,7 @@ def write_database() -> list[Path]:
 
 
 def changed_since(revision: str) -> set[Path]:
-    """Returns the files that differ from the last common commit with `revision`."""
+    """Returns the files that have changed since the last common commit with `revision`."""
     command = ["git", "diff", "--name-only", "--merge-base", revision]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return {ROOT / name for name in listed.splitlines()}
@@ -47,7 +47,7 @@ def findings_of(file: Path) -> list[str]:
 
 
 def main() -> int:
-    """Returns 0 without findings, else 1."""
+    """Runs clang-tidy on the files; returns 0 if there are no findings, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--since", metavar="REVISION", help="changed files alone")
     parser.add_argument("--jobs", type=int, default=1)
@@ -57,7 +57,7 @@ def main() -> int:
         changed = changed_since(options.since)
         files = [file for file in files if file in changed or file.with_suffix(".h") in changed]
     with ThreadPoolExecutor(options.jobs) as pool:
-        # A header is checked once for each file that includes it, so findings repeat.
+        # clang-tidy checks a header once for each file that includes it, so equal findings are merged.
         found = dict.fromkeys(line for lines in pool.map(findings_of, files) for line in lines)
     print("\n".join(found), end="\n" if found else "")
     print(f"tidy: {len(files)} files, {len(found)} findings")

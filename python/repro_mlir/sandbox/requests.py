@@ -76,7 +76,8 @@ def compile_native(data: bytes, level: str) -> bytes:
 
 
 def analyze_native(data: bytes, level: str) -> bytes:
-    """Runs `compilation.cpu.analyze` in a child process; returns bytes. Raises ReproError for any failure."""
+    """Runs `compilation.cpu.analyze` in a child process; returns the encoded `Analysis`. Raises ReproError for any
+    failure."""
     return _SERVER.ask("analyze_native", data, limits().compile_seconds, f"analyzed for {level}", level=level)
 
 
@@ -93,7 +94,7 @@ def compile_device(data: bytes, architecture: str, assembled: bool) -> bytes:
 
 
 def interpret(data: bytes, inputs: bytes) -> bytes:
-    """Computes the outputs of a program without state by the reference interpreter in a child process.
+    """Computes the outputs of a program without state. Runs the reference interpreter in a child process.
 
     Args:
       data: a program that `admit` has accepted.
@@ -112,17 +113,18 @@ def interpret(data: bytes, inputs: bytes) -> bytes:
 
 
 class _Late(Exception):
-    """The answer did not arrive before the deadline."""
+    """Raised when an answer does not arrive before the deadline."""
 
 
 class _Server:
-    """The server process that forks children; it starts on first use."""
+    """The server process, which forks a child for each request. It starts at the first request."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Drops the server process without ending it; after a fork it belongs to the parent."""
+        """Forgets the server process without ending it. Called after a fork, since the server belongs to the parent
+        process."""
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -150,9 +152,11 @@ class _Server:
         raise ReproError(f"the program could not be {done}: {_ending(status, last, limits().memory_bytes)}")
 
     def exchange(self, request: bytes, seconds: float, done: str) -> tuple[int, bytes, bytes]:
-        """Runs a request (sandbox_worker/work.py) in a child; returns its exit status, answer and last error output."""
+        """Sends a request (sandbox_worker/work.py) to the server, which forks a child for it. Returns the child's exit
+        status, its answer, and the last part of its error output."""
         bounds = limits()
-        # Processor time adds up over threads; the deadline below limits the wall-clock time.
+        # The limit on processor time is multiplied by the number of processors, since the times of threads add up. The
+        # deadline limits the wall-clock time.
         processor = math.ceil(seconds) * (os.cpu_count() or 1)
         header = HEADER.pack(len(request), processor, bounds.memory_bytes, bounds.result_bytes)
         with self._lock:
@@ -174,7 +178,7 @@ class _Server:
                 self.stop()
                 raise ReproError(f"the program could not be {done}: the child process is gone ({error})") from None
             except BaseException:
-                # An interrupted exchange leaves the channel in an unknown state.
+                # After an interrupt it is unknown which messages are still in the channel, so the server is ended.
                 self.stop()
                 raise
 
@@ -185,7 +189,7 @@ class _Server:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment |= {
             "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path),
-            # One thread per processor would use up the limited address space.
+            # Each thread reserves address space, and the address space of a child is limited.
             "OPENBLAS_NUM_THREADS": "1",
             "MALLOC_ARENA_MAX": "4",
         }
@@ -260,7 +264,7 @@ def _ending(status: int, told: bytes, memory: int) -> str:
 
 _SERVER = _Server()
 if hasattr(os, "register_at_fork"):
-    # A forked child must not use the server: it belongs to the parent, and another thread of the parent may hold the
-    # lock.
+    # A forked process must not use its parent's server. It also needs a new lock, since another thread of the parent
+    # may hold the old one.
     os.register_at_fork(after_in_child=_SERVER.forget)
 atexit.register(_SERVER.stop)

@@ -48,7 +48,8 @@ def receive(channel: socket.socket, size: int) -> bytes | None:
 
 
 def serve(perform: Callable[[bytes], bytes]) -> None:
-    """Serves requests until the peer closes the connection; `perform` computes the answer to a request in a child."""
+    """Serves requests until the peer closes the connection. Each request is answered by a forked child, which calls
+    `perform`."""
     channel = socket.socket(fileno=0)
     while (header := receive(channel, HEADER.size)) is not None:
         size, seconds, memory, result_bytes = HEADER.unpack(header)
@@ -76,11 +77,13 @@ def serve(perform: Callable[[bytes], bytes]) -> None:
 
 
 def _read_all(source: int, most: int, channel: socket.socket) -> bytes | None:
-    """Reads up to `most` bytes of a child's output and closes `source`; returns None if the peer has disconnected."""
+    """Reads the output of a child up to its end, at most `most` bytes, and closes `source`. Returns None if the peer
+    has closed the connection."""
     parts = bytearray()
     while len(parts) < most:
         ready, _, _ = select.select([source, channel.fileno()], [], [])
-        # The peer sends no request before it has the answer, so a readable channel without data means a disconnect.
+        # The peer sends no new request before it has the answer. So if the channel is readable but has no data, the
+        # peer has closed it.
         if channel.fileno() in ready and not channel.recv(1, socket.MSG_PEEK):
             return None
         part = os.read(source, min(most - len(parts), 1 << 20)) if source in ready else None
@@ -92,7 +95,8 @@ def _read_all(source: int, most: int, channel: socket.socket) -> bytes | None:
 
 
 def _confine(told: int, seconds: int, memory: int, result_bytes: int) -> None:
-    """Sets the resource limits of a child and replaces its standard descriptors, which closes the channel."""
+    """Sets the resource limits of the child process and redirects its standard descriptors. This also closes the
+    channel, which is descriptor 0."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

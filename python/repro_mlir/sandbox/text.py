@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of untrusted programs before parsing; time and memory are proportional to the size of the program."""
+"""Checks untrusted programs before they are parsed, in time and memory proportional to the size of the program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def check_size(data: bytes, limits: Limits) -> None:
 
 
 def check_text(text: bytes, limits: Limits) -> None:
-    """Raises ReproError if text exceeds the limits of nesting, digits or tensor size; does not check the syntax."""
+    """Raises ReproError if the nesting, a number or the size of a tensor in the text exceeds the limits. Does not check
+    the syntax."""
     code = _ARROW.sub(b"", _STRING_OR_COMMENT.sub(b'""', text))
     depth = _depth(code)
     if depth > limits.nesting:
@@ -37,7 +38,7 @@ def check_text(text: bytes, limits: Limits) -> None:
     if re.search(rb"[0-9]{%d}" % (limits.digits + 1), code):
         raise ReproError(f"a program with a number of more than {limits.digits} digits")
     for extents, width in set(_TENSOR.findall(code)):
-        # An extent of 0 makes the size 0, even after larger extents have saturated the product.
+        # The product is clamped at the limit + 1, so that it stays small. A later extent of 0 still makes it 0.
         size = -(-int(width[:4] or b"64") // 8)
         for extent in extents[:-1].split(b"x"):
             size = min(size * int(extent), limits.tensor_bytes + 1)

@@ -22,13 +22,14 @@ _MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)
 
 
 def prepare() -> None:
-    """Imports lazily loaded modules in advance, so that each child has imported them already."""
+    """Imports modules that are otherwise imported on first use. The server calls this before it forks, so children have
+    them."""
     for name in _MODULES:
         importlib.import_module(f"repro_mlir.{name}")
 
 
 class TooMuch(Exception):
-    """The program exceeds the limits, but may be valid."""
+    """Raised when a program exceeds the limits. It may be valid nevertheless."""
 
 
 def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
@@ -47,7 +48,7 @@ def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
             sizes = [_bytes_of(result.type) for result in operation.results]
             largest = max(largest, *sizes, 0)
             if operation.name == "arith.constant":
-                # A splat constant stores only one element, but counts with its full size.
+                # A splat constant stores a single element, but its full size counts.
                 total += sum(sizes)
             return ir.WalkResult.ADVANCE
 
@@ -60,7 +61,7 @@ def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
 
 
 def _bytes_of(kind: Any) -> int:
-    """Returns the size in bytes of a value of this type."""
+    """Returns the size of a value of this type in bytes."""
     is_tensor = isinstance(kind, ir.RankedTensorType)
     element: Any = kind.element_type if is_tensor else kind
     width = 64 if isinstance(element, ir.IndexType) else element.width
@@ -68,9 +69,10 @@ def _bytes_of(kind: Any) -> int:
 
 
 def import_module(data: bytes, **limits: int) -> bytes:
-    """Returns the stored form of the program in an MLIR module, verified by `read`. Raises as `read`."""
+    """Converts a program in an MLIR module to the stored form and verifies it by `read`. Raises the errors of
+    `read`."""
     stored = modules.import_module(data, _lower_stablehlo)
-    # The caller will read the stored form, so it is verified here too.
+    # The caller will parse the stored form in its own process, so this process verifies it first.
     read(stored, **limits)
     return stored
 
@@ -106,7 +108,8 @@ def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
 
 
 def interpret(data: bytes, *, program_bytes: int) -> bytes:
-    """Computes the outputs of a program without state; `data` is the program followed by its inputs.
+    """Computes the outputs of a program without state. `data` is the program, of `program_bytes` bytes, and then its
+    inputs.
 
     Returns:
       "=" and the outputs, or "!" and the reason why the step failed (E1).
@@ -133,7 +136,7 @@ WORK: dict[str, Callable[..., bytes]] = {
 
 
 def perform(request: bytes) -> bytes:
-    """Runs a request, which is a line of JSON followed by data.
+    """Performs a request, which is a line of JSON followed by data.
 
     Returns:
       "+" and the result, "-" and the reason why the data is invalid, or "?" and the reason why its validity is unknown:

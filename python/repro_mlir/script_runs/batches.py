@@ -25,8 +25,8 @@ class ScriptBatches:
     Attributes:
       script: the path of the script.
       first: the program of the first batch, captured as `Trainer` does.
-      program: the program of the last batch taken; another one than `first` if the script has changed an object on
-        which the capture depends.
+      program: the program of the last batch taken. It differs from `first` if the script has changed an object on which
+        the capture depends.
       imported: the frontend's result, which binds `program` to the script's objects.
       options: the options of the capture.
       taken: the number of batches taken.
@@ -38,7 +38,7 @@ class ScriptBatches:
         Args:
           numerics: as for `load_training`.
         Raises:
-          ReproError: if the script cannot be run or captured.
+          ReproError: the script cannot be run, or its step cannot be captured.
         """
         given = load_training(script, **numerics)
         self.script = script

@@ -30,7 +30,7 @@ _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 
 
 class EagerSide:
-    """Implements `Side`: runs the captured graph with PyTorch's kernels."""
+    """Implements `Side` by PyTorch: runs the captured graph with PyTorch's kernels, in eager mode."""
 
     name = "eager"
 
@@ -62,8 +62,8 @@ class EagerSide:
         return self._sources.get(operator.index, operator)
 
     def _source(self, operator: Operator) -> Operator | None:
-        """Returns the operator of the same ATen node that computes the values in this operator's result: the operator
-        itself unless it only moves data. None if that operator belongs to another node."""
+        """Returns the operator that computes the values in this operator's result. It is the operator itself, unless
+        that only moves data. None if the values come from another ATen node."""
         if not self._graph.moves(operator):
             return operator
         node = self._nodes[operator.index]
@@ -73,8 +73,8 @@ class EagerSide:
 
 
 def nodes_of(named: Program) -> list[str | None]:
-    """Returns the name of the ATen node of each operator in a program whose locations name nodes; None for an operator
-    whose location names no node."""
+    """Returns, for each operator of a program, the name of the ATen node in its location; None if its location names no
+    node."""
     with ir.Context():
         parsed = read_module(named.data)
         block = parsed.body.operations[0].regions[0].blocks[0]
@@ -95,7 +95,7 @@ def _matches(graph: OperatorGraph, operators: Sequence[str | None], nodes: Mappi
 
 
 def _gives(operator: Operator, kind: TensorType) -> bool:
-    """Returns whether an operator has one result, a tensor of this type; extents of 1 are ignored."""
+    """Returns whether an operator has exactly one result and it is a tensor of this type. Extents of 1 are ignored."""
     outputs = operator.outputs
     if len(outputs) != 1 or outputs[0].scalar:
         return False

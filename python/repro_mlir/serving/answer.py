@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The complete answer of a server: its fields in addition to the receipt, and how each field is checked."""
+"""Reads the complete answer of a server, and compares its fields with those of the receipt in it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ Receipt = Mapping[str, Any]
 
 
 def completion_object(chat: bool) -> str:
-    """Returns the field `object`."""
+    """Returns the value of an answer's field `object`."""
     return "chat.completion" if chat else "text_completion"
 
 
 def system_fingerprint(program: str, weights: str) -> str:
-    """Returns a short name of everything that an answer depends on in addition to the request."""
+    """Returns the value of an answer's field `system_fingerprint`: a short name of everything on which answers depend
+    except the request."""
     return f"{program[:16]}-{weights[:16]}"
 
 
 def token_counts(read: int, written: int) -> dict[str, int]:
-    """Returns the field `usage`."""
+    """Returns the value of an answer's field `usage`."""
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
@@ -59,13 +60,13 @@ _REQUIRED = ("choices[0].finish_reason", "usage.prompt_tokens", "usage.completio
 
 
 def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Returns the fields of an answer in addition to its receipt, by path, such as `choices[0].index`.
+    """Returns the fields of an answer except its receipt. The keys are paths such as `choices[0].index`.
 
     A null field that servers never send is ignored, because client libraries add such fields.
 
     Raises:
-      ReproError: not the complete answer of a server with one choice, such as the last event of a stream, or a field
-        that no answer has.
+      ReproError: `value` is not the complete answer of a server with one choice (the last event of a stream is none),
+        or it has a field that no answer has.
     """
     choices = value.get("choices")
     fields = dict(_leaves({name: each for name, each in value.items() if name not in ("choices", "receipt")}, ""))
@@ -88,10 +89,11 @@ def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
-    """Compares the fields of an answer with its receipt; returns the fields that the receipt does not determine.
+    """Compares the fields of an answer with its receipt. Returns the paths of those that the receipt does not
+    determine.
 
     Raises:
-      ReceiptWrong: a field that contradicts the receipt.
+      ReceiptWrong: a field contradicts the receipt.
     """
     chat = _TEXTS[True] in fields
     derived = {**_DERIVED, "choices[0].message.role": lambda *_: "assistant"} if chat else _DERIVED
@@ -102,16 +104,17 @@ def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
             said, found = value, derived[path](receipt, chat)
         else:
             continue
-        # The types are compared too, because in Python True == 1.
+        # The types are compared too, because True == 1 in Python.
         if type(said) is not type(found) or said != found:
             raise ReceiptWrong(path, "the answer says otherwise than its receipt", None, str(found), str(said))
     return [path for path in fields if path in _OPEN]
 
 
 def _leaves(value: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
-    """Yields the fields of an object and of nested objects by path; an empty object is a field."""
+    """Yields the path and the value of each field of an object and of its nested objects. An empty object is a field
+    itself."""
     for name, each in value.items():
-        # A name with a dot could equal the path of another field.
+        # A name that contains a dot is quoted, since it could otherwise equal the path of another field.
         path = f"{before}{name if name.isidentifier() else repr(name)}"
         if isinstance(each, dict) and each:
             yield from _leaves(each, f"{path}.")

@@ -42,7 +42,7 @@ _SHORT = 16
 
 
 class Api:
-    """The application: its endpoints, and how a request becomes an answer."""
+    """The web application: its endpoints, and the code that computes the answer to a request."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Api:
         self._environment = environment
         self._created = int(time.time())
         self._stop_tokens = tuple(sorted(tokenizer.stop_tokens))
-        # A single thread, since tokenizers need not be thread-safe.
+        # One thread makes all calls, since tokenizers need not be thread-safe.
         self._encoder = ThreadPoolExecutor(1, "tokenizer")
         routes = [
             Route("/v1/completions", self._completions, methods=["POST"]),
@@ -146,11 +146,11 @@ class Api:
         return await self._whole(request, answer, form)
 
     async def _body(self, request: Request) -> Any:
-        """Returns the JSON of a request, within the limits."""
+        """Reads the body of a request, within the limits; returns its parsed JSON."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            # This protects a server on this machine from web pages, which can send other content types without a CORS
-            # preflight.
+            # Web pages can send other content types without a CORS preflight. Rejecting these protects a server on this
+            # machine from them.
             raise Refused(
                 415, f"expected content-type application/json, got {foreign(kind, 60)!r}", code="content_type"
             )
@@ -176,7 +176,7 @@ class Api:
             raise Refused(400, str(error), code="invalid_json") from None
 
     async def _question(self, fields: Fields) -> Question:
-        """Returns the question of a request, in tokens."""
+        """Returns the question that a request asks, with its prompt as tokens."""
         where = "messages" if fields.prompt is None else "prompt"
         if isinstance(fields.prompt, list):
             prompt = fields.prompt
@@ -191,7 +191,7 @@ class Api:
             most = self._identity.vocabulary - 1
             got = foreign(str(wrong), 40)
             raise Refused(400, f"{where}: expected tokens from 0 to {most}, got {got}", where, "invalid_value")
-        # The last token is chosen but never read, so it needs no position in the cache.
+        # The last new token is never read by the model, so it needs no position in the cache.
         room = self._identity.capacity - len(prompt) + 1
         most = fields.most or max(1, room if fields.prompt is None else min(room, _SHORT))
         if most > room:
@@ -205,25 +205,25 @@ class Api:
         return Question(tuple(prompt), fields.sampling, most, self._stop_tokens, fields.stop)
 
     async def _encoded(self, encode: Callable[[Any], list[int]], given: Any, where: str) -> list[int]:
-        """Returns the tokens of a field's text or messages."""
+        """Calls `encode` on the tokenizer's thread; returns the tokens of the text or messages of a field."""
         seconds = self._options.encode_seconds
         try:
             async with asyncio.timeout(seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._encoder, encode, given)
         except TimeoutError:
-            # A queued call is cancelled. A running call, such as a template that never ends, cannot be stopped.
+            # A call that has not begun is cancelled. A running call cannot be stopped, even if its template never ends.
             raise Refused(503, f"{where}: no tokens after {seconds:g} s", where, "tokenizer_timeout") from None
         except ReproError as error:
             raise Refused(400, f"{where}: {error}", where, "invalid_value") from None
 
     def close(self, seconds: float) -> bool:
-        """Ends the tokenizer's thread; returns whether it has ended within `seconds`."""
+        """Shuts down the tokenizer's thread; returns whether it has ended within `seconds`."""
         last = self._encoder.submit(int)
         self._encoder.shutdown(wait=False)
         return not wait((last,), seconds).not_done
 
     async def _pieces(self, answer: Answer, transcript: Transcript) -> AsyncIterator[str]:
-        """Yields the pieces of text of an answer until it has ended."""
+        """Reads the tokens of an answer into `transcript` until it ends; yields the pieces of its text."""
         while transcript.finish is None:
             yield transcript.add(*await answer.next())
 
@@ -231,7 +231,7 @@ class Api:
         return Transcript(self._tokenizer, question.most, question.stop_tokens, question.stop)
 
     async def _whole(self, request: Request, answer: Answer, form: _Form) -> Response:
-        """Returns the answer in one response."""
+        """Waits for the whole answer; returns it in one response."""
         transcript = self._transcript(answer.question)
 
         async def collect() -> None:
@@ -249,7 +249,7 @@ class Api:
             except EngineFailed:
                 raise Refused(500, "the server has failed", code="engine_failed") from None
         finally:
-            # Also necessary after a stop string, which the engine does not know.
+            # Needed even if the answer has ended, since a stop string ends it without the engine's knowledge.
             self._engine.cancel(answer)
             for task in (collecting, leaving):
                 task.cancel()
@@ -281,13 +281,14 @@ class Api:
 
 
 async def _left(request: Request) -> None:
-    """Waits until the client has disconnected."""
+    """Returns when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 class _Stream(StreamingResponse):
-    """Server-sent events. `after` is called when they end for any reason, including a disconnect of the client."""
+    """A response of server-sent events. Calls `after` when they end for any reason, such as a disconnect of the
+    client."""
 
     def __init__(self, events: AsyncIterator[bytes], after: Callable[[], None]) -> None:
         super().__init__(events, headers={"cache-control": "no-store"}, media_type="text/event-stream")
@@ -301,7 +302,7 @@ class _Stream(StreamingResponse):
 
 
 class _Form:
-    """Builds the JSON of one answer."""
+    """Builds the JSON of the response to one request."""
 
     def __init__(self, chat: bool, model: str, question: Question, identity: ModelIdentity) -> None:
         self.chat = chat
@@ -315,7 +316,7 @@ class _Form:
         }
 
     def whole(self, transcript: Transcript, receipt: dict[str, Any]) -> dict[str, Any]:
-        """Returns an answer that is not streamed."""
+        """Returns the JSON of a complete answer."""
         said: dict[str, Any] = (
             {"message": {"role": "assistant", "content": transcript.text}} if self.chat else {"text": transcript.text}
         )
@@ -323,7 +324,8 @@ class _Form:
         return {**self._head, "choices": [choice], "usage": self.usage(transcript), "receipt": receipt}
 
     def chunk(self, said: str | dict[str, str] | None, finish: str | None = None) -> dict[str, Any]:
-        """Returns a part of a stream: text, a message's delta, or None for no choice."""
+        """Returns the JSON of an event of a stream. Its choice has `said`, a text or the delta of a message; if `said`
+        is None, it has no choice."""
         head = {**self._head, "object": "chat.completion.chunk"} if self.chat else self._head
         if said is None:
             return {**head, "choices": []}
@@ -334,12 +336,13 @@ class _Form:
         return {**head, "choices": [{"index": 0, **part, "logprobs": None, "finish_reason": finish}]}
 
     def usage(self, transcript: Transcript) -> dict[str, int]:
-        """Returns the token counts."""
+        """Returns the field `usage`, with the token counts."""
         return token_counts(len(self._question.prompt), len(transcript.tokens))
 
 
 def _dump(value: Any) -> bytes:
-    # ASCII output can represent every string, including lone surrogates from clients.
+    # json.dumps escapes all characters beyond ASCII. So the bytes can represent every string, including lone
+    # surrogates.
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -363,19 +366,19 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """Handles errors of Starlette, such as an unknown path or method."""
+    """Returns the response to an error that Starlette has raised, such as an unknown path or method."""
     assert isinstance(error, HTTPException)
     message = f"{request.method} {foreign(request.url.path, 80)}: {error.detail}"
     return _json(_error(error.status_code, message), error.status_code, error.headers)
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    """Handles a disconnected client, which receives no response."""
+    """Returns the response for a client that has disconnected. It is not sent."""
     return Response(status_code=499)
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    """Handles an internal error."""
+    """Prints an internal error, and returns a response without its details."""
     _tell_fault(error)
     return _json(_error(500, "internal error", code="internal_error"), 500)
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Connections with timeouts, so that clients cannot occupy them indefinitely."""
+"""Connections with timeouts: a client cannot occupy a connection indefinitely."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def protocol_of(options: ServerOptions) -> type[asyncio.Protocol]:
 
 
 class _BoundedProtocol(H11Protocol):
-    """Adds the timeouts that uvicorn lacks: for the head of a request, and for a client that does not read."""
+    """A uvicorn protocol with timeouts that uvicorn lacks: for the head of a request, and for a client that does not
+    read."""
 
     limits: ServerOptions
     conn: StrictConnection
@@ -41,7 +42,7 @@ class _BoundedProtocol(H11Protocol):
         self.conn = StrictConnection(h11.SERVER, HEAD_LIMIT)
         self._idle: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        # The last completed request that a check has seen, and the number of later checks that have seen the same one.
+        # The last completed request that `_look` has seen, and how often it has seen the same one again.
         self._seen: Any = None
         self._looks = 0
 
@@ -79,10 +80,10 @@ class _BoundedProtocol(H11Protocol):
         super().resume_writing()
 
     def _look(self) -> None:
-        """Ends a connection that has waited too long for the head of a request; called every `idle_seconds`.
+        """Closes the connection if it has waited too long for the head of a request. Called every `idle_seconds`.
 
-        Uvicorn closes a connection that stays silent after an answer. A head that has begun may take until the third
-        check.
+        Uvicorn itself closes a connection that stays silent after an answer. If the next head has begun, it must be
+        complete by the third call after that answer.
         """
         if self.cycle is None:
             self.transport.abort()

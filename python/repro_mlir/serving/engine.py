@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The thread that owns the generator, and the answers that the asyncio side reads."""
+"""The thread that owns the generator, and the answers that it passes to the thread of asyncio."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ _Given: TypeAlias = "tuple[Answer, list[tuple[int, bytes]], Exception | None]"
 
 
 class Full(Exception):
-    """The maximum number of questions is being answered or waiting already."""
+    """Raised when the maximum number of questions is already being answered or waiting."""
 
 
 class EngineFailed(Exception):
-    """The engine has ended, because of an error or because the server is shutting down."""
+    """Raised when the engine has ended, because of an error or because the server is shutting down."""
 
 
 class Answer:
-    """The tokens of an answer as they are generated. Used on the event loop that called `Engine.ask`.
+    """Receives the tokens of an answer as they are generated. Its methods are called only on the event loop on which
+    `Engine.ask` was called.
 
-    The number of unread tokens is bounded by the maximum number of tokens of the question.
+    It keeps all unread tokens: at most as many as the question permits.
     """
 
     def __init__(self, question: Question, loop: asyncio.AbstractEventLoop) -> None:
@@ -42,7 +43,7 @@ class Answer:
         self._failure: Exception | None = None
 
     async def next(self) -> tuple[int, bytes]:
-        """Returns the next token and the hash (H1) of the logits that it was chosen from.
+        """Returns the next token, and the hash (H1) of the logits from which it was chosen.
 
         Raises:
           EngineFailed: no more tokens will follow.
@@ -56,14 +57,14 @@ class Answer:
         return self._waiting.popleft()
 
     def give(self, tokens: list[tuple[int, bytes]], failure: Exception | None) -> None:
-        """Adds tokens and a failure; called on the event loop."""
+        """Adds tokens, and the failure that ended the answer, if any. Called on the event loop."""
         self._waiting.extend(tokens)
         self._failure = self._failure or failure
         self._changed.set()
 
 
 class Engine:
-    """Runs the steps of a generator while there are questions.
+    """Runs the steps of a generator on a thread of its own while there are questions.
 
     Attributes:
       failure: the error that ended the engine; None after `close`.
@@ -82,7 +83,8 @@ class Engine:
         self._most = most
         self._when_failed = when_failed
         self._condition = threading.Condition()
-        # Guarded by the condition: changes that the thread has not seen yet, and the number of reserved places.
+        # The condition protects these: new and cancelled answers that the thread has not seen yet, and the number of
+        # reserved places.
         self._new: list[Answer] = []
         self._cancelled: list[Answer] = []
         self._places = 0
@@ -102,7 +104,8 @@ class Engine:
         return self._closed
 
     def reserve(self) -> None:
-        """Reserves a place for `ask` or `release`. Raises Full if there is none, EngineFailed after the end."""
+        """Reserves a place among the questions, for a later call of `ask` or `release`. Raises Full if there is none,
+        EngineFailed if the engine has ended."""
         with self._condition:
             if self._closed:
                 raise EngineFailed
@@ -111,12 +114,13 @@ class Engine:
             self._places += 1
 
     def release(self) -> None:
-        """Releases a reserved place that was not used."""
+        """Gives back a reserved place for which `ask` was not called."""
         with self._condition:
             self._places -= 1
 
     def ask(self, question: Question) -> Answer:
-        """Returns the answer to a question. The answer owns the caller's reserved place until the answer has ended.
+        """Submits a question; returns its answer, which will receive the tokens. The answer has the place that the
+        caller has reserved, until it ends.
 
         Raises:
           EngineFailed: the engine has ended.
@@ -131,7 +135,7 @@ class Engine:
         return answer
 
     def cancel(self, answer: Answer) -> None:
-        """Cancels an answer that is no longer read; no effect on one that has ended."""
+        """Cancels an answer that is no longer read. Does nothing if the answer has ended."""
         with self._condition:
             self._cancelled.append(answer)
             self._condition.notify()
@@ -158,7 +162,8 @@ class Engine:
             self._when_failed()
 
     def _take(self) -> bool:
-        """Waits for work, submits new questions, and withdraws cancelled ones; returns whether to continue."""
+        """Waits until there is work. Submits new questions to the generator and cancels requests of cancelled answers.
+        Returns False if the engine has been closed."""
         with self._condition:
             while not (self._closed or self._new or self._cancelled or self._requests):
                 self._condition.wait()
@@ -192,7 +197,7 @@ class Engine:
         given: list[_Given] = []
         for answer, request in list(self._requests.items()):
             if request.logits:
-                # Logits are hashed immediately, since those of a whole answer would need too much memory.
+                # Logits are hashed at once and dropped: those of a whole answer would need too much memory.
                 digest = tensor_digest(request.logits[-1], "f32", alone=False)
                 request.logits.clear()
                 given.append((answer, [(request.tokens[-1], digest)], None))
@@ -202,7 +207,7 @@ class Engine:
         self._deliver(given)
 
     def _deliver(self, given: list[_Given]) -> None:
-        """Passes tokens to the event loops of their answers, with one call per loop."""
+        """Passes tokens to the event loops of their answers, with a single call per event loop."""
         loops: dict[asyncio.AbstractEventLoop, list[_Given]] = {}
         for each in given:
             loops.setdefault(each[0].loop, []).append(each)
@@ -210,7 +215,7 @@ class Engine:
             try:
                 loop.call_soon_threadsafe(_give, those)
             except RuntimeError:
-                # The loop is closed, so no caller waits for these tokens.
+                # The event loop is closed, so nobody waits for these tokens.
                 continue
 
 

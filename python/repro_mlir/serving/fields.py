@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The checked fields of a request: unknown and unsupported fields are rejected, never ignored."""
+"""Parses and checks the fields of a request. Unknown and unsupported fields are rejected, not ignored."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Checker: TypeAlias = Callable[[Any], Any]
 
 
 class Refused(Exception):
-    """A request that receives an error instead of an answer.
+    """Raised when a request gets an error instead of an answer.
 
     Attributes:
       status: the HTTP status.
@@ -80,7 +80,7 @@ class Fields:
 
 
 def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
-    """Returns the fields of a request.
+    """Checks the JSON of a request; returns its fields.
 
     Args:
       body: the JSON of the request.
@@ -100,7 +100,7 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
         if value is None:
             continue
         if name in _NEUTRAL:
-            # The types are compared too, because in Python True == 1.
+            # The types are compared too, because True == 1 in Python.
             if not any(type(value) is type(each) and value == each for each in _neutral(name)):
                 raise Refused(400, f"{name} is not supported", name, "unsupported_parameter")
             continue
@@ -131,7 +131,7 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
 
 def _neutral(name: str) -> tuple[Any, ...]:
     values = _NEUTRAL[name]
-    # 0 and 0.0 are the same number in JSON.
+    # A client may write an integer as a float: in JSON, 0 and 0.0 are the same number.
     return (*values, *(float(each) for each in values if type(each) is int))
 
 
@@ -139,7 +139,7 @@ def _sampling(found: Mapping[str, Any]) -> Sampling:
     temperature = found.get("temperature", 1.0)
     seed = found.get("seed")
     if seed is None:
-        # The greatest logit needs no seed; the constant makes the receipt the same for every such request.
+        # With temperature 0 no random numbers are drawn. A constant seed gives equal requests equal receipts.
         seed = secrets.randbelow(_SEED_LIMIT) if temperature else 0
     return Sampling(temperature, found.get("top_k"), found.get("top_p", 1.0), seed)
 
@@ -172,7 +172,7 @@ def _most(value: Any) -> int:
 
 
 def _real(value: Any) -> float:
-    """Returns the number rounded to f32; out of range it becomes infinity, which `Sampling` rejects."""
+    """Returns the number rounded to f32. A number out of range becomes infinity, which `Sampling` rejects."""
     if type(value) not in (int, float):
         raise ReproError(f"expected a number, got {_kind(value)}")
     try:

@@ -13,17 +13,17 @@ class ServerOptions:
     """The limits of a server.
 
     Attributes:
-      waiting: the number of questions that may wait for a slot; further ones are rejected with 429.
-      connections: the number of open connections; further ones receive 503, and beyond twice this number connections
-        are closed immediately.
+      waiting: the number of questions that may wait for a slot; further ones are rejected with the HTTP status 429.
+      connections: the number of open connections; further ones receive the HTTP status 503, and beyond twice this
+        number connections are closed immediately.
       body_bytes: the maximum size of a request body.
       body_seconds: the time limit for receiving a request body.
       encode_seconds: the time limit for tokenizing a prompt, including the prompts queued before it.
       idle_seconds: the time after which a connection without a complete request head is closed.
       write_seconds: the time after which a connection is closed if its client does not read.
       grace_seconds: the time limit for running answers when the server is shut down.
-      step_seconds: the time limit for the last step of the model and the last call of the tokenizer, after all answers
-        have ended or were abandoned.
+      step_seconds: the time limit at shutdown for the model's last step and the tokenizer's last call, after all
+        answers have ended or have been cancelled.
     """
 
     waiting: int = 64

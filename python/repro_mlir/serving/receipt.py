@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The receipt of an answer: the question, the result and the identity of the model (docs/guides/serving.md)."""
+"""The receipt of an answer, with the question, the result and the identity of the model (docs/guides/serving.md)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _SHAPE = shapes.record(
         "environment": shapes.mapping(shapes.text),
         "hash": shapes.digest,
     },
-    # Absent if the cache is f32.
+    # Optional: a receipt has no `cache` if the keys and values are f32.
     {"cache": shapes.text},
 )
 
@@ -126,7 +126,7 @@ def make_receipt(
 
 
 def outcome(transcript: Transcript) -> dict[str, Any]:
-    """Returns the fields of a receipt that describe the result of a complete answer."""
+    """Returns those fields of a receipt that describe the result. The answer must be complete."""
     assert transcript.finish is not None
     return {
         "tokens": list(transcript.tokens),
@@ -158,7 +158,7 @@ def read_receipt(value: Any, where: str) -> Question:
     for i, text in enumerate(value["stop"]):
         check_stop(text, f"{where}: stop[{i}]")
     try:
-        # Rejects receipts whose hash cannot be computed, since it covers this serialization.
+        # The hash covers this serialization, so a receipt that cannot be serialized is rejected here.
         canonical_json.dump(value)
         sampling = Sampling(_value(value["temperature"]), value["top_k"], _value(value["top_p"]), int(value["seed"]))
     except (ReproError, ValueError) as error:
@@ -169,7 +169,7 @@ def read_receipt(value: Any, where: str) -> Question:
 
 
 def check_stop(text: str, where: str) -> None:
-    """Raises ReproError for a string that cannot end an answer."""
+    """Raises ReproError if a string is not valid as a stop string."""
     if not 1 <= len(text) <= STOP_LENGTH:
         raise ReproError(f"{where}: expected 1 to {STOP_LENGTH} characters, got {len(text)}")
     if not unicodedata.is_normalized("NFC", text):
@@ -177,7 +177,8 @@ def check_stop(text: str, where: str) -> None:
 
 
 def content_hash(receipt: Mapping[str, Any]) -> str:
-    """Returns the hash of a receipt, in hexadecimal; it does not cover where the answer was computed."""
+    """Returns the hash of a receipt, in hexadecimal. It does not cover the facts about where the answer was
+    computed."""
     content = {name: value for name, value in receipt.items() if name not in ("environment", "hash")}
     return blake3_of(_MAGIC + canonical_json.dump(content)).hex()
 
@@ -188,7 +189,7 @@ def text_hash(text: str) -> str:
 
 
 def _bits(number: float) -> str:
-    """Returns the bytes of an f32 (H1) in hexadecimal, which is a unique text."""
+    """Returns the bytes of an f32 (H1) in hexadecimal. Unlike decimal notations, this text is unique."""
     return np.float32(number).astype("<f4").tobytes().hex()
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The server process: socket, uvicorn, signals, and shutdown."""
+"""Runs the server: its socket, uvicorn, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def serve(
     application = api.application
     is_local = ipaddress.ip_address(host).is_loopback
     hosts = {"localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host}
-    # Client errors are not logged; internal errors are reported separately.
+    # uvicorn would log errors that clients cause. Internal errors are reported elsewhere.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     server = _Server(
@@ -122,7 +122,8 @@ def _no_address(address: str, error: Exception) -> ReproError:
 
 
 class _Server(uvicorn.Server):
-    """Waits for running answers after the first signal, and ends immediately at the second one."""
+    """A uvicorn server that waits for running answers after the first signal, and ends immediately at the second
+    one."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks for ambiguous request heads, which other HTTP implementations may interpret differently; h11 accepts some."""
+"""Rejects heads of requests that HTTP implementations may interpret differently. h11 accepts some of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHARSET = re.compile(rb"charset\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
 
 
 class RefusedHead(h11.RemoteProtocolError):
-    """A head that is rejected.
+    """Raised when the head of a request is rejected.
 
     Attributes:
       status: the HTTP status.
@@ -41,7 +41,7 @@ class StrictConnection(h11.Connection):
     """The server side of a connection, which checks the bytes of each head before h11 parses them.
 
     Attributes:
-      refusal: the head that was rejected, if any.
+      refusal: the error for the head that was rejected; None if none was.
     """
 
     refusal: RefusedHead | None = None
@@ -49,7 +49,7 @@ class StrictConnection(h11.Connection):
     """The number of bytes of the next head that were checked already, since a head may arrive byte by byte."""
 
     def next_event(self) -> Any:
-        """Returns the next event of h11. Raises RefusedHead for an ambiguous head."""
+        """Returns the next event of h11. Raises RefusedHead if the head is ambiguous."""
         if self.their_state is not h11.IDLE:
             self._checked = 0
             return super().next_event()
@@ -67,14 +67,14 @@ def check_head(data: bytes, checked: int = 0) -> None:
     """Checks the received part of a head, which may be followed by other data. Raises RefusedHead if it is ambiguous.
 
     Args:
-      checked: the number of leading bytes that were checked already and do not contain the end of the head.
+      checked: the number of leading bytes that an earlier call has checked; they do not contain the end of the head.
     """
     end = data.find(b"\r\n\r\n", max(checked - 3, 0))
     is_whole = end >= 0
     head = data[:end] if is_whole else data
     if len(head) > HEAD_LIMIT:
         raise RefusedHead(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"expected a head of at most {HEAD_LIMIT} bytes")
-    # A CR at the end may be the first half of a CR LF.
+    # If the last checked byte is a CR, it is checked again, with the LF that may follow it.
     begin = checked - 1 if head[checked - 1 : checked] == b"\r" else checked
     rest = head[begin:] if is_whole else head[begin:].removesuffix(b"\r")
     ends = rest.count(b"\r\n")
@@ -85,7 +85,7 @@ def check_head(data: bytes, checked: int = 0) -> None:
     request, *lines = head.lstrip(b"\r\n").split(b"\r\n")
     _, _, rest = request.partition(b" ")
     target, _, version = rest.rpartition(b" ")
-    # Bytes that are not a request at all are left to h11, which rejects them.
+    # If the first line is not that of an HTTP request, h11 rejects it.
     if re.fullmatch(rb"HTTP/\d\.\d", version):
         if version not in (b"HTTP/1.0", b"HTTP/1.1"):
             raise RefusedHead(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "expected version 1.1 of HTTP")

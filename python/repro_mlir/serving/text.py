@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The text of an answer while its tokens are generated one by one."""
+"""Produces the text of an answer while its tokens are generated one by one."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ _HELD = 16
 
 
 class GrowingText:
-    """Decodes tokens incrementally. Each piece depends only on the tokens so far, so a stream equals the whole text."""
+    """Decodes tokens incrementally. Each piece of text depends only on the tokens so far, so the pieces of a stream add
+    up to the whole text."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        # The tokens of the last piece; new tokens are decoded together with them, since spaces depend on the context.
+        # The tokens of the last piece. New tokens are decoded together with them, since spaces in the text depend on
+        # the preceding tokens.
         self._before: list[int] = []
         self._held: list[int] = []
 
     def add(self, token: int) -> str:
-        """Returns the characters that this token completes; empty for a token that ends within a character."""
+        """Adds a token; returns the characters that it completes. Empty if the token ends within a character."""
         self._held.append(token)
         text = self._new_text()
         if not text or (text.endswith(_REPLACEMENT) and len(self._held) < _HELD):
-            # Tokens without text are decoded together with the tokens that follow, up to a limit.
+            # A token without text may be a part of a character, so it is decoded again together with the next tokens,
+            # up to a limit.
             if not text and len(self._held) >= _HELD:
                 self._held = []
             return ""
@@ -50,7 +53,8 @@ class GrowingText:
 
 
 class StopStrings:
-    """Ends a text before the first of several strings, and holds back text that may be the beginning of one."""
+    """Ends a text at the first occurrence of a stop string. Holds back text that may be the beginning of a stop
+    string."""
 
     def __init__(self, strings: Sequence[str]) -> None:
         self._strings = strings
@@ -58,7 +62,7 @@ class StopStrings:
         self.found = False
 
     def add(self, piece: str) -> str:
-        """Returns the text that certainly precedes any stop string."""
+        """Adds a piece of text; returns the text that can be sent, since no stop string can begin in it."""
         if self.found:
             return ""
         text = self._held + piece
@@ -71,11 +75,13 @@ class StopStrings:
         return text[: len(text) - held]
 
     def end(self) -> str:
-        """Returns the text that was held back and turned out not to begin a stop string."""
+        """Returns the text that is still held back. Called at the end of the text, so it does not begin a stop
+        string."""
         text, self._held = self._held, ""
         return text
 
     @staticmethod
     def _overlap(text: str, string: str) -> int:
-        """Returns the length of the longest suffix of the text that is a prefix of the string."""
+        """Returns the length of the longest end of the text that is a beginning of the string, but not the whole
+        string."""
         return next((n for n in range(min(len(text), len(string) - 1), 0, -1) if text.endswith(string[:n])), 0)

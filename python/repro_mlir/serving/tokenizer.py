@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 
 class Tokenizer(Protocol):
-    """Converts text to tokens and back. One thread calls `encode` and `encode_chat`, another one calls `decode`."""
+    """Converts text to tokens and back. `encode` and `encode_chat` are called on one thread, `decode` on another
+    one."""
 
     @property
     def stop_tokens(self) -> Collection[int]:
@@ -21,10 +22,10 @@ class Tokenizer(Protocol):
         """Whether the tokenizer has a template for conversations."""
 
     def encode(self, text: str) -> list[int]:
-        """Returns the tokens of a prompt. Raises ReproError for a text without tokens."""
+        """Returns the tokens of a prompt. Raises ReproError if the text cannot be converted."""
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """Returns the tokens of a conversation, up to the beginning of the model's next message.
+        """Returns the tokens of a conversation. They end where the model's next message begins.
 
         Args:
           messages: each with the strings `role` and `content`.
@@ -33,4 +34,4 @@ class Tokenizer(Protocol):
         """
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Returns the text of tokens, without special tokens. An incomplete character is U+FFFD."""
+        """Returns the text of tokens, without special tokens. A character that is incomplete is replaced by U+FFFD."""

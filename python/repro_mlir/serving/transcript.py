@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An answer as it grows. The server and the verification share these rules for its text and its end."""
+"""The tokens and the text of an answer while it grows. The server and the verification of receipts both use this
+code."""
 
 from __future__ import annotations
 
@@ -39,10 +40,11 @@ class Transcript:
         self._digests: list[bytes] = []
 
     def add(self, token: int, digest: bytes) -> str:
-        """Adds a token and returns the piece of text that is now final. Must not be called after `finish` is set.
+        """Adds a token; returns the piece of text that is now certain to belong to the answer. Must not be called after
+        `finish` is set.
 
         Args:
-          digest: the hash (H1) of the logits that the token was chosen from.
+          digest: the hash (H1) of the logits from which the token was chosen.
         """
         self.tokens.append(token)
         self._digests.append(digest)

@@ -20,15 +20,17 @@ from repro_mlir.serving.transcript import Transcript
 
 
 def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the receipt in the JSON of a file, which contains the receipt alone or a server's complete answer.
+    """Returns the receipt in a JSON file. The file contains either only the receipt, or a server's complete answer.
 
     Args:
       value: parsed JSON.
       where: the name of the file in messages.
     Returns:
-      The receipt, and the fields of the answer as returned by `read_answer`, empty for a receipt alone.
+      The receipt, and the fields of the answer as `read_answer` returns them; empty if the file contains only a
+      receipt.
     Raises:
-      ReproError: neither a receipt nor an answer, such as the last event of a stream, which has no text of its own.
+      ReproError: `value` is neither a receipt nor a complete answer. The last event of a stream is none: it has no
+        text.
     """
     if not (isinstance(value, dict) and "receipt" in value):
         read_receipt(value, where)
@@ -38,8 +40,8 @@ def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def check_itself(receipt: Mapping[str, Any], said: Mapping[str, Any]) -> list[str]:
-    """Returns the fields of receipt and answer that are not determined by others. Raises ReceiptWrong if the receipt
-    contradicts itself or its answer."""
+    """Checks that a receipt neither contradicts itself nor its answer, or raises ReceiptWrong. Returns the paths of the
+    fields of both that no other field determines."""
     _compare("hash", receipt["hash"], content_hash(receipt))
     return ["receipt.environment", *check_answer(said, receipt)]
 
@@ -77,8 +79,8 @@ def recompute(receipt: Mapping[str, Any], generator: Generator, tokenizer: Token
     Returns:
       The answer.
     Raises:
-      ReproError: not a receipt of an answer.
-      ReceiptWrong: a question that the model rejects, or a different answer.
+      ReproError: `receipt` is not the receipt of an answer.
+      ReceiptWrong: the model rejects the question, or gives a different answer.
     """
     question = read_receipt(receipt, where)
     try:

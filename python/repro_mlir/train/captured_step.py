@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Captured and compiled steps, and steps bound to the present tensors of the user's objects."""
+"""Steps that are captured and compiled, and steps that are also bound to the tensors that the user's objects have
+now."""
 
 from __future__ import annotations
 
@@ -42,12 +43,12 @@ class Known:
 
     @property
     def captured(self) -> TorchBindings:
-        """The bindings between the program and the user's objects."""
+        """The frontend's bindings, which connect the program's state and inputs with the user's objects."""
         return self.imported.bindings
 
     @property
     def added(self) -> tuple[TensorType, ...]:
-        """(Q6) The state tensors of the program that follow the captured ones: scales of previous steps."""
+        """(Q6) The state tensors of the program that the frontend has not captured: the scales of previous steps."""
         return self.program.state[len(self.captured.state) :]
 
     def takes(self, batch: FlatBatch, returns: Sequence[str]) -> bool:
@@ -62,7 +63,8 @@ Captures = Callable[[], tuple[StepProgram, "ImportedProgram[TorchBindings]"]]
 
 
 class KnownForms:
-    """Captured steps by the `Form` of the user's objects, with the most recently used form at the end."""
+    """The captured steps, by the `Form` of the user's objects for which each was captured. The most recently used one
+    is the last."""
 
     def __init__(self, options: TrainOptions) -> None:
         self._options = options
@@ -78,7 +80,8 @@ class KnownForms:
         return next(reversed(self._known.items()), None)
 
     def find(self, subject: Subject, batch: FlatBatch) -> Iterator[tuple[Form, Known]]:
-        """Yields the captured steps that match the batch and the user's objects as they are now, with their forms."""
+        """Yields the captured steps, with their forms, that can run on the batch and the user's objects as they are
+        now."""
         for form, known in [*reversed(self._known.items())]:
             captured = known.captured
             if known.takes(batch, subject.options.returns):
@@ -91,9 +94,10 @@ class KnownForms:
         """Captures and compiles the step for the user's objects as they are now.
 
         Args:
-          run: captures the step once.
+          run: captures the step; it may be called twice.
         Raises:
-          ReproError: see `run`; or each call of the user's functions changes values that the functions read.
+          ReproError: `run` has raised it; or each call of the user's functions changes Python values that the functions
+            read.
         """
         check_runs(self._options.target)
         program, imported = _captured(subject, run)
@@ -109,7 +113,8 @@ class KnownForms:
         return form, Known(program, imported, executable, constants, batch.kind, subject.options.returns)
 
     def step(self, form: Form, known: Known) -> Step | None:
-        """Returns the step that binds `known` to the user's tensors; None if there is none or tensors were replaced.
+        """Returns the step that binds `known` to the user's tensors. None if there is none yet, or if tensors have been
+        replaced since.
 
         Raises:
           Stale: see `Binding`.
@@ -122,11 +127,11 @@ class KnownForms:
 
     @property
     def bindings(self) -> list[Binding]:
-        """The bindings of the kept steps."""
+        """The bindings of all bound steps that are kept."""
         return [step.binding for step in self._steps.values()]
 
     def forget_steps(self) -> None:
-        """Drops the steps that are bound to tensors, after a change of the whole state; captured steps stay."""
+        """Drops all bound steps, because the whole state has been replaced. Captured steps are kept."""
         self._steps.clear()
 
     def use(self, step: Step) -> str | None:
@@ -143,7 +148,8 @@ class KnownForms:
             self._steps.pop(oldest, None)
         self._known.pop(form, None)
         self._known[form] = step.known
-        # A bound step with its state on a device is not kept: each one would have its own copy of the state there.
+        # A bound step whose state is on a device is not kept, because each such step would have its own copy of the
+        # state there.
         if not step.executable.resident:
             self._steps[form] = step
         if not is_too_many or last is None:
@@ -158,7 +164,8 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
     before = frontend.form_of(subject, None)
     result, after = run(), frontend.form_of(subject, None)
     if after != before:
-        # Some modules create tensors or attributes in their first call. The second capture is of the later calls.
+        # Some modules create tensors or attributes in their first call, so the step is captured again: all later steps
+        # are like this second capture.
         recording = result[1].bindings.recording
         after = frontend.form_of(subject, recording=recording)
         first = result[0]
@@ -181,7 +188,7 @@ class Step:
     """A captured step bound to the present tensors of the user's objects.
 
     Attributes:
-      recorded: the receipt's digests of the state in `kept`; None if they are not known.
+      recorded: the digests that the receipt has recorded for the state in `kept`; None if it has recorded none.
     """
 
     form: Form
@@ -205,7 +212,7 @@ class Step:
 
     @property
     def captured(self) -> TorchBindings:
-        """The bindings between the program and the user's objects."""
+        """The frontend's bindings, which connect the program's state and inputs with the user's objects."""
         return self.known.captured
 
     @property
@@ -219,7 +226,8 @@ class Step:
         return self.kept.microbatches if isinstance(self.kept, KeptMicrobatches) else ()
 
     def takes(self, batch: FlatBatch, returns: Sequence[str]) -> bool:
-        """Returns whether this step is for a batch, has the requested results and matches the user's objects."""
+        """Returns whether this step has the requested results and can run on the batch and the user's objects as they
+        are now."""
         return self.known.takes(batch, returns) and self.is_present
 
     @property
@@ -240,7 +248,8 @@ class Step:
         return frontend.read_results(self.captured.results, self.program.outputs, [*self.kept.outputs.values()])
 
     def refuse_touched(self) -> None:
-        """Raises ReproError if newer values are on the device; called if the user's tensors were written meanwhile."""
+        """Raises ReproError if the device has newer values of the tensors. Called after the user has written to one of
+        them."""
         if self.kept.ahead:
             raise ReproError(
                 "a tensor of the model or the optimizer was written while newer values were on the device: "
@@ -248,7 +257,7 @@ class Step:
             )
 
     def bring_back(self) -> None:
-        """Updates the user's tensors if newer values are on a device or on other ranks."""
+        """Copies the newest values to the user's tensors, if they are on a device or on other ranks."""
         if self.kept.ahead:
             if self.binding.touched or self.watch.moved:
                 self.refuse_touched()
@@ -256,11 +265,11 @@ class Step:
                 self.kept.fetch()
                 self.push()
         elif self.is_divided:
-            # Signals are not deferred here, so that a Ctrl-C can end the wait for other ranks.
+            # Signals are not deferred: Ctrl-C must be able to interrupt the wait for other ranks.
             self.kept.fetch()
             self.push()
         elif self.binding.residents:
-            # An exception interrupted an earlier update, which is repeated here.
+            # An earlier update was interrupted by an exception, so it is done again.
             self.push()
 
     @property
@@ -274,8 +283,8 @@ class Step:
         return self.kept.foreign if isinstance(self.kept, KeptMicrobatches) else frozenset()
 
     def leave(self, bring_back: Callable[[], None]) -> None:
-        """Marks the user's tensors as out of date, as the newest values are on a device or on other ranks. A use of one
-        of the tensors then calls `bring_back`, which updates them or raises an error."""
+        """Marks the user's tensors as outdated: the newest values are on a device or on other ranks. When one of the
+        tensors is used, `bring_back` is called, which updates them or raises an error."""
         if not self.binding.residents:
             with deferred_signals():
                 if self.binding.adopt():
@@ -283,11 +292,11 @@ class Step:
                 self.binding.leave(bring_back, self.foreign)
 
     def push(self, stepped: bool = True) -> None:
-        """Updates the user's objects from the arrays; see `Binding.push` for `stepped`."""
+        """Copies the state from the arrays to the user's objects. See `Binding.push` for `stepped`."""
         if self.binding.push(stepped, self.foreign):
             self._look()
 
     def note(self) -> None:
-        """Informs the optimizer that this step has run."""
+        """Tells the optimizer that a step has run."""
         if self.binding.note_step():
             self._look()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Python values that changed between captures of a step."""
+"""Keeps track of changed Python values that cause a step to be captured again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """Counts the captures that a changed Python value caused."""
+    """Counts, for each Python value, the captures that its change has caused."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -24,22 +24,25 @@ class Changes:
 
     @property
     def again(self) -> frozenset[str]:
-        """The names of the values that changed more than once, on which the next program should not depend."""
+        """The names of the values that have changed more than once. The next capture makes such values inputs of the
+        program, if possible."""
         return frozenset(name for name, count in self._counts.items() if count > 1)
 
     def note(self, subject: Subject, batch: FlatBatch, last: tuple[Form, Known] | None) -> None:
-        """Called before a capture: counts the values that changed since the previous step and thereby caused it."""
+        """Counts the values whose change since the previous step causes this capture. Called before each capture."""
         if last is None:
             return
         form, known = last
         captured = known.captured
         changing = captured.changing
         now = frontend.form_of(subject, captured.structure, batch, changing, captured.recording)
-        # Equal forms leave only one cause: a number that is an input changed, although the step needs its value.
+        # If the forms are equal, the cause is a changed number that is already an input but whose value the step has
+        # asked for.
         self._counts.update(frontend.changed_values(form, now) if form != now else [*changing.asked()])
 
     def warning(self, captured: TorchBindings) -> str | None:
-        """Returns a warning for a value that keeps causing captures although the program could not make it an input."""
+        """Returns a warning if the changes of a value keep causing captures, because it could not become an input of
+        the program. None if there is no such value, or a warning has been given for it."""
         names = (name for name, count in self._counts.items() if count > 1 + (name in captured.changing.names))
         for name in sorted({*names} - self._told):
             self._told.add(name)

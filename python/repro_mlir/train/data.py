@@ -14,7 +14,8 @@ from repro_mlir.base.numerics.philox import random_bits
 
 
 def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
-    """(G1) Returns a permutation of range(size): the order of a stable sort of the random bits (R1) at site 0.
+    """(G1) Returns a permutation of range(size): the indices in the order of a stable sort by random bits (R1), drawn
+    at site 0.
 
     Args:
       size: the number of elements.
@@ -27,8 +28,8 @@ def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
 
 
 def batches(size: int, batch_size: int, seed: int = 0) -> Iterator[np.ndarray]:
-    """(G2) Yields endless batches of indices below `size`: each epoch is a new permutation, without an incomplete last
-    batch.
+    """(G2) Yields batches of indices below `size` without end. Each epoch has a new permutation; what remains of it
+    after the last whole batch is not used.
 
     Args:
       size: the number of samples.
@@ -37,7 +38,7 @@ def batches(size: int, batch_size: int, seed: int = 0) -> Iterator[np.ndarray]:
     Yields:
       i64 [batch_size].
     Raises:
-      ReproError: the batch size is not in 1..size.
+      ReproError: the batch size is not from 1 to `size`.
     """
     if not 1 <= batch_size <= size:
         raise ReproError(f"expected a batch size from 1 to {size}, got {batch_size}")

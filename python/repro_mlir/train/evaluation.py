@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 class Evaluation:
-    """Evaluations of a model: captured and compiled like training steps, they read the model's tensors in place."""
+    """Evaluates a model with captured and compiled programs, as for training steps. They read the model's tensors in
+    place."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Evaluation:
         """
         self._model = model
         self._loss_fn = loss_fn
-        # Each rank evaluates the whole batch by itself.
+        # Without ranks: each rank evaluates the whole batch by itself.
         self._options = replace(options, returns=(), ranks=None)
         self._forms = KnownForms(self._options)
         self._step: Step | None = None
@@ -51,10 +52,10 @@ class Evaluation:
     def run(
         self, batch: Any, returns: Sequence[Returned], scales: Mapping[str, np.ndarray]
     ) -> tuple[float, dict[str, Any]]:
-        """Runs one evaluation on the present values of the tensors.
+        """Evaluates a batch on the present values of the model's tensors.
 
         Args:
-          batch: the arguments, as `as_arguments` returns them.
+          batch: the arguments of the model and the loss function, as `as_arguments` returns them.
           returns: see `Trainer.evaluate`.
           scales: (Q6) the scales of the steps so far; empty before the first step, where all scales are 1.
         Returns:
@@ -72,15 +73,16 @@ class Evaluation:
             if scales and kind.name not in scales:
                 raise ReproError(f"(Q6) the steps so far have no {kind.name}: expected a forward pass as in training")
             step.binding.arrays[kind.name][...] = scales.get(kind.name, 1)
-        # A device still has the values of the last evaluation, and version counters miss writes through `.data`.
+        # Always loads the tensors to the device: it has their values from the last evaluation, and version counters do
+        # not show writes through `.data`.
         step.kept.load()
         step.kept.step(*step.captured.batch_tensors(flat))
         return step.loss(), step.results() if options.returns else {}
 
     def _find(self, batch: FlatBatch, subject: Subject) -> Step:
-        """Selects the evaluation for the model as it is now; captures it if it is not known."""
+        """Selects the captured evaluation for the model as it is now; captures a new one if there is none."""
         with frontend.evaluation_mode(self._model):
-            # The form is computed in evaluation mode, so that the modes of the user's modules have no effect.
+            # In evaluation mode, so that the form does not depend on the modes in which the user's modules are.
             form, known = next(self._forms.find(subject, batch), None) or self._capture(batch, subject)
         step = self._forms.step(form, known)
         if step is None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The options of a trainer."""
+"""Parses the options of a trainer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TrainOptions(CaptureOptions):
 
     Attributes:
       target, threads, nonfinite_loss, ranks: see `Trainer`.
-      receipt: the options of the receipt; None: the run is not recorded.
+      receipt: the options of the receipt; None if the run is not recorded.
     Raises:
       ReproError: see `Trainer`.
     """

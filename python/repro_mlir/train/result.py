@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Results of a step in addition to the loss."""
+"""The results that a step can have in addition to the loss."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StepResult:
 
 
 def result_of(loss: float, found: Mapping[str, Any]) -> StepResult:
-    """Returns a result with the requested values; `found` has them as tensors of the frontend."""
+    """Returns a `StepResult`; `found` has the requested values by name, as tensors of the frontend."""
     values = dict(found)
     if "gradient_norm" in values:
         values["gradient_norm"] = float(values["gradient_norm"])

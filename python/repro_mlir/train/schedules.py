@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Learning-rate schedules in decimal arithmetic, which gives the same bits on every platform, unlike libm."""
+"""Computes learning-rate schedules in decimal arithmetic. Unlike the functions of libm, it gives the same bits on every
+platform."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from decimal import Context, Decimal
 
 from repro_mlir.base.numerics.environment import float_environment
 
-# Own context, so that results do not depend on the caller's decimal settings.
+# A context of its own, so that the caller's decimal settings have no effect.
 _CONTEXT = Context(prec=60)
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
 

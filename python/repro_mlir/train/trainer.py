@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training with one compiled step instead of forward, backward and optimizer."""
+"""Trains a model with one compiled step instead of a forward pass, a backward pass and an optimizer."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ class Trainer(ConstantAttributes):
           receipt: a new directory for the receipt, or its options. `close`, or the end of a `with`, finishes the
             receipt. Every rank passes this option, but only rank 0 writes the receipt, and reads it to resume.
         Raises:
-          ReproError: a class instead of a model, loss function or optimizer; an unknown target, or choice of `returns`
-            or `nonfinite_loss`; an average or a scaler that no step can follow.
+          ReproError: the model, loss function or optimizer is a class; the target, a name in `returns` or the value of
+            `nonfinite_loss` is unknown; or a step cannot update the average or the scaler.
         """
         self._options = TrainOptions.parsed(**options)
         optimizer = frontend.unwrapped(optimizer)
@@ -150,18 +150,18 @@ class Trainer(ConstantAttributes):
             frontend.check_scaler(self._options.loss_scale)
         self._nonfinite: str | None = None
         self._recorder: Recorder | None = None
-        # Serializes steps that several threads make.
+        # If several threads call the trainer, the lock makes their steps run one after another.
         self._lock = threading.RLock()
         self._forms = KnownForms(self._options)
         self._step: Step | None = None
         self._changes = Changes()
-        # State that is in none of the user's objects, by name: seed and step of the random numbers, (Q6) scales of
-        # previous steps, gradient compression.
+        # The part of the state that is in none of the user's objects, by name: seed and step of the random numbers,
+        # scales of previous steps (Q6), gradient compression.
         self._own: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
         self._running = self._has_run = False
         self._done = _Position(0, 0)
-        # The position at the beginning of the receipt.
+        # The numbers of steps and batches before the first record of the receipt.
         self._before_receipt = self._done
         self._broken: str | None = None
 
@@ -192,7 +192,7 @@ class Trainer(ConstantAttributes):
 
     @property
     def cursor(self) -> int:
-        """The number of used batches, including those of failed steps."""
+        """The number of batches that have been used, including those of failed steps."""
         return self._position.cursor
 
     @property
@@ -220,8 +220,8 @@ class Trainer(ConstantAttributes):
             return self._present(self._flat(arguments), subject).program
 
     def read_inputs(self, *batch: Any) -> list[np.ndarray]:
-        """Returns the inputs of a step on this batch with the present hyper-parameters, which come first; arrays may
-        share memory with the batch. Raises ReproError like `prepare`."""
+        """Returns the inputs of a step on this batch: the present hyper-parameters, then the tensors, which may share
+        memory with the batch. Raises the errors of `prepare`."""
         arguments = _as_given(batch)
         with self._lock:
             program = self._prepare(arguments)
@@ -229,12 +229,14 @@ class Trainer(ConstantAttributes):
             return as_arrays(self._step.captured.inputs(self._flat(arguments)), program.inputs, "input")
 
     def _flat(self, arguments: Any) -> FlatBatch:
-        """Returns the batch that a step is captured from: the whole batch, or its first microbatch."""
+        """Returns the batch from which a step is captured: the whole batch, or its first microbatch if there are
+        microbatches."""
         batch, microbatches = frontend.FlatBatch(arguments), self._options.microbatches
         return batch if microbatches is None else frontend.first_microbatch(batch, microbatches)
 
     def _subject(self, returns: Sequence[Returned]) -> Subject:
-        """Returns the subject of a capture, for steps with the results of the trainer's options and of `returns`."""
+        """Returns the model, loss function, optimizer and options from which a step is captured. The step has the
+        results in the trainer's options and in `returns`."""
         options = self._options.with_returns(returns) if returns else self._options
         return frontend.Subject(self._model, self._loss_fn, self._optimizer, options)
 
@@ -287,7 +289,8 @@ class Trainer(ConstantAttributes):
         return loss if not returns else result_of(loss, {name: found[name] for name in returns})
 
     def _step_on(self, arguments: Any, returns: Sequence[Returned] = ()) -> tuple[float, dict[str, Any]]:
-        """Runs one training step; returns the loss, and all other results of the program if any are requested."""
+        """Runs one training step. Returns the loss and, if `returns` is not empty, all other results of the program by
+        name."""
         subject = self._subject(returns)
         self._refresh()
         with self._lock, frontend.outside_inference_mode():
@@ -349,12 +352,13 @@ class Trainer(ConstantAttributes):
 
     @property
     def _scales(self) -> dict[str, np.ndarray]:
-        """(Q6) The scales of previous steps and their histories, by the names of the program's state."""
+        """(Q6) The scales and histories of previous steps. The keys are names of state tensors of the program."""
         return {name: value for name, value in self._own.items() if name.startswith((HISTORY, SCALE))}
 
     @property
     def _scales_of_average(self) -> dict[str, np.ndarray]:
-        """(Q6) The scales and histories by their names in the average, whose submodule `module` is the model."""
+        """(Q6) The scales and histories for an evaluation of the average. Its submodule `module` is the model, so the
+        names of layers begin with `module.`."""
         scales = self._scales
         layers = ((name.removeprefix(SCALE), value) for name, value in scales.items() if name.startswith(SCALE))
         return scales | {f"{SCALE}module.{name}": value for name, value in layers}
@@ -375,7 +379,7 @@ class Trainer(ConstantAttributes):
             if isinstance(step.kept, KeptMicrobatches):
                 step.kept.commits = recorder.commits_microbatches
             if step.executable.resident and step.recorded is not recorder.last:
-                # The user has changed the state since it was recorded.
+                # The user has changed the state since the last record, so it is loaded to the device again.
                 step.kept.load()
         position = _Position(self._done.steps + 1, self._done.cursor + 1)
         begun = self._begun = _Begun(step, arrays, position, step.kept.completed)
@@ -384,7 +388,8 @@ class Trainer(ConstantAttributes):
             step.kept.run(arrays)
             self._settle(begun)
         except BaseException as error:
-            # Finishes a completed step after an interrupt. If this raises again, the next call finishes the step.
+            # An exception, such as an interrupt, may come after the step has completed. If `_settle` fails too, the
+            # next call settles the step.
             self._settle(begun)
             if isinstance(error, StepFailed):
                 self._done = _Position(self._done.steps, position.cursor)
@@ -395,7 +400,8 @@ class Trainer(ConstantAttributes):
             self._running = False
 
     def _settle(self, begun: _Begun | None = None) -> None:
-        """Finishes a begun step, so that state, counts and receipt are consistent.
+        """Finishes a step that has begun: updates the counts and the receipt if it has completed, so that they agree
+        with the state.
 
         Args:
           begun: the running step; None for a step that an earlier call left unfinished.
@@ -404,7 +410,7 @@ class Trainer(ConstantAttributes):
             raise ReproError(self._broken)
         late = begun is None
         if late and self._running:
-            # A signal handler reads a tensor while a step runs. That step finishes itself later.
+            # A signal handler has read a tensor while a step runs. That step settles itself later.
             return
         begun = self._begun if begun is None else begun
         if begun is None or begun is not self._begun:
@@ -412,14 +418,15 @@ class Trainer(ConstantAttributes):
         if begun.completed:
             step, recorder = begun.step, self._recorder
             if late and recorder is not None and self._is_due(begun) and not recorder.can_finish:
-                # The user may have written to the state since the step ended.
+                # The record can no longer be written: the user may have changed the state since the step ended.
                 raise ReproError(
                     f"step {begun.position.steps} was cut short before it was recorded: "
                     "resume the receipt in a new trainer"
                 )
             step.kept.finish()
             if step.kept.ahead and (recorder is not None or step.binding.has_numbers):
-                # The recorder hashes the tensors; and a read of a Python number cannot trigger a fetch.
+                # The recorder needs the values for its hashes. A Python number is fetched now, because reading it
+                # cannot trigger an update.
                 step.kept.fetch()
             step.note()
             if step.kept.ahead:
@@ -437,7 +444,7 @@ class Trainer(ConstantAttributes):
         self._begun = None
 
     def _is_due(self, begun: _Begun) -> bool:
-        """Returns whether the open receipt still lacks the record of a step that has run."""
+        """Returns whether the step has run but the receipt has no record of it yet."""
         assert self._recorder is not None
         return self._recorder.steps < begun.position.steps - self._before_receipt.steps
 
@@ -454,13 +461,14 @@ class Trainer(ConstantAttributes):
         return frontend.Refresh(self)
 
     def _present(self, batch: FlatBatch, subject: Subject) -> Step:
-        """Returns the bound step for the present form of the user's objects, with an up-to-date state."""
+        """Returns the bound step for this batch and the user's objects as they are now. Its state has the newest
+        values."""
         frontend.check_environment()
         step = self._step
         if step is None or not step.takes(batch, subject.options.returns):
             step = self._find(batch, subject)
             if not step.is_present:
-                # `_find` has resumed a receipt. Its optimizer state, restored from the last step, changed the form.
+                # `_find` has resumed a receipt. This restored the optimizer's state, which changed the form.
                 step = self._find(batch, subject)
         try:
             step.binding.pull()
@@ -470,10 +478,12 @@ class Trainer(ConstantAttributes):
             self._recorder.state = step.binding.arrays
             if isinstance(step.kept, KeptMicrobatches):
                 self._recorder.known_digests = step.kept.digests
-        # Checks for writes to the tensors. A receipt's recorder finds them by itself: it hashes the tensors.
+        # Handles writes to the user's tensors since the last step. With a receipt this is not needed, because the
+        # recorder hashes the tensors.
         if step.executable.resident and self._recorder is None:
             if not step.kept.ahead:
-                # The tensors may have been written without a change of their version counters, as through `.data`.
+                # The tensors are loaded to the device again, since writes through `.data`, for example, do not change
+                # version counters.
                 step.kept.load()
                 step.binding.see()
             elif step.binding.touched:
@@ -481,8 +491,8 @@ class Trainer(ConstantAttributes):
         return step
 
     def _find(self, batch: FlatBatch, subject: Subject, anew: bool = False) -> Step:
-        """Selects the step for this batch and the present form of the user's objects; captures it if it is not known,
-        or if `anew` is set."""
+        """Selects the step for this batch and the user's objects as they are now. Captures it if it has not been
+        captured, or if `anew` is set."""
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
@@ -504,7 +514,8 @@ class Trainer(ConstantAttributes):
 
         form, known = self._forms.capture(subject, capture, batch)
         if known.executable.resident:
-            # The form is computed again, as it contains the hooks that `watch` has added.
+            # The form contains the hooks of the modules, and `watch` has just added hooks, so the form is computed
+            # again.
             for module in self._modules:
                 self._called.watch(module)
             captured = known.captured
@@ -516,7 +527,8 @@ class Trainer(ConstantAttributes):
         return self._take(form, known, subject)
 
     def _take(self, form: Form, known: Known, subject: Subject) -> Step:
-        """Selects a captured step, bound to the tensors that the user's objects have now."""
+        """Binds a captured step to the tensors that the user's objects have now, unless it is already bound to them,
+        and selects it."""
         step = self._forms.step(form, known)
         if step is None:
             self._take_own(known)
@@ -531,8 +543,9 @@ class Trainer(ConstantAttributes):
         return step
 
     def _take_own(self, known: Known) -> None:
-        """Adds arrays for a program's state that is in none of the user's objects. Raises ReproError if an earlier
-        program's array has another shape or (Q6) if the products differ, whose scales are named only by numbers."""
+        """Creates arrays for state that is in none of the user's objects. Raises ReproError if an array of an earlier
+        program has another shape, or if the contractions without a layer differ: their scales are named only by numbers
+        (Q6)."""
         names = {*known.captured.own, *(kind.name for kind in known.added)}
         former, now = ({name for name in each if name.startswith(f"{SCALE}product.")} for each in (self._own, names))
         if former and former != now:
@@ -553,7 +566,8 @@ class Trainer(ConstantAttributes):
         assert options.receipt is not None
         initial = tuple(array.copy() for array in step.binding.arrays.values())
         program, executable = step.program.with_initial(initial), step.executable
-        # An interrupt after the receipt is created would leave a receipt that this trainer could not write to.
+        # Signals are deferred: an interrupt after the receipt has been created would leave a receipt to which no
+        # trainer writes.
         with deferred_signals():
             recorder = Recorder(
                 options.receipt, program, options.target, executable.threads, options.nonfinite_loss, options.ranks
@@ -566,7 +580,7 @@ class Trainer(ConstantAttributes):
             self._done = _Position(begin.steps + recorder.steps, begin.cursor + recorder.cursor)
 
     def _check_recorded(self, program: StepProgram, form: Form) -> None:
-        """Raises ReproError if the open receipt has other state tensors than the program."""
+        """Raises ReproError if the program has other state tensors than the receipt."""
         if self._recorder is not None and program.state != self._recorder.kinds:
             last = self._forms.last
             assert last is not None
@@ -577,8 +591,8 @@ class Trainer(ConstantAttributes):
             )
 
     def _refresh(self) -> None:
-        """Updates the model's tensors if another trainer has newer values of them. Called without this trainer's lock,
-        as the update takes the other trainer's lock."""
+        """If another trainer has newer values of the model's tensors, makes it update them. Called without this
+        trainer's lock, because it takes the lock of the other trainer."""
         own = None if self._step is None else self._step.binding.residents
         for module in self._modules:
             frontend.bring_others_back(module, own)
@@ -625,8 +639,8 @@ class Trainer(ConstantAttributes):
         return losses
 
     def _resume(self, batches: Iterator[Any]) -> tuple[Iterator[Any], int]:
-        """Returns the batches to use and the number of previous steps. At the beginning of a resumed run it skips the
-        used batches; otherwise it returns all batches and 0."""
+        """Prepares the batches of `fit`: returns those that remain, and the number of steps before them. In a resumed
+        run, the batches that the receipt has used are skipped; otherwise all batches and 0 are returned."""
         if self._options.receipt is None or not self._options.receipt.resume or self._has_run:
             return batches, 0
         for first in batches:
@@ -644,7 +658,8 @@ class Trainer(ConstantAttributes):
         return batches, 0
 
     def _restore(self, batch: Any) -> None:
-        """Restores the state of a resumed receipt, as the iteration over batches may have written to the tensors."""
+        """Restores the state of a resumed receipt again, because the iteration over the skipped batches may have
+        changed tensors."""
         with self._lock:
             step, recorder = self._present(self._flat(batch), self._subject(())), self._recorder
             assert recorder is not None
@@ -702,7 +717,7 @@ class Trainer(ConstantAttributes):
         self.bring_back()
 
     def bring_back(self) -> None:
-        """Like `sync`, but does nothing before the first step."""
+        """Updates the tensors like `sync`, but does nothing before the first step."""
         with self._lock:
             self._settle()
             if self._step is not None:
@@ -748,8 +763,9 @@ class Trainer(ConstantAttributes):
         with self._lock:
             former = self._begun, self._step, self._broken
             divided = self._step is not None and self._step.is_divided
-            # Buffers that are in no state_dict keep their newest values. A lost state is replaced, so its error is
-            # suppressed, unless the state is divided among ranks, which must continue together.
+            # First brings back the newest values, since buffers that are in no state_dict keep them. An error is
+            # ignored, because the state is replaced, unless it is divided among ranks: they must succeed or fail
+            # together.
             with nullcontext() if divided else suppress(ReproError):
                 self.bring_back()
             try:
@@ -770,7 +786,7 @@ class Trainer(ConstantAttributes):
                 average.load_state_dict(state["average"])
             if scaler is not None:
                 scaler.load_state_dict(state["loss_scale"])
-            # Copied, as torch.optim keeps the passed tensors, which may belong to another optimizer.
+            # Copied because torch.optim keeps the tensors that it is passed, which may be those of another optimizer.
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
             self._options = replace(self._options, seed=state["seed"])
             self._forms.forget_steps()
@@ -778,7 +794,7 @@ class Trainer(ConstantAttributes):
             self._own = {"seed": np.array(seed, np.int64), "step": np.array(step, np.int64), **own}
             if self._recorder is None:
                 self._done = _Position(state["steps"], state["cursor"])
-            # No step may follow in a receipt whose run stops at a loss that is not finite.
+            # If a receipt is open and its run has stopped at a loss that is not finite, it stays stopped.
             if self._recorder is None or self._options.nonfinite_loss != "stop":
                 self._nonfinite = None
             self._broken = None
@@ -791,14 +807,15 @@ class Trainer(ConstantAttributes):
         frontend.save_checkpoint(path, self.state_dict())
 
     def load_checkpoint(self, path: str | Path) -> None:
-        """Loads a file of `save_checkpoint` with `load_state_dict`. Raises ReproError for any other file, and like
-        `load_state_dict`."""
+        """Loads a file that `save_checkpoint` has written. Raises ReproError if the file is not such a file, and the
+        errors of `load_state_dict`."""
         self.load_state_dict(frontend.load_checkpoint(path))
 
 
 @dataclass(frozen=True)
 class _Position:
-    """The number of steps that produced the state, and the number of batches used, including those of failed steps."""
+    """The number of steps that produced the state, and the number of batches that have been used, including those of
+    failed steps."""
 
     steps: int
     cursor: int
@@ -806,12 +823,12 @@ class _Position:
 
 @dataclass(frozen=True)
 class _Begun:
-    """A step that has begun and may have completed.
+    """A step that has begun. It may have completed but is not yet in the counts and the receipt.
 
     Attributes:
       step: the bound step.
       inputs: the inputs as the receipt records them.
-      position: the position after the step.
+      position: the numbers of steps and batches after the step.
       before: the number of completed steps of `kept` before the step.
     """
 
@@ -834,12 +851,13 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def _refuse_foreign() -> None:
-    """Raises ReproError for a use of a tensor whose value only another rank has."""
+    """Called when the user uses a tensor whose value only another rank has. Always raises ReproError."""
     raise ReproError(
         "another rank has the values of this tensor of the optimizer or an average: expected sync() on all ranks"
     )
 
 
 def _as_given(batch: tuple[Any, ...]) -> tuple[Any, ...] | dict[str, Any]:
-    """Returns the batch as the arguments of model and loss function, by name if the batch is a single mapping."""
+    """Returns the arguments of the model and the loss function. If the batch is a single mapping, these are its
+    entries, by name."""
     return as_arguments(batch[0] if len(batch) == 1 and isinstance(batch[0], Mapping) else batch)
