@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Matrix products in accumulators of matrix units (M4), compared with our own products in float32."""
+"""Benchmarks of matrix products that add in an accumulator class of tensor cores (M4), against our own float32
+products."""
 
 import numpy as np
 import repro_mlir

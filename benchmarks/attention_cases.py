@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Causal attention, forward and backward together, as a whole and blockwise (K5)."""
+"""Benchmarks of causal attention, forward and backward together, computed at once and in blocks (K5)."""
 
 import torch
 from case import OURS, Case, Contestants, Setting
@@ -42,7 +42,8 @@ def cases() -> list[Case]:
                 "attention",
                 str(list(shape)),
                 lambda setting, shape=shape: _build(shape, setting),
-                # Two products forward, four backward and one recomputed; the causal mask halves each of them.
+                # The forward pass has two matrix products, the backward pass four and a recomputed one. The causal mask
+                # halves the work of each.
                 flops=7.0 * batch * heads * length * length * size,
             )
         )

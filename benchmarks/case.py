@@ -1,13 +1,13 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Defines benchmarks: functions to time, ours and those of peers."""
+"""Defines benchmarks, which time functions: ours, and those of peers such as PyTorch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 OURS = "ours"
-PLAIN = "ours in float32"  # our float32 code, the baseline for our low precision
+PLAIN = "ours in float32"  # our float32 code, with which our low-precision code is compared
 
 # Maps the name of a contestant to the function that is timed. One call of it does all the work of the benchmark.
 Contestants = dict[str, Callable[[], object]]

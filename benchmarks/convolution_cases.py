@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Convolutions of ResNet-18 and ResNet-50, forward and both gradients."""
+"""Benchmarks of the convolutions of ResNet-18 and ResNet-50: forward and the gradients of the image and the weight."""
 
 from collections.abc import Callable
 
@@ -83,7 +83,7 @@ def cases() -> list[Case]:
             described = f"{kernel}x{kernel}" + (f" stride {stride}" if stride > 1 else "")
             for part in _PARTS:
                 if channels == 3 and part == "input gradient":
-                    continue  # no training step needs the gradient of the input images
+                    continue  # A training step does not need the gradient of the input images.
                 rows.append(
                     Case(
                         f"conv {described} {channels}@{image} to {filters} {part}",

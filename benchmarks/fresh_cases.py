@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Peak memory and compile time of the training steps, each measured in fresh processes."""
+"""Benchmarks of the peak memory and the compile time of training steps. Each measurement runs in a fresh process."""
 
 import json
 import os

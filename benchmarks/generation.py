@@ -93,7 +93,7 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions(positions)
         for block in self.blocks:
             x = block(x, cache)
-        # To read a prompt, eager mode needs only the logits of the last token.
+        # With a cache, the tokens are a prompt or the last token, and only the logits after the last one are needed.
         return self.head(self.norm(x if cache is None else x[:, -1:]))
 
     @torch.inference_mode()

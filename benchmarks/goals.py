@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Performance goals for groups of rows, and whether the rows meet them."""
+"""The performance goals of groups of rows, and the code that checks whether the rows meet them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

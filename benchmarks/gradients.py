@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions that also return their gradients, and training steps whose gradients are given."""
+"""Makes functions that also return their gradients, and training steps whose gradients are given."""
 
 from collections.abc import Callable
 
@@ -11,8 +11,8 @@ Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 
 
 def with_gradient(function: Function) -> Function:
-    """Returns a function of (gradient of the result, *arguments) that returns the result and the gradients of all
-    float arguments."""
+    """Returns a function that takes the gradient of the result and the arguments of `function`. It returns the result,
+    then the gradients of all float arguments."""
 
     def both(gradient: torch.Tensor, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         with torch.enable_grad():

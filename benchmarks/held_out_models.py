@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models whose predicted steps were not used to fit any prediction; the other models are in training_models.py."""
+"""Hold-out models: no parameter of the time predictions was fitted to their steps. All other models are in
+training_models.py."""
 
 from typing import Any
 
@@ -106,7 +107,7 @@ class UNet(nn.Module):
 
 
 class LSTM(nn.Module):
-    """Maps letters and next letters, i64 [batch, length], to the loss."""
+    """An LSTM that maps letters and next letters, i64 [batch, length], to the loss."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ def describe_host() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Returns the measured commit; "unknown" outside of a clone."""
+    """Returns the commit that is measured; "unknown" outside of a clone."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Products of matrices in float32."""
+"""Benchmarks of float32 matrix products."""
 
 import torch
 from case import OURS, Case, Contestants, Setting
@@ -38,7 +38,7 @@ def _build(m: int, n: int, k: int, layout: str, setting: Setting) -> Contestants
     out = torch.empty(m, n)
     left_view = left.t() if layout[0] == "T" else left
     right_view = right.t() if layout[1] == "T" else right
-    # oneDNN gets its operands in its preferred layout, converted before the clock starts.
+    # oneDNN gets operands in the layout that it prefers. The conversion is not timed.
     blocked, weight = a.to_mkldnn(), b.t().contiguous().to_mkldnn()
     return {
         OURS: compiled(f"matmul {m}x{n}x{k} {layout}", product, (left, right), setting),
@@ -48,7 +48,7 @@ def _build(m: int, n: int, k: int, layout: str, setting: Setting) -> Contestants
 
 
 def cases() -> list[Case]:
-    """Returns all shapes in the three layouts that forward and backward need."""
+    """Returns one benchmark for each shape and each of the three layouts that forward and backward passes need."""
     return [
         Case(
             f"matmul {m if m == n == k else f'{m}x{n}x{k}'} {layout}",

@@ -55,7 +55,7 @@ def _contestants(name: str, count: int, threads: int) -> dict[str, Callable[[], 
 
     parts = [[*state, *numbers, *piece, *sums] for piece in pieces]
     end = [*state, *sums, *numbers, *outputs]
-    # Calls receive addresses, so the arrays must be kept alive.
+    # Programs are called with addresses, so the arrays must be kept alive together with them.
     starts = [([start_of(array) for array in arrays], arrays) for arrays in (*parts, end)]
 
     def alone() -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Softmax, cross-entropy and normalizations, forward and backward together."""
+"""Benchmarks of softmax, cross-entropy and normalizations, each forward and backward together."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,8 @@ def _rows(rows: int, columns: int) -> list[tuple[str, Callable, Callable, int]]:
     """Returns, for each function: its name, the function, its arguments, and the least number of times that each
     element is read or written."""
     return [
-        # forward: read, write; backward: read result and gradient, write
+        # The forward pass reads the input and writes the result; the backward pass reads the result and its gradient
+        # and writes.
         (f"softmax {rows}x{columns}", _softmax, lambda: (torch.randn(rows, columns),), 5),
         (
             f"layernorm {rows}x{columns}",
@@ -70,7 +71,7 @@ def cases() -> list[Case]:
                 f"[{rows}, {columns}]",
                 F.cross_entropy,
                 lambda rows=rows, columns=columns: (torch.randn(rows, columns), torch.randint(columns, (rows,))),
-                # forward: read; backward: read, write
+                # The forward pass reads the logits; the backward pass reads them again and writes their gradient.
                 4.0 * 3 * rows * columns,
             )
         )
@@ -82,7 +83,8 @@ def cases() -> list[Case]:
                 str(list(shape)),
                 _batch_norm,
                 lambda shape=shape: (torch.randn(shape), torch.randn(shape[1]), torch.randn(shape[1])),
-                # forward: read twice, write; backward: read input and gradient twice, write
+                # The forward pass reads the input twice and writes; the backward pass reads input and gradient twice
+                # and writes.
                 4.0 * 8 * batch * channels * height * width,
             )
         )

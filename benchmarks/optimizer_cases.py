@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The update of 10 million parameters by AdamW."""
+"""Benchmark of an AdamW update of 10 million parameters."""
 
 import torch
 from case import OURS, Case, Contestants, Setting

@@ -58,7 +58,7 @@ def _least(before: Ledger | None, now: Ledger) -> Ledger:
 
 
 def _row(name: str, program: Program, machine: CpuMachine, threads: int, measured: Ledger) -> dict[str, Any]:
-    """Returns the predicted and the measured figures of a step."""
+    """Returns a row of the report: the predicted and the measured times of a step and of its kernels."""
     prediction = predict(read_code(program, machine), machine, threads)
     pairs = list(zip(prediction.launches, measured.entries, strict=True))
     ledger = replace(measured, entries=tuple(replace(each, predicted=launch) for launch, each in pairs))
@@ -86,7 +86,7 @@ def _row(name: str, program: Program, machine: CpuMachine, threads: int, measure
 
 
 def _text(report: dict[str, Any]) -> str:
-    """Returns JSON with one line for each row, and numbers rounded to four digits."""
+    """Returns the report as JSON, with one line for each row and numbers rounded to four digits."""
     rows = ",\n".join(json.dumps(_rounded(row)) for row in report["rows"])
     parts = [f"{json.dumps(name)}: {json.dumps(_rounded(each))}" for name, each in report.items() if name != "rows"]
     return "{" + ",\n".join([*parts, f'"rows": [\n{rows}\n]']) + "}\n"

@@ -86,7 +86,7 @@ class Result:
 
     @property
     def error_by_file(self) -> float:
-        """The relative error of `by_file`."""
+        """The relative error of `by_file`, as for `error`."""
         return self.by_file / float(self.row["published"]) - 1
 
 
@@ -129,12 +129,12 @@ def results() -> list[Result]:
 
 
 def mean_error(found: Iterable[Result]) -> float:
-    """Returns the mean of the absolute errors of the rows."""
+    """Returns the mean of the absolute values of the rows' relative errors."""
     return mean(each.error for each in found)
 
 
 def mean(errors: Iterable[float]) -> float:
-    """Returns the mean of the absolute values."""
+    """Returns the mean of the absolute values of these numbers."""
     sizes = [abs(each) for each in errors]
     return sum(sizes) / len(sizes)
 
@@ -204,7 +204,7 @@ def line(result: Result, assumed: list[str]) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """Formats a value with its unit; times below half a second are in milliseconds."""
+    """Formats a value with its unit. Times below half a second are in milliseconds, longer ones in seconds."""
     if unit == "s" and value < 0.5:
         return f"{value * 1e3:.4g} ms"
     return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.4g} {unit}"

@@ -112,7 +112,7 @@ def _turn(function: Callable[[], object], taking_part: bool, calls: int) -> tupl
 
 
 def _calls(function: Callable[[], object], taking_part: bool) -> int:
-    """Returns the number of calls per turn, which is equal on all ranks."""
+    """Returns the number of calls in a turn. All ranks use the number that rank 0 determines."""
     start = time.perf_counter()
     if taking_part:
         function()

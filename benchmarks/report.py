@@ -97,7 +97,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def markdown(report: Mapping[str, Any], file: str) -> str:
-    """Returns a page of docs/performance."""
+    """Returns the text of a page of docs/performance."""
     rows: list[Row] = report["rows"]
     commands = " and ".join(f"`{command}`" for command in report["machine"]["commands"])
     parts = [_INTRODUCTION.format(file=file, **report["machine"] | {"commands": commands})]

@@ -41,7 +41,7 @@ class Attention(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Four steps of a recurrent cell."""
+    """Runs four steps of a recurrent cell."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Complete training steps as users run them, from a batch to the loss as a Python number."""
+"""Benchmarks of complete training steps as users run them: from a batch to the loss as a Python number."""
 
 import repro_mlir
 import torch
@@ -13,7 +13,7 @@ from training_models import STEPS, Step, eager
 def make_trainer(
     step: Step, setting: Setting, precision: Recipe | None = None
 ) -> tuple[repro_mlir.Trainer, tuple[torch.Tensor, ...]]:
-    """Returns our trainer for a new model of the step, and the batch."""
+    """Returns a trainer of ours for a new model of this step, and a batch."""
     model, optimizer, batch = step.make()
     trainer = repro_mlir.Trainer(
         model,
@@ -43,7 +43,7 @@ def _build(step: Step, setting: Setting) -> Contestants:
 
 
 def cases() -> list[Case]:
-    """Returns one case per model."""
+    """Returns one benchmark per model."""
     return [
         Case(
             f"step {step.name}",

@@ -30,7 +30,7 @@ from timing import Figure, interleaved
 
 
 def all_cases() -> list[Case | SampledCase]:
-    """Returns every case in the order in which it runs."""
+    """Returns all benchmarks in the order in which they run."""
     timed = (
         matmul_cases,
         accumulator_cases,
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--sampled", action="store_true", help="with the cases of fresh processes")
     options = parser.parse_args()
     numbers = [int(number) for number in options.threads.split(",")]
-    # stdout is reserved for lines to run.py; other output goes to stderr.
+    # Writes to stdout go to stderr instead, because run.py reads the rows from stdout.
     lines, sys.stdout = sys.stdout, sys.stderr
 
     def emit(kind: str, value: Mapping[str, Any]) -> None:

@@ -110,7 +110,7 @@ def run(example: Example, job: Job) -> Result:
 
 
 def plan(name: str, steps: int) -> Iterator[Job]:
-    """Yields the jobs of an example; the slowest first."""
+    """Yields the jobs of an example, the slowest ones first."""
     available = cpu.runnable_levels()
     yield Job(name, "reference", 1, SLOW_STEPS["reference"])
     yield Job(name, "ptx-emulator", 1, SLOW_STEPS["ptx-emulator"])
@@ -144,7 +144,8 @@ def run_all(examples: dict[str, Example], jobs: list[Job]) -> dict[Job, Result]:
 
 
 def compare(jobs: list[Job], results: dict[Job, Result]) -> list[str]:
-    """Returns the differences between the results and those of the native run with one thread."""
+    """Returns a line for each difference between the results and those of the run on this machine's best level with one
+    thread."""
     problems = []
     for job in jobs:
         native = next(other for other in jobs if other.example == job.example and other.target == "cpu")

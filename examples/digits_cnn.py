@@ -95,11 +95,11 @@ def main() -> None:
     if options.eager:
         return train_eagerly(options.steps)
 
-    # These three lines replace forward, backward and optimizer.
+    # These three lines replace the forward pass, the backward pass and the optimizer's step.
     model, loss_fn, optimizer, data = training(options.steps)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=options.target, threads=options.threads)
     losses = trainer.fit(data, options.steps)
-    # On a device, the state must be copied back to the model.
+    # On a GPU, the state is in device memory, so it must be copied back to the model.
     trainer.sync()
 
     print(f"loss           {losses[-1]:.4f} after {options.steps} steps")

@@ -105,7 +105,7 @@ def batches(optimizer: torch.optim.Optimizer, steps: int) -> Iterator[tuple[torc
 
 
 def training(steps: int = 300):
-    """Returns the training that `repro train` runs."""
+    """Returns the model, the optimizer, the batches and the options with which `repro train` trains."""
     model = repro_mlir.initialize(NamesGPT(), seed=0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.95), weight_decay=0.1)
     return model, next_letter_loss, optimizer, batches(optimizer, steps), {"clip_norm": CLIP_NORM}
@@ -121,7 +121,7 @@ def held_out() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def validation() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Returns the batches with which `repro precision` validates: ten batches of the test text."""
+    """Returns the batches on which `repro precision` computes the validation loss: ten batches of the test text."""
     letters, following = held_out()
     return zip(letters[:10], following[:10], strict=True)
 
@@ -175,11 +175,11 @@ def main() -> None:
     if options.eager:
         return train_eagerly(options.steps)
 
-    # These three lines replace forward, backward, clipping and optimizer.
+    # These three lines replace the forward pass, the backward pass, clipping and the optimizer's step.
     model, loss_fn, optimizer, data, extra = training(options.steps)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, target=options.target, threads=options.threads, **extra)
     losses = trainer.fit(data, options.steps)
-    # On a device, the state must be copied back to the model.
+    # On a GPU, the state is in device memory, so it must be copied back to the model.
     trainer.sync()
 
     print(f"training loss  {losses[-1]:.4f} after {options.steps} steps")

@@ -37,7 +37,8 @@ CHECKS = {"cpu": "all", "cpu:x86-64-v2": "sample:5", "cpu:aarch64": "sample:1", 
 
 
 def train(name: str, steps: int, target: str, path: Path, cheat_at: int | None = None) -> None:
-    """The prover: an ordinary run that also writes a receipt. A cheat halves a parameter before step `cheat_at`."""
+    """Acts as the prover: trains and writes a receipt. With `cheat_at`, it cheats: it halves a parameter before that
+    step."""
     module = importlib.import_module(name)
     model, loss_fn, optimizer, batches, *rest = module.training(steps)
     receipt = ReceiptOptions(path, checkpoint_every=5)
@@ -57,7 +58,7 @@ def train(name: str, steps: int, target: str, path: Path, cheat_at: int | None =
 
 
 def check(path: Path, target: str, steps: str) -> bool:
-    """The verifier: needs only the receipt, and neither PyTorch nor the data."""
+    """Acts as the verifier, which needs only the receipt: neither PyTorch nor the data."""
     start = time.perf_counter()
     try:
         verified = repro_mlir.verify(path, steps, target)
@@ -77,7 +78,7 @@ def check(path: Path, target: str, steps: str) -> bool:
 
 
 def settle(honest: Path, cheat: Path, target: str) -> Verdict:
-    """The referee: asks both parties for hashes until only one operator of one step is left."""
+    """Acts as the referee of a dispute: asks both parties for hashes until only one operator of one step is left."""
     verdict = dispute.settle(*(LocalChannel(Prover(ReceiptRun(path, target))) for path in (honest, cheat)))
     print("dispute   between A, who is honest, and B:")
     for line in verdict.lines():

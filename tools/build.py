@@ -27,7 +27,8 @@ COMMANDS = {
 
 
 def configure(bin_folder: Path, environment: dict[str, str], folder: Path, options: list[str]) -> int:
-    """Runs CMake for Ninja; MLIR_DIR and LLVM_DIR in the environment take precedence over the installed packages."""
+    """Runs CMake with the generator Ninja. MLIR_DIR and LLVM_DIR in the environment take precedence over the installed
+    packages."""
     site = Path(sysconfig.get_path("purelib"))
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
@@ -86,7 +87,8 @@ def main() -> int:
         **os.environ,
         "PATH": os.pathsep.join([str(bin_folder), os.environ.get("PATH", "")]),
         "REPRO_BUILDING": "1",
-        # With a base folder, clones in different folders share the entries of ccache.
+        # With a base folder, paths in the keys of ccache are relative, so clones in different folders share its
+        # entries.
         "CCACHE_BASEDIR": str(ROOT),
         "CCACHE_NOHASHDIR": "1",
     }

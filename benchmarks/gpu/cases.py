@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions and training steps to time on a GPU, compiled by us and run eagerly by PyTorch.
+"""Functions and training steps that run_speed.py times on a GPU, compiled by us and in PyTorch's eager mode.
 
 Needs only PyTorch and NumPy: the measuring machine does not have our package, only the prepared directory.
 """
@@ -65,7 +65,7 @@ class Training:
       optimizer: returns a new optimizer of its parameters.
       arguments: the batch.
       flops: floating-point operations of the matrix products in one step.
-      check: whether the results are compared with the CPU's.
+      check: whether the results on the GPU are compared with those on the CPU.
     """
 
     name: str
@@ -208,7 +208,7 @@ def _rows(rows: int, columns: int) -> list[Call]:
 
 
 def calls(tiny: bool) -> list[Call]:
-    """Returns all functions; with `tiny` a few small ones, for a run without a GPU."""
+    """Returns all functions to time. With `tiny`, only a few small ones, for a run without a GPU."""
     if tiny:
         return [*_products((32,)), *_convolutions(1, ((3, 8, 4, 3, 1),)), *_rows(4, 40)]
     return [
@@ -266,7 +266,7 @@ class _Gpt:
 
 
 def trainings(tiny: bool) -> list[Training]:
-    """Returns all training steps; with `tiny` a few small ones."""
+    """Returns all training steps to time. With `tiny`, only a few small ones."""
     if tiny:
         rows = Argument((4, 40))
         return [
@@ -279,6 +279,6 @@ def trainings(tiny: bool) -> list[Training]:
         Training("AdamW 10M", lambda: _Update(10000, 1000), _adamw, (size,), 0),
         _Gpt().training("GPT-2 124M 1x1024", 1, True),
         _Gpt().training("GPT-2 124M 4x1024", 4, False),
-        # One image takes 0.56 GFLOP of multiply-adds forward (3x3 stem, 32x32 images).
+        # The forward pass of one image takes 0.5554e9 multiply-adds (3x3 stem, 32x32 images).
         Training("ResNet-18 128", ResNet18, _sgd, images, 3.0 * 2 * 0.5554e9 * 128),
     ]

@@ -1,10 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The programs of the tests, compiled for a GPU, with the results of the reference interpreter.
+"""Writes and reads a file with the programs of the tests, compiled for a GPU, and their results on the reference
+interpreter.
 
-One file contains for each program the machine code (or PTX for one of `_PTX_SHARE` programs), its plan, constants,
-inputs and results as bits; or that its step fails (E1).
+For each program, the file contains its machine code (for one in `_PTX_SHARE` programs, its PTX), launch plan,
+constants, inputs, and either the bits of its results or the fact that its step fails (E1).
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _prepare(case: Case, architecture: str, with_ptx: bool) -> tuple[str, dict[s
 
 
 def save_catalogue(path: Path, architecture: str, tiny: bool, jobs: int) -> None:
-    """Writes the file, one program after another."""
+    """Writes the programs to the file, one after another."""
     sys.path.insert(0, str(_TESTS))
     cases = _cases(tiny)
     with ProcessPoolExecutor(jobs) as pool, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

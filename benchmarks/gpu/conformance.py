@@ -1,12 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests each operation on many bit patterns: PTX computes checksums, and C computes the expected ones.
+"""Tests each PTX operation on many bit patterns. The GPU computes checksums of the results, and C code computes the
+expected checksums.
 
-Pattern number i (u32) determines its operands: `mix` of Hash Prospector's lowbias32 gives 32 bits per word, which
-the pattern's kind (from i) turns into any bits, close numbers, subnormals, values with few bits set, and so on. A
-checksum is a sum of mixed results modulo 2^64, which does not depend on the order; thread t processes the patterns i
-with i modulo the number of threads equal to t, and returns one sum.
+The operands of pattern number i (u32) follow from i: the hash function lowbias32 of Hash Prospector (`mix`) gives 32
+bits per word. The kind of the pattern, which also follows from i, determines whether these bits are used as they are or
+turned into close numbers, subnormals, values with few bits set, and so on. Thread t processes every pattern i that is t
+modulo the number of threads. It returns the sum of the hashes of its results modulo 2^64, which does not depend on
+their order.
 """
 
 from __future__ import annotations
@@ -154,8 +156,8 @@ def _c_function(number: int, operation: Operation) -> str:
 
 
 def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> dict[str, np.ndarray]:
-    """Returns the expected sums of each operation, u64 [threads] by its name. C code computes them, which the system's
-    compiler builds.
+    """Returns the expected sums of each operation, u64 [threads], by the operation's name. They are computed by C code
+    that is compiled with the system's compiler.
 
     Raises:
       RuntimeError: there is no C compiler, or it fails.
@@ -179,7 +181,7 @@ def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> 
 
 
 def kernel_name(operation: Operation) -> str:
-    """Returns the entry point of an operation's kernel."""
+    """Returns the name of an operation's kernel."""
     return "op_" + re.sub(r"\W", "_", operation.name)
 
 
@@ -223,7 +225,8 @@ def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[s
 
 
 def _operand(t: str, j: int) -> list[str]:
-    """Returns PTX that sets the register %{t}_{j} from the pattern number %i; %k4 to %k7 select the kind of pattern."""
+    """Returns PTX that computes operand number `j`, of type `t`, of pattern %i in the register %{t}_{j}. The predicates
+    %k4 to %k7 say which kind the pattern has."""
     lines = _word("%x", j)
     if t == "b16":
         return [*lines, f"cvt.u16.u32 %b16_{j}, %x;"]
@@ -253,7 +256,8 @@ def _operand(t: str, j: int) -> list[str]:
 
 
 def _result(t: str) -> list[str]:
-    """Returns PTX that sets %x and %l to the low and the high half of the bits of %{t}_9, with NaN canonical."""
+    """Returns PTX that sets %x and %l to the low and the high half of the result's bits, from the register %{t}_9. A
+    NaN becomes the canonical one."""
     if t == "f32":
         lines = ["mov.b32 %x, %f32_9;", "setp.nan.f32 %p, %f32_9, %f32_9;"]
         return [*lines, "selp.b32 %x, 0x7fc00000, %x, %p;", "mov.u32 %l, 0;"]
@@ -348,7 +352,7 @@ def uncovered(ptx: str) -> set[str]:
     covered = {operation.name for operation in OPERATIONS}
     covered |= {name.replace(".u", ".b") for name in covered if name.startswith("setp")}
     covered |= {f"{name}.pred" for name in ("and", "or", "xor", "not")}
-    covered |= matrix_instructions(ptx.encode())  # covered by run_tensor_cores.py
+    covered |= matrix_instructions(ptx.encode())  # run_tensor_cores.py tests these
     found = set(re.findall(r"^\s+(?:@!?%\w+\s+)?([a-z][a-z0-9]*(?:\.[A-Za-z0-9_:]+)+)\s", ptx, re.MULTILINE))
     # mma.sync on bytes is exact. The tests of contractions in blocks and of exact contractions compare all of its sums.
     covered |= {name for name in found if name.startswith("mma.sync.") and name.endswith("8.s32")}
@@ -367,7 +371,7 @@ def prepare(folder: Path, threads: int, steps: int, assemble: object) -> None:
       folder: the output folder; it must not exist.
       threads: a multiple of 256.
       steps: patterns per thread.
-      assemble: a function of PTX and architecture that returns a cubin, or None.
+      assemble: a function that assembles PTX for an architecture and returns the cubin; None to write only PTX.
     """
     folder.mkdir(parents=True)
     parts = min(threads, 64)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Describes the measuring machine and its limits."""
+"""Describes the machine that measures, and its limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def peak_flops(device: Device) -> float:
 
 
 def torch_on_gpu() -> Any:
-    """Returns torch with TF32 disabled, if it is installed and sees a GPU; else None."""
+    """Returns the module torch, with TF32 disabled, if it is installed and finds a GPU; else None."""
     try:
         import torch
     except ImportError:

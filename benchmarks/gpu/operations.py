@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The PTX operations that compiled programs use, and C code for their expected results.
+"""Lists the PTX operations that compiled programs use, with C code that computes their expected results.
 
 In `ptx`, {d} is the destination and {a}, {b}, {c} are the operands, {p} and {q} predicates; %x, %y, %d, %b16_7 and
 %b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and arithmetic
-follows IEEE 754 fully (no contraction). The C is written from the PTX manual and docs/reference/numerics.md, not from
-the compiler, so that the comparison is independent.
+follows IEEE 754 fully (the compiler fuses no operations). The C is written from the PTX manual and
+docs/reference/numerics.md, not from the compiler, so that the comparison is independent.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def call_program(call: Call) -> Program:
 
 
 def prepare_call(call: Call, path: Path, architectures: list[str]) -> dict[str, Any]:
-    """Writes the bundle of a function; returns the hashes of the expected results."""
+    """Writes the bundle of a function; returns the hashes of its expected results."""
     given = arrays(call.arguments)
     program = call_program(call)
     _, outputs = repro_mlir.compile(program)(program.initial_state(), *given)
@@ -93,7 +93,8 @@ def prepare_training(training: Training, path: Path, architectures: list[str]) -
 def prepare_example(
     name: str, steps: int, path: Path, architectures: list[str], precision: str | None = None
 ) -> dict[str, Any]:
-    """Writes a bundle with the inputs and results of some steps of an example, optionally with a precision recipe."""
+    """Writes a bundle with the inputs and expected results of the first steps of an example, optionally under a
+    precision recipe."""
     program, recorded = capture_steps(load_training(str(EXAMPLES / f"{name}.py"), precision=precision), steps)
     expected = expect(program, recorded)
     write_bundle(path, program, compile_for(program, architectures), steps=recorded, expected=expected)
@@ -116,7 +117,7 @@ def product_program(product: Product, architecture: str) -> Program:
     def multiply(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         left = left.t() if product.layout[0] == "T" else left
         right = right.t() if product.layout[1] == "T" else right
-        # PyTorch multiplies f8 only with scales.
+        # PyTorch cannot multiply f8 matrices without scales.
         return torch.mm(left.float(), right.float()) if left.itemsize == 1 else torch.mm(left, right)
 
     element = "f32" if product.element == "tf32" else product.element
@@ -153,7 +154,7 @@ def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Ca
         "tensor_cores": save_tensor_cores,
     }
     if options.tiny:
-        del found["rates"]  # the emulator cannot run these kernels
+        del found["rates"]  # The emulator does not have the instructions of these kernels.
     return found
 
 

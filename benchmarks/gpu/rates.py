@@ -1,10 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Kernels that measure instructions per cycle of a multiprocessor, and the latency of results.
+"""Writes kernels that measure the throughput of instructions per cycle of a multiprocessor, their latency, and
+bandwidths.
 
-Throughput uses 1,024 threads with 8 independent chains each, latency one warp with one chain. Kernels read
-`%clock64` before and after, between barriers; an iteration has 8 times the instructions of a template.
+To measure throughput, 1,024 threads run 8 independent chains of instructions each; to measure latency, one warp runs
+one chain. A kernel reads `%clock64` before and after its loop, between barriers. An iteration of the loop has the
+template of a `Rate` CHAINS * DEPTH times.
 """
 
 from __future__ import annotations
@@ -122,8 +124,8 @@ RATES = [
 
 @dataclass(frozen=True)
 class Chase:
-    """Measures latency: each load reads the address of the next one, at random within the first `reach` bytes of the
-    arena."""
+    """Measures the latency of loads from pseudorandom addresses within the first `reach` bytes of the arena. Each
+    address depends on the value of the load before, which is 0."""
 
     name: str
     ptx: str
@@ -299,7 +301,7 @@ def _chase_kernel(chase: Chase) -> str:
     ]
     parts = [_HEAD.format(name=name, count=1), "  mov.u32 %r0, 1;\n  mov.u32 %rb, 0;\n"]
     if chase.reach <= 1 << 14:
-        # Reads all the bytes once before the measurement, so that they are in the cache.
+        # Reads all bytes once before the measurement, so that they are in the cache.
         parts += ["  mov.u32 %ra, 0;\n", f"$warm_{name}:\n", "  cvt.u64.u32 %a, %ra;\n  add.u64 %a, %arena, %a;\n"]
         parts += [f"  {chase.ptx} %rc, [%a];\n  add.u32 %rb, %rb, %rc;\n  add.u32 %ra, %ra, 32;\n"]
         parts += [f"  setp.lt.u32 %p, %ra, {chase.reach};\n  @%p bra $warm_{name};\n"]
@@ -359,7 +361,8 @@ def _module(architecture: str) -> str:
 
 
 def _plan(launches: list[tuple[str, int, int]], arena: int, outputs: int) -> bytes:
-    """Returns a plan of kernels with their blocks and threads; each launch has its own output."""
+    """Returns a launch plan. Each launch is the name of a kernel, its number of blocks and the threads per block, and
+    has an output of its own."""
     kernels = list(dict.fromkeys((name, threads) for name, _, threads in launches))
     return write_plan(
         Plan(
@@ -380,7 +383,8 @@ def _plan(launches: list[tuple[str, int, int]], arena: int, outputs: int) -> byt
 
 
 def save_rates(folder: Path, architecture: str, assemble: object) -> None:
-    """Writes the module; the plans depend on the device's number of multiprocessors and are made later."""
+    """Writes the PTX module with all kernels, and its cubin if possible. Launch plans depend on the device's number of
+    multiprocessors, so they are made later."""
     folder.mkdir(parents=True)
     text = _module(architecture)
     (folder / "rates.ptx").write_text(text)

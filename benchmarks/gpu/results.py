@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Results of a run on a GPU, written as they arrive, so that no interruption loses measurements."""
+"""Collects the results of a run on a GPU. Each is written as soon as it arrives, so that an interruption loses none."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Results:
     """
 
     def __init__(self, path: Path) -> None:
-        """Reads existing files.
+        """Continues with the contents of existing files.
 
         Args:
-          path: path of the files, without suffix; existing contents are kept.
+          path: the path of the files, without the suffix.
         """
         self._json = path.parent / f"{path.name}.json"
         self._markdown = path.parent / f"{path.name}.md"
@@ -59,7 +59,8 @@ class Results:
         self.write()
 
     def attempt(self, part: str, what: str, work: Callable[[], None]) -> None:
-        """Does `work` unless an earlier process has begun it, and notes its exceptions.
+        """Calls `work` unless an earlier process has begun the work of this name, and notes an exception of it as an
+        error.
 
         Raises:
           ContextLost: this process can no longer use the GPU.
@@ -94,7 +95,7 @@ class Results:
 
     @property
     def failed(self) -> bool:
-        """Returns whether anything differs from the CPU or failed."""
+        """Returns whether any result differs from the expected one, or any work failed."""
         rows = [row for part in self.parts.values() for row in part]
         return bool(self.errors) or any("DIFFERENT" in str(row.get("bits", "")) for row in rows)
 

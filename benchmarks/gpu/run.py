@@ -79,7 +79,7 @@ def run_part(part: str, directory: Path, output: Path, seconds: float) -> int:
 
 
 def run_all(directory: Path, output: Path, budget: float, only: str | None) -> int:
-    """Runs each part in its own process; returns 1 if any bit differs or anything failed."""
+    """Runs the parts, each in its own process; returns 1 if any bit differs or anything failed, else 0."""
     from results import Results
 
     start = time.perf_counter()
@@ -100,7 +100,7 @@ def run_all(directory: Path, output: Path, budget: float, only: str | None) -> i
             command = [sys.executable, __file__, str(directory), "--output", str(output)]
             command += ["--part", part, "--budget", str(left)]
             try:
-                # A part checks the time only between rows; the timeout ends a row that hangs.
+                # A process checks the time only between rows. The timeout ends a process whose row hangs.
                 status = subprocess.run(command, timeout=left + 30).returncode
             except subprocess.TimeoutExpired:
                 status = "no end in time"
@@ -122,7 +122,8 @@ def main() -> int:
     parser.add_argument("--only", metavar="PART", choices=SHARES, help="only this part")
     parser.add_argument("--part", choices=SHARES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    # The parts import modules from the runner; the measuring machine has no other code of ours.
+    # The parts import modules of the runner, which is in the prepared directory; this machine need not have the
+    # package.
     sys.path.insert(0, str(options.directory / "runner.pyz"))
     output = options.output or options.directory / "results"
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ _GARBAGE = 0xA5
 
 
 def run_catalogue(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds a row for each hundred programs, with the names of the differing ones."""
+    """Adds a row for each batch of programs, with the names of those whose results differ."""
     path = directory / "catalogue.zip"
     if not path.exists():
         return
@@ -52,7 +52,7 @@ def _run_batch(batch: list[Expectation], number: int, device: Device, results: R
 
 
 def _difference(case: Expectation, device: Device) -> str:
-    """Returns the error in a program's results, or an empty string."""
+    """Returns a description of the first error in a program's results; empty if they are right."""
     plan = case.code.plan
     states, outputs = len(plan.states), len(plan.outputs)
     with Execution(device, case.code) as execution:

@@ -39,7 +39,7 @@ def steps_of(facts: dict[str, Any], bundle: Bundle) -> list[list[np.ndarray]]:
 
 
 def runnable(names: Sequence[str], capability: tuple[int, int]) -> list[str]:
-    """Returns the architectures of a bundle whose PTX runs on a GPU of the given compute capability."""
+    """Returns those architectures of a bundle whose PTX can run on a GPU of this compute capability."""
     found = []
     for name in names:
         with contextlib.suppress(ReproError):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Measures functions and training steps on the GPU, and PyTorch eager in the same process."""
+"""Measures the speed of functions and training steps on the GPU, and of PyTorch's eager mode in the same process."""
 
 from __future__ import annotations
 

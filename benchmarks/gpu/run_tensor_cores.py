@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares the GPU's tensor cores with the rule of its class, and matrix products with and without them."""
+"""Compares the tensor cores of the GPU with the accumulation rule of its class, and the results of matrix products,
+with and without tensor cores, with those on the CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from tensor_cores import load_cases, products
 
 
 def run_tensor_cores(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Writes the certificate of the device, or an error; then adds a row for each product and code type."""
+    """Tests the tensor cores and writes the certificate of the device. Then adds two rows for each matrix product: with
+    code that uses tensor cores, and with code that multiplies integers."""
     folder = directory / "tensor_cores"
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if not names:
@@ -72,7 +74,7 @@ def _product(directory: Path, facts: dict[str, Any], device: Device, results: Re
         equal = tensor_hash(output, session.bundle.outputs[0].element) == facts["output"]
         theirs = None
         kinds = {"f16": "float16", "bf16": "bfloat16", "tf32": "float32"}
-        # PyTorch multiplies f8 only with scales, and accumulates in f32.
+        # PyTorch has no counterpart for other products: it multiplies f8 only with scales, and sums only in f32.
         if torch is not None and native and case.element in kinds and case.sums == "f32":
             torch.backends.cuda.matmul.allow_tf32 = case.element == "tf32"
             kind = getattr(torch, kinds[case.element])

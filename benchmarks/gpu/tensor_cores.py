@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Prepared cases for a GPU's tensor cores: their instructions with expected results, and products to time."""
+"""Test cases for a GPU's tensor cores: their instructions with the expected results, and matrix products to time."""
 
 from __future__ import annotations
 

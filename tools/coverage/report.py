@@ -41,7 +41,7 @@ def run_tests(tests: list[str], jobs: int) -> None:
     coverage = [sys.executable, "-m", "coverage", "run", f"--data-file={BUILD}/.coverage"]
     pytest = ["-m", "pytest", "-q", "-n", str(jobs), "--dist", "worksteal", *tests]
     status = subprocess.run([*coverage, *pytest], cwd=ROOT, env=environment | {"PYTHONPATH": packages}).returncode
-    # Status 1 means that some tests failed; a higher status means that tests did not run.
+    # pytest exits with 1 if some tests failed, and with a higher status if the tests did not run.
     if status > 1:
         sys.exit(f"pytest ended with status {status}")
 

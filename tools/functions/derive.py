@@ -41,7 +41,8 @@ mp.mp.dps = 60
 def fit(f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> tuple[list[float], mp.mpf]:
     """Fits f on [low, high] by a polynomial with `count` f64 coefficients.
 
-    Minimizes weight * (f - p); returns the coefficients, lowest first, and the largest weighted error on a grid.
+    Minimizes the squares of weight * (f - p) at Chebyshev nodes. Returns the coefficients, lowest first, and the
+    largest weighted error on a grid.
     """
     nodes = max(4 * count, 60)
     xs = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * nodes)) for i in range(nodes)]

@@ -71,7 +71,7 @@ def tables() -> dict[str, tuple[str, list[mp.mpf]]]:
 
 
 def row(value: mp.mpf) -> str:
-    """Returns the C++ initializer of a number: its f64 value, then its digits."""
+    """Returns the text of a number's C++ initializer: its f64 value, then its digits."""
     text = ", ".join(f"0x{d:07x}" for d in digits(value, DIGITS))
     return f"{{{float(value).hex()}, {{{text}}}}}"
 

@@ -23,7 +23,7 @@ MODULE = ROOT / "python/repro_mlir/frontends/torch/operators/special_coefficient
 
 
 def erfinv_quotient(w: mp.mpf) -> mp.mpf:
-    """Returns erfinv(x) / x, where 1 - x^2 = e^-w, by Newton's method on log erfc."""
+    """Returns erfinv(x) / x for 1 - x^2 = e^-w. Solves for erfinv(x) by Newton's method on log erfc."""
     if w < mp.mpf(10) ** -12:
         return mp.sqrt(mp.pi) / 2
     x = mp.sqrt(-mp.expm1(-w))
@@ -33,7 +33,7 @@ def erfinv_quotient(w: mp.mpf) -> mp.mpf:
 
 
 def bessel_tail(order: int) -> Real:
-    """Returns sqrt(x) e^-x I_order(x), where x = 8 / t."""
+    """Returns sqrt(x) e^-x I_order(x) for x = 8 / t, where I is the modified Bessel function."""
 
     def tail(t: mp.mpf) -> mp.mpf:
         if t < mp.mpf(10) ** -6:
@@ -46,7 +46,7 @@ def bessel_tail(order: int) -> Real:
 
 
 def scaled_erfc(t: mp.mpf) -> mp.mpf:
-    """Returns e^(x^2) erfc(x) (x + 4), where t = (x - 4) / (x + 4)."""
+    """Returns e^(x^2) erfc(x) (x + 4) for t = (x - 4) / (x + 4)."""
     if t > 1 - mp.mpf(10) ** -6:
         return 1 / mp.sqrt(mp.pi)
     x = 4 * (1 + t) / (1 - t)

@@ -194,7 +194,7 @@ def object_of(name: str, level: str, element: str = "f32") -> pathlib.Path:
 
 @functools.cache
 def compiled(name: str, level: str, element: str = "f32") -> ctypes.CDLL:
-    """Returns the loaded object of a level; the level must be one of this machine's architecture."""
+    """Compiles a function for a level and loads the object. The level must be one of this machine's architecture."""
     made = object_of(name, level, element)
     shared = made.with_suffix(".so")
     if not _is_newer(shared, made, HERE / "Support.c"):
@@ -203,7 +203,7 @@ def compiled(name: str, level: str, element: str = "f32") -> ctypes.CDLL:
 
 
 def emulated(name: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.generic]:
-    """Runs the aarch64 object on arrays of equal length, under qemu."""
+    """Calls a function that is compiled for aarch64 on arrays of equal length, under qemu."""
     made = object_of(name, "aarch64", _element(operands[0]))
     kind = "vector" if lanes else "scalar"
     program = made.with_name(f"{made.stem}_{kind}.exe")
@@ -223,7 +223,7 @@ def _element(x: NDArray[np.generic]) -> str:
 
 
 def evaluate(name: str, level: str, *operands: NDArray[np.generic], lanes: bool = True) -> NDArray[np.generic]:
-    """Runs the object of a level on f32 or f64 (and i32) arrays of equal length."""
+    """Calls a function, compiled for a level, on f32 or f64 arrays of equal length (and i32 exponents)."""
     if level == "aarch64" and platform.machine() != "aarch64":
         return emulated(name, *operands, lanes=lanes)
     kind = "vector" if lanes else "scalar"

@@ -38,7 +38,7 @@ COMMON = ["-std=c++17", "-O1", "-g1", "-UNDEBUG", "-D_GLIBCXX_ASSERTIONS", "-I",
 # Undefines a macro of the compiler. If it were defined, LLVM's headers would poison memory that LLVM's libraries, which
 # are not instrumented, use again.
 HEADERS_AS_IN_LLVM = "-U__SANITIZE_ADDRESS__"
-# The flags of lib/Emulator/CMakeLists.txt: integers wrap, and instructions read registers as other types.
+# As in lib/Emulator/CMakeLists.txt: integers wrap, and the emulator's instructions read registers as other types.
 EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
 
 # The tests that run our C++ from Python. test/python/sandbox is excluded, because AddressSanitizer does not work with a
@@ -67,7 +67,7 @@ class Machine:
         return subprocess.run(command, input=source, text=True, capture_output=True).returncode == 0
 
     def library(self, name: str) -> str:
-        """Returns the path of a library of the compiler."""
+        """Returns the path of a library that belongs to the compiler."""
         command = [self.compiler, f"-print-file-name={name}"]
         return str(Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()).resolve())
 
@@ -159,7 +159,7 @@ def execute(command: list[object], folder: Path, environment: dict[str, str]) ->
 
 
 def run(name: str, command: list[object], folder: Path = ROOT, **environment: str) -> bool:
-    """Returns whether a command succeeded without a report of a sanitizer."""
+    """Runs a command and prints the result; returns whether it succeeded without a report of a sanitizer."""
     start = time.monotonic()
     status, output, reports = execute(command, folder, environment)
     passed = status == 0 and not reports
@@ -169,7 +169,7 @@ def run(name: str, command: list[object], folder: Path = ROOT, **environment: st
 
 
 def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, sample: bool) -> list[bool]:
-    """Runs the executor and the readers of artifacts and PTX without Python."""
+    """Runs programs without Python that test the executor and the readers of artifacts and PTX."""
     executor, runtime = NATIVE / "executor.cpp", archives / "libReproRuntime.a"
     memory, threads = BUILD / "memory", BUILD / "threads"
     passed = [
@@ -193,7 +193,7 @@ def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, samp
 
 
 def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> list[bool]:
-    """Runs lit, random programs and, unless `sample`, Python tests with the instrumented package."""
+    """Runs lit and random programs with the instrumented package and, unless `sample`, the Python tests."""
     options = BUILD / "options.so"
     define = f'-DREPORTS="{REPORTS / "report"}"'
     subprocess.run(
@@ -235,7 +235,7 @@ def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> l
 
 
 def main() -> int:
-    """Returns 0 if every run succeeded, else 1."""
+    """Builds and runs everything; returns 0 if every run succeeded, else 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", action="store_true", help="what CI takes: the compiler alone, by lit and programs")
     parser.add_argument("--seconds", type=int, default=60, help="of each reader's mutations")

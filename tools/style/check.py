@@ -63,7 +63,7 @@ def tracked(*suffixes: str) -> list[Path]:
 
 
 def check_cpp(fix: bool) -> list[str]:
-    """Returns the files whose format is not that of the pinned clang-format."""
+    """Returns the C++ files that the pinned clang-format would change."""
     findings = []
     files = tracked(".cpp", ".h", ".cu")
     for file in files:
@@ -78,7 +78,7 @@ def check_cpp(fix: bool) -> list[str]:
 
 
 def check_python(fix: bool) -> list[str]:
-    """Returns ruff's findings in lint and format."""
+    """Returns the findings of ruff's linter and formatter."""
     files = tracked(".py")
     findings = []
     for command in (
