@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operands of matrix products that distinguish accumulation rules: random values and edge cases of formats."""
+"""Generates operands of matrix products for which different accumulation rules give different results: random values
+and edge cases of the formats."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Format:
 
     Attributes:
       infinities: whether the largest exponent field encodes infinities and NaNs rather than numbers and one NaN.
-      unused: the number of zero bits below the fraction.
+      unused: the number of bits below the fraction, which are zero.
     """
 
     exponent_bits: int
@@ -54,7 +55,7 @@ class Format:
 
     @property
     def dtype(self) -> np.dtype:
-        """The NumPy type of a code."""
+        """The NumPy type in which a code is stored."""
         return np.dtype(f"u{(1 + self.exponent_bits + self.fraction_bits + self.unused) // 8}")
 
 
@@ -71,13 +72,13 @@ RESULTS = {"f32": Format(8, 23), "f16": ELEMENTS["f16"]}
 
 
 class _Words:
-    """(R1) A source of random words that uses a new site for each call."""
+    """(R1) A source of random words. Each call draws at a new site."""
 
     def __init__(self, shape: tuple[int, ...], step: int) -> None:
         self._shape, self._step, self._site = shape, step, 0
 
     def below(self, limit: int) -> np.ndarray:
-        """Returns nearly uniform numbers from 0 to limit - 1."""
+        """Returns almost uniformly distributed random numbers from 0 to limit - 1."""
         self._site += 1
         return random_bits(self._shape, _SEED, self._site, self._step) * np.uint64(limit) >> np.uint64(32)
 
@@ -104,7 +105,8 @@ def _signed(words: _Words, codes: np.ndarray, of: Format) -> np.ndarray:
 
 
 def _some(chosen: Make, one_in: int, others: Make) -> Make:
-    """Returns a generator that takes, on average, one value in `one_in` from `chosen` and the others from `others`."""
+    """Returns a generator that takes each value either from `chosen`, with a probability of 1 in `one_in`, or from
+    `others`."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         first, second = chosen(words, of), others(words, of)
@@ -166,7 +168,8 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
     # positive f32.
     "least": (24, _exponents(-80, -70), _some(_exponents(-160, -120), 16, _ZERO)),
     "large": (16, _exponents(52, 70), _some(_ZERO, 4, _exponents(100, 127))),
-    # If all products are 0, the results show whether a small c is unchanged, and which sign a sum of zeros has.
+    # If all products of a result are 0, the result shows whether a small c stays unchanged, and which sign a sum of
+    # zeros has.
     "zeros": (24, _some_lines(_ZERO, 3, _ANY), _some(_among(_edges), 2, _ANY)),
     "cancelling": (16, _among(_halves), _among(_halves)),
     "special": (

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro certify-device: compares a million results per tensor core instruction with the model of the GPU's class."""
+"""repro certify-device: compares a million results of each tensor core instruction with the accumulation rule of the
+GPU's class."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def _certify_device(options: argparse.Namespace) -> int:
 
     device = Device(options.device)
     path = path_of(device)
-    # The certificate of an earlier run is invalid from now on, even if this run fails.
+    # The certificate of an earlier run becomes invalid now, even if this run fails.
     withdraw_certificate(device)
     try:
         certificate, differing = certify(device)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro dispute: determines which of two parties is wrong, and where; or serves a referee's questions on a receipt."""
+"""repro dispute: determines which of two parties is wrong, and where; or serves one party, which answers a referee's
+questions."""
 
 from __future__ import annotations
 

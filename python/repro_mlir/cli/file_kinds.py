@@ -28,8 +28,8 @@ class FileKind:
     """A file type.
 
     Attributes:
-      name: the name with its article.
-      commands: the commands that accept such a file, with the option to pass it.
+      name: the name of the type, with an article, for messages.
+      commands: the commands that accept such a file, with the option by which it is passed, for messages.
     """
 
     name: str
@@ -80,7 +80,7 @@ def file_kind_of(path: str | Path) -> FileKind | None:
     if path.suffix == ".onnx":
         return ONNX
     if data.lstrip().startswith(b"{"):
-        # Only the beginning is checked here; the reader of answers checks the rest of the file.
+        # Only the beginning of the JSON is checked here. The code that reads answers checks the rest.
         return ANSWER
     return MODULE if is_module(path) else None
 
@@ -96,7 +96,8 @@ def _archive(members: set[str]) -> FileKind | None:
 
 
 def expect(path: str | Path, *kinds: FileKind) -> FileKind | None:
-    """Returns the type of a file, which is one of `kinds`, or None if it is unknown; the file's reader reports errors.
+    """Checks that a file has one of the types `kinds` and returns its type. Returns None if the type is unknown: the
+    code that reads the file then reports the error.
 
     Raises:
       ReproError: the file is of another type; the message lists the commands that accept that type.

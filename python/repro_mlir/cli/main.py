@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from repro_mlir.base.command_line import run_command
     except Exception as error:
-        # The import fails, for example, if memory or file descriptors have run out.
+        # This import fails if, for example, memory or file descriptors have run out.
         with contextlib.suppress(OSError):
             os.write(2, f"repro: error: {error}\n".encode())
         return 2

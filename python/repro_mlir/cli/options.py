@@ -36,13 +36,13 @@ SCRIPT_HELP = "defines training() -> (model, loss_fn, optimizer, batches)"
 
 
 def add_script(command: argparse.ArgumentParser) -> None:
-    """Adds the argument SCRIPT and the numerics options of commands that capture a training step."""
+    """Adds the argument SCRIPT and the options of `add_numerics`, for commands that capture a training step."""
     command.add_argument("script", metavar="SCRIPT", help=SCRIPT_HELP)
     add_numerics(command)
 
 
 def add_numerics(command: argparse.ArgumentParser) -> None:
-    """Adds the options --exact-digits and --precision of commands that capture a script's step."""
+    """Adds the options --exact-digits and --precision, for commands that capture the step of a script."""
     command.add_argument(
         "--exact-digits", type=int, choices=(2, 3), help="exact matrix products (K4), as the script's exact_digits does"
     )
@@ -52,7 +52,7 @@ def add_numerics(command: argparse.ArgumentParser) -> None:
 
 
 def numerics_of(options: argparse.Namespace) -> NumericsKeywords:
-    """Returns the options of `add_numerics` as keywords."""
+    """Returns the options that `add_numerics` has added, as keyword arguments."""
     return {"exact_digits": options.exact_digits, "precision": options.precision}
 
 
@@ -72,7 +72,7 @@ def add_no_cache(command: argparse.ArgumentParser) -> None:
 
 
 class _NoCache(argparse.Action):
-    """Turns the cache off for the whole process (base/files/cache.py)."""
+    """The action of --no-cache: turns the cache off for the whole process (base/files/cache.py)."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)
@@ -102,7 +102,8 @@ def _size(text: str) -> tuple[str, int]:
 
 
 def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
-    """Returns the program of a file; `sizes` are for an ONNX model or a SavedModel. Raises the readers' ReproError."""
+    """Returns the program in a file. `sizes` are the options --size, for an ONNX model or a SavedModel. Raises
+    ReproError if the file cannot be read."""
     from repro_mlir.cli.file_kinds import ONNX, SAVED_MODEL, file_kind_of
     from repro_mlir.program import Program
 
@@ -122,7 +123,7 @@ def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
 
 @contextlib.contextmanager
 def needed_packages() -> Iterator[None]:
-    """Turns an ImportError for a package of the extra `serve` into a ReproError."""
+    """A context manager that turns an ImportError for a package of the extra `serve` into a ReproError."""
     try:
         yield
     except ImportError as error:

@@ -41,7 +41,8 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
 
 
 def ranks_of(options: argparse.Namespace) -> Ranks | None:
-    """Returns the ranks of this launch, or None for a single process. Raises ReproError for wrong options."""
+    """Returns the ranks that torchrun or mpirun has started, or None for a single process. Raises ReproError if options
+    do not fit."""
     from repro_mlir.integrations.launchers import is_launched, launched_ranks
 
     shares: Shares = None
@@ -54,7 +55,7 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
     ranks = launched_ranks(shares, options.check_share or 0.0, bool(options.shard_optimizer))
     if ranks is not None:
         return ranks
-    # A launch with one rank also accepts --check-share and --shard-optimizer, which have no effect there.
+    # If a launcher has started only one rank, --check-share and --shard-optimizer are accepted but have no effect.
     names = ("shares", "target_of") if is_launched() else ("shares", "check_share", "shard_optimizer", "target_of")
     for name in names:
         if getattr(options, name) is not None:
@@ -63,7 +64,8 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
 
 
 def target_of(options: argparse.Namespace, ranks: Ranks | None) -> str:
-    """Returns the target of this rank. Raises ReproError for an unknown target or a rank that does not exist."""
+    """Returns the target of this rank: that in --target-of, or else that in --target. Raises ReproError for an unknown
+    target or a rank that does not exist."""
     from repro_mlir.execute.executable import check_target
 
     target: str = options.target

@@ -68,7 +68,7 @@ def _predict(options: argparse.Namespace) -> int:
     machines = read_machines(options)
     changed = [machine.with_changes(changes) for machine, changes in machines]
     threads = threads_of(changed, options.threads)
-    # Measurements are compared with the prediction for the first machine, which must describe the measured one.
+    # Measured times are compared with the prediction for the first machine, so that machine must be the measured one.
     first = changed[0]
     if options.measure and not isinstance(first, CpuMachine):
         raise ReproError(f"{first.name}: expected a CPU first with --measure")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Shared options of the `repro roofline` commands: a step, machines, and changed values of machine parameters."""
+"""Options that the `repro roofline` commands share: a step, machines, and changed parameters of machines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_step(command: argparse.ArgumentParser, values: str) -> None:
     """Adds the options of a step and of machines.
 
     Args:
-      values: the metavar of the value in `--set NAME=VALUE`.
+      values: what the help text shows as the value in `--set NAME=VALUE`.
     """
     kinds = "a script, a program file, a bundle, an ONNX model, a SavedModel or an MLIR module"
     command.add_argument("program", metavar="FILE", help=kinds)
@@ -48,7 +48,7 @@ def add_set(command: argparse.ArgumentParser, taken: str, whose: str) -> None:
     """Adds the option `--set`, which changes a parameter of a machine.
 
     Args:
-      taken: the metavar of the option.
+      taken: what the help text shows as the argument of the option.
       whose: the machines that the option changes, in words for the help text.
     """
     command.add_argument(
@@ -65,7 +65,7 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accelerator, dict[str, str]]]:
-    """Returns the machines, each with its changed values by parameter name.
+    """Returns the machines. Each has the changes of its parameters that --set has made, by name.
 
     Raises:
       ReproError: a machine is passed twice, --set names a machine that is not passed, or sets a parameter twice.
@@ -97,7 +97,8 @@ def add_change(changes: dict[str, str], machine: CpuMachine | Accelerator, numbe
 
 
 def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Program | Bundle, list[np.ndarray] | None]:
-    """Returns the step of a file, and its inputs if the file is a script, else None.
+    """Returns the program of the step in a file, and the inputs of the step; None instead of inputs if the file is not
+    a script.
 
     Args:
       precision: the precision recipe for a script, or f32; None keeps the script's own precision.

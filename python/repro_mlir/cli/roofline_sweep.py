@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro roofline sweep: predicts one step for machines with varied parameters and several precision recipes."""
+"""repro roofline sweep: predicts one step for all combinations of machine parameters and precision recipes that the
+options list."""
 
 from __future__ import annotations
 

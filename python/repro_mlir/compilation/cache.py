@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The disk cache of compiled code (base/files/cache.py)."""
+"""Caches compiled code on disk (base/files/cache.py)."""
 
 from collections.abc import Callable
 

@@ -16,7 +16,7 @@ from repro_mlir.program.canonical import read_module
 
 
 def levels() -> list[str]:
-    """Returns the names of the CPU levels; results have the same bits on all of them."""
+    """Returns the names of the CPU levels. The results of a program have the same bits on all of them."""
     return _repro.cpu_levels().split(", ")
 
 
@@ -95,7 +95,7 @@ class Analysis:
 
     @staticmethod
     def from_bytes(data: bytes) -> Analysis:
-        """Decodes the result of `to_bytes`."""
+        """Decodes the bytes of `to_bytes`."""
         plan, operands = _LENGTHS.unpack_from(data)
         begin, end = _LENGTHS.size + plan, _LENGTHS.size + plan + operands
         return Analysis(data[_LENGTHS.size : begin], data[begin:end].decode(), data[end:].decode())

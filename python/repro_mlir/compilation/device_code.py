@@ -59,7 +59,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     from repro_mlir.sandbox import compile_device
 
     assembler = find_assembler() if assembled else None
-    # The cubin depends on the assembler, so the cache key includes it.
+    # The cubin depends on the version of the assembler, so that version is a part of the cache key.
     suffix = f" {assembler} {Path(assembler).stat().st_mtime_ns}" if assembler else ""
     codes = []
     for architecture in architectures:
@@ -85,7 +85,8 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
 
 
 def compile_data(data: bytes, architecture: str, assembled: bool) -> bytes:
-    """Compiles a program to a zip file in the format of the cache. Raises ReproError if the compilation fails."""
+    """Compiles a program; returns the code as the bytes of a zip file, which is the format of the cache. Raises
+    ReproError if the compilation fails."""
     from repro_mlir.compilation.gpu import compile
 
     try:

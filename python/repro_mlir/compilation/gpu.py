@@ -30,7 +30,7 @@ class DeviceCode:
 
 
 def architectures() -> list[str]:
-    """Returns the names of the GPU architectures; results have the same bits on all of them."""
+    """Returns the names of the GPU architectures. The results of a program have the same bits on all of them."""
     return _repro.gpu_architectures().split(", ")
 
 
@@ -40,8 +40,8 @@ def compile(program: bytes | str, arch: str = "sm_75", *, timing: bool = False) 
     Args:
         program: the stored program (docs/verification/identity.md), or its MLIR text.
         arch: one of `architectures()`, or the path of a machine file (docs/contributors/machines.md). With the suffix
-          "+tensor-cores", accumulators (M4) of its class become matrix instructions, whose bits follow the rule only on
-          certified GPUs.
+          "+tensor-cores", contractions in the accumulator class of the architecture (M4) are computed by matrix
+          instructions. Their results are certain to follow the rule of the class only on certified GPUs.
         timing: whether to print the time of each pass to stderr.
 
     Raises:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A training run on several ranks: the shares of the ranks, and the exchange of bytes (docs/guides/distributed.md).
+"""Divides the work of a training run among ranks, and exchanges bytes between them (docs/guides/distributed.md).
 
 This package does no arithmetic on tensors, and results do not depend on the number of ranks.
 """

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The beginning of a run on several ranks: from the state of rank 0's receipt, or from each rank's own state."""
+"""Begins a run on several ranks, with the state in rank 0's receipt, or with the state of each rank."""
 
 from __future__ import annotations
 

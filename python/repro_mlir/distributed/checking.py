@@ -1,10 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks of leaves of the tree (B2) by a second computation on another rank, which find errors of a single rank.
+"""Finds errors of a single rank: rank r + 1 computes some leaves of rank r in the tree (B2) again, and the digests are
+compared.
 
-Rank r + 1 checks leaves of rank r. State, inputs and the requested share determine the checked leaves, so that all
-ranks know them. If all leaves of a maximal node of a rank are checked, the node is checked too.
+The checked leaves are drawn from the state and the inputs, so all ranks know them. If all leaves of a maximal node of a
+rank are checked, so is the node.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def digest_of(nodes: Sequence[range], digests: Mapping[range, bytes]) -> bytes:
 
 
 def checker_of(ranks: Ranks, rank: int) -> int:
-    """Returns the rank that checks the leaves of `rank`."""
+    """Returns the rank that checks leaves of `rank`."""
     return (rank + 1) % ranks.size
 
 

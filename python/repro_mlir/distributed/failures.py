@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The messages of failed ranks, in the fixed-size format in which ranks exchange them."""
+"""Packs the messages of ranks that have failed in a format of fixed size, in which ranks exchange them."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def pack_failure(text: str) -> tuple[int, bytes]:
 
 
 def unpack_failure(length: int, message: bytes) -> str:
-    """Returns the text that was passed to `pack_failure`, possibly truncated."""
+    """Returns the text that `pack_failure` has packed; it may have been truncated."""
     return message[:length].decode(errors="replace")

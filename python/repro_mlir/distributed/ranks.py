@@ -70,7 +70,8 @@ class Ranks(ConstantAttributes):
         return self.transport.size
 
     def leaves(self, count: int) -> list[range]:
-        """Divides `count` leaves among the ranks: consecutive leaves per rank, in proportion to the shares."""
+        """Divides the leaves 0 to count - 1 among the ranks. Each rank gets consecutive leaves, in proportion to its
+        share."""
         shares = self.shares if isinstance(self.shares, tuple) else (1,) * self.size
         ends = [count * done // sum(shares) for done in itertools.accumulate(shares)]
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
@@ -91,7 +92,7 @@ class Ranks(ConstantAttributes):
         found = np.array([struct.unpack("<d", data)[0] for data in self.gather(struct.pack("<d", seconds))])
         rates = 1 / np.maximum(np.where(np.isnan(found), np.nanmax(found), found), 1e-9)
         shares = tuple(max(1, round(each)) for each in rates / rates.max() * _WHOLE_SHARE)
-        # `ConstantAttributes` forbids a plain assignment; only the measurement may change the shares.
+        # A subclass of `ConstantAttributes` rejects assignments; only this measurement may change the shares.
         object.__setattr__(self, "shares", shares)
 
     def gather(self, own: bytes, sizes: Sequence[int] | None = None) -> list[bytes]:
@@ -113,8 +114,8 @@ class Ranks(ConstantAttributes):
         """A context manager for the exchanges of one step.
 
         If the block raises `Agreed`, the step has ended on every rank, and another step can follow. After any other
-        exception, no step can follow: the other ranks still wait for messages of this step, and would take those of the
-        next one for them.
+        exception, no step can follow: the other ranks still wait for messages of this step, and would confuse them with
+        those of the next step.
 
         Raises:
           RankLost: an exception has interrupted an earlier step.

@@ -59,7 +59,7 @@ def lengths(layout: SumLayout, element: str, rank: int) -> set[int]:
 
 
 def bytes_of_all(ranks: Ranks, count: int, layout: SumLayout) -> int:
-    """Returns the number of bytes that all ranks together send in `combine`, for `count` leaves."""
+    """Returns the number of bytes that all ranks together send in `combine` if a step has `count` leaves."""
     total, whole = 0, range(count)
     numbers = [len(maximal_nodes(whole, leaves)) for leaves in ranks.leaves(count)]
     for element, slices in layout.slices.items():
@@ -123,7 +123,7 @@ class _Reduction:
         return [peer for peer in range(self.ranks.size) if peer != self.ranks.rank]
 
     def _part(self, sums: Sums, part: Bucket, rank: int) -> np.ndarray:
-        """Returns the elements of a bucket in the slice of a rank."""
+        """Returns the elements of `sums` in a bucket and the slice of a rank."""
         return sums.flat[part.element][part.span(self.layout.slices[part.element][rank])]
 
     def _shared(self, part: Bucket, rank: int) -> np.ndarray:

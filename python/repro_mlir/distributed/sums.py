@@ -21,7 +21,7 @@ from repro_mlir.base.numerics.tensors import TensorType, start_of
 
 @dataclass(frozen=True)
 class Sums:
-    """The memory of one value of all sums of a step.
+    """The memory of the sums of a step.
 
     Attributes:
       tensors: the sums in the order of the program.
@@ -33,7 +33,7 @@ class Sums:
 
     @cached_property
     def addresses(self) -> list[int]:
-        """The addresses of the tensors."""
+        """The addresses of `tensors`."""
         return [start_of(array) for array in self.tensors]
 
 
@@ -94,11 +94,12 @@ class SumLayout:
         return found
 
     def length(self, element: str) -> int:
-        """Returns the number of elements in the memory of an element type."""
+        """Returns the number of elements in the flat memory of an element type."""
         return self.slices[element][-1].stop
 
     def new(self) -> Sums:
-        """Allocates a set of sums with undefined values; the padding after the last sum is zero."""
+        """Allocates memory for all sums. Its values are undefined, except that the padding after the last sum is
+        zero."""
         flat = {element: np.zeros(self.length(element), ELEMENTS[element].dtype) for element in self.slices}
         tensors = []
         for i, kind in enumerate(self._kinds):

@@ -15,8 +15,7 @@ Message = tuple[int, np.ndarray]
 
 
 class Transport(Protocol):
-    """An engine that moves bytes between ranks. It does not add, and it does not serialize objects. Every rank makes
-    the same calls in the same order. A call raises RankLost if another rank is gone.
+    """An engine that moves bytes between ranks. It does not add, and it does not serialize objects.
 
     Every rank makes the same calls in the same order. A call raises RankLost if another rank is gone.
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Generation of tokens for several requests at a time."""
+"""Generates tokens for several requests at a time."""
 
 from __future__ import annotations
 
@@ -76,10 +76,11 @@ def _reaches(capacity: int) -> list[int]:
 class Generator(ConstantAttributes):
     """A language model that generates tokens for several requests at a time (continuous batching).
 
-    (K6) The logits of a request are, bit for bit, those of the model's full forward pass over its tokens alone, (K7) if
-    the cache is in blocks, with keys and values replaced by the values of their codes. They do not depend on other
-    requests, on how the prompt is divided into chunks, on the target or on the threads. Methods are thread-safe. After
-    an exception in a step, such as an interrupt while the model runs, the next step continues from the chosen tokens.
+    (K6) The logits of a request are, bit for bit, those that a full forward pass of the model computes for its tokens
+    alone. (K7) If the cache has a block format, they are those of a forward pass in which keys and values are rounded
+    to this format. The logits do not depend on other requests, on how the prompt is divided into chunks, on the target
+    or on the threads. Methods are thread-safe. After an exception in a step, such as an interrupt while the model runs,
+    the next step continues from the chosen tokens.
 
     On a GPU, and on its emulator, the programs for prompts and for tokens each have their own state, including weights:
     switching between the programs copies the whole state to the host and back to the device.
@@ -119,8 +120,8 @@ class Generator(ConstantAttributes):
             recipe, whose activation format is used; by default they are f32.
           target, threads: as for `repro_mlir.compile`.
         Raises:
-          ReproError: a model that cannot generate, with the reason; numbers below 1; a block format in which codes
-            depend on more than one token.
+          ReproError: the model cannot generate text, for the reason in the message; a number is below 1; or the codes
+            of a token would depend on other tokens in the block format.
         """
         from repro_mlir.frontends.torch.generation.cached_attention import capture_generation
 
@@ -203,15 +204,15 @@ class Generator(ConstantAttributes):
         Returns:
           The request, without tokens yet.
         Raises:
-          ReproError: a prompt that is empty, that is too long with the new tokens, or whose tokens are not integers in
-            the vocabulary; invalid stop tokens; other arguments out of range.
+          ReproError: the prompt is empty, is too long together with the new tokens, or has tokens that are not integers
+            in the vocabulary; a stop token is not in the vocabulary; or another argument is out of range.
         """
         request = self._request(prompt, max_new_tokens, sampling, stop, logits)
         self._waiting.append(request)
         return request
 
     def cancel(self, request: Request) -> None:
-        """Ends a request, which keeps its tokens so far."""
+        """Cancels a request. It keeps the tokens that it has so far."""
         with self._lock:
             request.finished = True
             if request in self._waiting:

@@ -83,7 +83,7 @@ class ModelPrograms:
 
     def write(self, folder: str | Path) -> None:
         """Writes both programs in the stored form (docs/verification/identity.md), and a list of the weights, into a
-        new folder. Raises ReproError if the folder exists or cannot be written.
+        new folder.
 
         Raises ReproError if the folder exists or cannot be written.
         """
@@ -113,7 +113,8 @@ def identity_of(
 def programs_of(
     model: torch.nn.Module, capacity: int, cache: Format | str | Mapping[str, Any] | None = None
 ) -> ModelPrograms:
-    """Returns the programs and tensors that a model's identity covers. Arguments and errors as for `identity_of`."""
+    """Returns the identity of a model together with the programs and tensors that it covers. Arguments and errors as
+    for `identity_of`."""
     from repro_mlir.frontends.torch.generation.cached_attention import capture_one_request
 
     format = None if cache is None else cache_format(cache)

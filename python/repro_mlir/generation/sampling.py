@@ -29,8 +29,8 @@ class Sampling:
       top_p: restricts the choice to the fewest tokens of greatest logits whose probabilities add up to `top_p`.
       seed: the seed of the request's random numbers, -2^63 to 2^64 - 1.
     Raises:
-      ReproError: a temperature below 0 or beyond f32, a top_k below 1, a top_p that is not above 0 and at most 1, or a
-        seed out of range.
+      ReproError: the temperature is below 0 or too large for f32, top_k is below 1, top_p is not above 0 and at most 1,
+        or the seed is out of range.
     """
 
     temperature: float = 0.0

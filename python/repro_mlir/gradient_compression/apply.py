@@ -191,7 +191,8 @@ class _Rewriter:
 
 
 def _gradient(op: Any) -> str | None:
-    """Returns the parameter whose gradient an operation reduces; None for other operations."""
+    """Returns the name of the parameter whose gradient an operation reduces; None if the operation reduces no
+    gradient."""
     from repro_mlir import ir
 
     if op.operation.name != "repro.reduce_microbatches" or "gradient" not in op.attributes:

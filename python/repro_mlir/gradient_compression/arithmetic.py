@@ -55,14 +55,14 @@ class GradientWriter(Writer):
         return Tensor(self.write(text), kind)
 
     def slice(self, tensor: Tensor, offsets: Shape, shape: Shape) -> Tensor:
-        """Returns a slice of a tensor, of the same rank."""
+        """Returns a slice of a tensor. It has the rank of the tensor."""
         kind = TensorType("", tensor.kind.element, shape)
         places = "".join(f"[{', '.join(map(str, each))}]" for each in (offsets, shape, [1] * len(shape)))
         text = f"tensor.extract_slice {tensor.name}{places} : {text_of(tensor.kind)} to {text_of(kind)}"
         return Tensor(self.write(text), kind)
 
     def insert(self, part: Tensor, whole: Tensor, offsets: Shape) -> Tensor:
-        """Returns a tensor with a slice replaced."""
+        """Returns the tensor `whole` with a slice replaced by `part`."""
         ones = [1] * len(part.kind.shape)
         places = "".join(f"[{', '.join(map(str, each))}]" for each in (offsets, part.kind.shape, ones))
         text = f"tensor.insert_slice {part.name} into {whole.name}{places} : {text_of(part.kind)} into "

@@ -77,7 +77,7 @@ class GradientCompression(ABC):
 
     @abstractmethod
     def _bytes(self, shape: Shape) -> int:
-        """Returns the size in bytes of a gradient that is compressed."""
+        """Returns the compressed size in bytes for a shape that is compressed."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ class OneBit(GradientCompression):
 
 @dataclass(frozen=True)
 class QSGD(GradientCompression):
-    """(L4) Rounds stochastically to multiples of a fraction of the norm; unbiased, so it needs no feedback.
+    """(L4) Rounds stochastically to multiples of a fraction of the norm. The rounding is unbiased, so it needs no error
+    feedback.
 
     Attributes:
       levels: the number of multiples above zero, 1 to 2^16.
@@ -141,12 +142,12 @@ class QSGD(GradientCompression):
 
     @property
     def has_feedback(self) -> bool:
-        """False: the rounding is unbiased."""
+        """False: the rounding is unbiased, so errors are not kept."""
         return False
 
     @property
     def is_stochastic(self) -> bool:
-        """True: the rounding is stochastic."""
+        """True: the rounding draws random numbers."""
         return True
 
     def _bytes(self, shape: Shape) -> int:

@@ -71,7 +71,7 @@ class TemplateRenderer:
         """
         Args:
           template: a Jinja template, as transformers accepts it.
-          variables: the variables of the template, such as special tokens.
+          variables: the values of variables that the template reads, such as special tokens.
         """
         self._fixed = {"template": template, "variables": dict(variables)}
         self._lock = Lock()

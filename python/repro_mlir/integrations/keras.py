@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Keras' `fit` and `evaluate` with compiled steps (docs/guides/keras.md)."""
+"""Runs Keras' `fit` and `evaluate` with compiled steps (docs/guides/keras.md)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def fit(
 
 
 def evaluate(model: keras.Model, *args: Any, target: str = "cpu", threads: int | None = None, **kwargs: Any) -> Any:
-    """Runs `model.evaluate(*args, **kwargs)` with compiled steps; arguments and errors as for `fit`."""
+    """Runs `model.evaluate(*args, **kwargs)` with compiled steps. Arguments and errors are those of `fit`."""
     with _compiled_steps(model, target, threads, None, None):
         return model.evaluate(*args, **kwargs)
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Detects the launcher that started this process, if any: torchrun or mpirun."""
+"""Detects whether torchrun or mpirun has started this process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def launched_ranks(
     Returns the ranks; None if there is only one process.
 
     Raises:
-      ReproError: as `connect`; mpi4py is missing under mpirun.
+      ReproError: `connect` has raised it, or mpi4py is missing under mpirun.
     """
     launcher = _launcher()
     if launcher is None or os.environ.get(_SIZES[launcher]) == "1":

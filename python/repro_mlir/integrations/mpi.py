@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks that mpirun starts, connected by mpi4py (docs/guides/distributed.md)."""
+"""Connects the ranks that mpirun has started, by mpi4py (docs/guides/distributed.md)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bo
 
 
 class MpiTransport(Transport):
-    """A `Transport` over all processes of MPI_COMM_WORLD."""
+    """A `Transport` between all processes of MPI_COMM_WORLD."""
 
     def __init__(self) -> None:
         self._world = MPI.COMM_WORLD

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ranks that torchrun starts, connected by torch.distributed (docs/guides/distributed.md)."""
+"""Connects the ranks that torchrun has started, by torch.distributed (docs/guides/distributed.md)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bo
         gradients has no result, and the faulty rank is named (docs/guides/distributed.md).
       shard_optimizer: whether each rank stores and updates its own shard of the optimizer's state, as in ZeRO-1.
     Raises:
-      ReproError: not started by `torchrun`, a backend other than gloo, or invalid shares.
+      ReproError: the process was not started by `torchrun`, the backend is not gloo, or the shares are invalid.
     """
     return Ranks(TorchTransport(), shares_of(shares), check_share, shard_optimizer)
 
 
 class TorchTransport(Transport):
-    """A `Transport` over the default process group (gloo)."""
+    """A `Transport` between the processes of the default process group, whose backend is gloo."""
 
     def __init__(self) -> None:
         if not dist.is_initialized():

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Trainer of transformers with compiled steps (docs/guides/huggingface.md)."""
+"""Adapts the Trainer of transformers, so that it runs compiled steps (docs/guides/huggingface.md)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class ReproTrainer(transformers.Trainer):
         trainer = ReproTrainer(model=model, args=args, train_dataset=dataset, receipt="run.receipt")
         trainer.train()
 
-    Forward, backward, clipping and the optimizer's update are one program, a step of `repro_mlir.Trainer`; the loss of
-    an evaluation and the outputs that metrics read are another program. transformers handles data, schedules, logging,
-    callbacks and checkpoints. A checkpoint also contains the position of the random numbers and the scales of former
-    steps (Q6), so a run that resumes from it continues with the same bits. The constructor rejects options that a step
-    cannot honour.
+    Forward pass, backward pass, clipping and the optimizer's update form one program, a step of `repro_mlir.Trainer`.
+    The loss of an evaluation and the outputs that metrics read are computed by another program. transformers handles
+    data, schedules, logging, callbacks and checkpoints. A checkpoint also contains the position of the random numbers
+    and the scales of former steps (Q6), so a run that resumes from it continues with the same bits. The constructor
+    rejects options that a step cannot honour.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ReproTrainer(transformers.Trainer):
             optimizer = optimizer.optimizer
         if self._compiled is None or self._compiled[0] is not self.model or self._compiled[1] is not optimizer:
             if self.args.activation_checkpointing and getattr(self.model, "_require_grads_hooks", ()):
-                # Removes the hooks that activation checkpointing needs; a compiled step does not use it.
+                # Removes the hooks that activation checkpointing needs; a compiled step does not use them.
                 self.model.disable_input_require_grads()
             self._options["clip_norm"] = self.args.max_grad_norm if self.args.max_grad_norm > 0 else None
             self._options["seed"] = self.args.seed

@@ -49,7 +49,7 @@ _NAMED = 20
 def apply_precision(
     program: Step, recipe: Recipe | str | Mapping[str, Any], *, loss: str | None = None, seed: int = 0
 ) -> Step:
-    """Returns a program whose contractions read operands in the formats of a recipe. Its hash differs.
+    """Returns a program whose contractions read operands in the formats of a recipe. The new program has another hash.
 
     Weights, the optimizer and all other operations are unchanged; gradients are those of the original step, evaluated
     at the quantized values (straight-through).
@@ -62,8 +62,8 @@ def apply_precision(
         tensors `seed` and `step`, and each step increments `step`.
     Raises:
       ReproError: no contraction matches the recipe, a rule matches no layer, a format does not fit a contraction, a
-        contraction is in blocks already, or no result is the loss; (Q6) delayed scales for inference or for a step in
-        microbatches.
+        contraction is in blocks already, or no result is the loss; or the recipe has delayed scales (Q6), but the
+        program is for inference or is a step in microbatches.
     """
     return applied(program, recipe_of(recipe), loss=loss, seed=seed)
 
@@ -135,8 +135,9 @@ def _quantized(
     *,
     no_scales: str,
 ) -> tuple[bytes, list[RolePrecision | None]]:
-    """Rewrites the program for a recipe. Returns the new serialized program, and the precision that each contraction
-    has got. If `no_scales` is not empty, it is the reason why the program cannot have delayed scales (Q6)."""
+    """Rewrites the program for a recipe. Returns the new serialized program, and the precision that the recipe requests
+    for each contraction. If `no_scales` is not empty, it is the reason why the program cannot have delayed scales
+    (Q6)."""
     from repro_mlir import ir
 
     with ir.Context():

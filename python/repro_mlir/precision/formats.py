@@ -186,12 +186,12 @@ class Scale:
 
     @property
     def element(self) -> str:
-        """The element type of a scale."""
+        """The element type in which a scale is stored."""
         return "f8E8M0FNU" if self.rule in _POWERS else "f8E4M3FN" if self.rule in _SMALL else "f32"
 
     @property
     def mlir(self) -> str:
-        """The scale attribute as MLIR text."""
+        """The rule's attribute in MLIR, as text."""
         if self.is_delayed:
             return "#repro.given_scale"
         if self.rule in _POWERS:
@@ -212,7 +212,7 @@ class Hadamard:
     """(Q5) A Hadamard transform of neighbouring elements along K, applied before quantization.
 
     Attributes:
-      signs: 16 or 32 numbers 1 or -1.
+      signs: 16 or 32 factors, each 1 or -1; their number is the size of the transform.
       to_bf16: whether the transformed values are rounded to bf16.
     """
 
@@ -297,7 +297,7 @@ class Format:
 
     @property
     def code_type(self) -> str:
-        """The element type of the codes of blocks."""
+        """The element type of the codes in a block format."""
         return "i8" if self.element.startswith("mxint8") else self.element
 
     @property

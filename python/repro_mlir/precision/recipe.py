@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes: the formats that the contractions of a step read, layer by layer."""
+"""Recipes: they say in which formats the contractions of a step read their operands, for each role and layer."""
 
 from __future__ import annotations
 
@@ -187,9 +187,9 @@ class Rule:
 
     Attributes:
       layers: a pattern of weight names, such as `blocks.*.qkv.weight`.
-      first, last: the number of layers at the beginning, or at the end, of the program.
+      first, last: instead of a pattern, the number of layers at the beginning, or at the end, of the program.
       skip: whether the layers stay in f32, in all roles.
-      roles: the precision by role that overrides the recipe's.
+      roles: the precision of each role in these layers; it overrides that of the recipe.
     """
 
     layers: str | None = None
@@ -266,7 +266,7 @@ class Recipe:
 
     @property
     def histories(self) -> set[int]:
-        """(Q6) The history lengths of the delayed scales; empty if there are none."""
+        """(Q6) The history lengths of all delayed scales; empty if there are none."""
         scales = [format.scale for role in OPERANDS for format in self._formats(role)]
         return {scale.steps for scale in scales if scale is not None and scale.is_delayed}
 
@@ -278,7 +278,7 @@ class Recipe:
         """Returns the requested precision for contractions of a role in a layer; None if they are unchanged.
 
         Args:
-          layer: the name of the layer's weight, None for a product.
+          layer: the name of the layer's weight; None for a contraction without a layer.
           number, count: the index of the layer and the number of layers.
         """
         asked = self.roles.get(role)
@@ -298,7 +298,8 @@ class Recipe:
 
 
 def _checked(roles: Mapping[str, RolePrecision]) -> Mapping[str, RolePrecision]:
-    """Returns an immutable copy; raises ReproError for unknown roles or for operands that a role does not have."""
+    """Checks the precision by role and returns an immutable copy. Raises ReproError for unknown roles, or for operands
+    that a role does not have."""
     check_kind("roles", roles, Mapping, "a mapping of roles to a RolePrecision")
     for role, precision in roles.items():
         check_among("roles", role, OPERANDS)

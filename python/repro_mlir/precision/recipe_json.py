@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Conversion of recipes to and from JSON."""
+"""Converts recipes to and from JSON."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _accumulator_as_json(given: str | Accumulator | BlockAccumulator) -> Any:
     if isinstance(given, BlockAccumulator):
         return {"step": given.step, "within": _accumulator_as_json(given.within)}
     fields = dataclasses.asdict(given)
-    # `group` was added to the format later; omitting its default keeps the JSON of older recipes unchanged.
+    # The field `group` was added later. Its default is left out, so that the JSON of older recipes stays the same.
     return fields if given.group != 1 else {name: value for name, value in fields.items() if name != "group"}
 
 

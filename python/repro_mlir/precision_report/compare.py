@@ -236,7 +236,7 @@ class _Comparison:
         return () if step is None else self._contractions(step, recipe)
 
     def _is_like_the_first(self, recipe: Recipe, step: int, contractions: tuple[Contraction, ...]) -> bool:
-        """Returns whether a step has the same contractions as the first step. If it has not, it is not sampled, and a
+        """Returns whether a step has the same contractions as the first step. If not, the step is not sampled, and a
         note says so: the table of errors has one row for each contraction of the first step."""
         if self.is_divided:
             return False
@@ -319,7 +319,7 @@ def _recipe(given: Recipe | str | Mapping[str, Any]) -> Recipe:
 
 
 def _combined(tensors: Sequence[tuple[np.ndarray, str]]) -> bytes:
-    """Returns one digest of all tensors."""
+    """Combines the digests of all tensors into one."""
     return bytes.fromhex(combine_digests([tensor_digest(array, element) for array, element in tensors]))
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The results of a comparison of recipes, and the two files that contain them."""
+"""The results of a comparison of recipes. Writes them to two files, the page and the data."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A contraction of the step, and the effect of the recipe on the contraction.
+    """A contraction of the first step, and what the recipe does to it.
 
     Attributes:
       role, layer, location: as in `ContractionPrecision`.
@@ -171,7 +171,7 @@ class Report:
 
 
 def make_folder(folder: str | Path) -> Path:
-    """Creates a folder if it does not exist. Raises ReproError if it cannot be created."""
+    """Creates a folder, unless it exists. Raises ReproError if that fails."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)

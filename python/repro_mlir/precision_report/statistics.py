@@ -172,10 +172,10 @@ def _sum_of_squares(x: np.ndarray) -> float:
 
 @float_environment()
 def number_statistics(format: Format, before: np.ndarray, after: np.ndarray) -> OperandStatistics:
-    """Returns the statistics of a format without scales.
+    """Returns the statistics of an operand in a format without scales.
 
     Args:
-      before, after: f32 values of the same shape.
+      before, after: the values before and after quantization, f32 of one shape.
     """
     element = FORMATS[format.element]
     saturated = np.isfinite(before) & np.isinf(after)
@@ -231,8 +231,8 @@ def block_statistics(
 
 
 def reference_format(format: Format) -> BlockFormat:
-    """Returns the reference interpreter's `BlockFormat` for a format, without the rounding mode: the report rounds no
-    values."""
+    """Returns the reference interpreter's `BlockFormat` for a format. It has no rounding mode, since the report rounds
+    no values."""
     assert format.scale is not None and format.tile is not None
     given = format.scale
     rule = SCALE_RULES["given" if given.is_delayed else given.rule]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Loss functions of a model's output, as programs."""
+"""Loss functions of a model's output, written as MLIR text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Update rules of optimizers for one parameter, as programs. The learning rate is the step's hyper-parameter `lr`."""
+"""Update rules of optimizers for one parameter, written as MLIR text. The learning rate is the step's hyper-parameter
+`lr`."""
 
 from __future__ import annotations
 

@@ -142,9 +142,9 @@ class ProgramTrainer(ConstantAttributes):
         Returns:
           the outputs by name, such as `loss`.
         Raises:
-          ReproError: the trainer is closed; inputs or state have other types, the hyper-parameters are not those of the
-            program, or a check of the program failed (E1), and the state is unchanged; or the record cannot be written:
-            then the trainer is closed, and the receipt can be resumed.
+          ReproError: the trainer is closed; inputs or state have other types than in the program; the hyper-parameters
+            are not those of the program; or a check of the program failed (E1). In these cases the state is unchanged.
+            Also raised if the record cannot be written: then the trainer is closed, and the receipt can be resumed.
         """
         if self._closed:
             raise ReproError("the trainer is closed")
@@ -185,7 +185,7 @@ class ProgramTrainer(ConstantAttributes):
         return state_hash([(self._state[kind.name], kind.element) for kind in self._program.state])
 
     def close(self) -> None:
-        """Finishes the receipt, if there is one; no step can run afterwards."""
+        """Finishes the receipt, if there is one. After that, no step can run."""
         self._closed = True
         if self._recorder is not None:
             recorder, self._recorder = self._recorder, None

@@ -52,8 +52,8 @@ def training_step(
         patterns of their locations as in error messages: a node (`/layers.0/*`), a module (`module layers.0*`) or a
         line (`model.py:12`). The step needs less memory and more time, and has the same bits.
     Raises:
-      ReproError: an unknown name, an output that the loss does not accept, an operation without a derivative, a
-        parameter that the model writes, a pattern that matches no operation.
+      ReproError: a name is unknown, the loss does not accept the output, an operation has no derivative, the model
+        writes a parameter, or a pattern matches no operation.
     """
     chosen = _output(model, output)
     names = [kind.name for kind in model.state]

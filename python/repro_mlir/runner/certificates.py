@@ -101,8 +101,8 @@ class Certificate:
     Attributes:
       device: the name of the GPU model.
       driver: the driver's identity, see `Driver.identity`.
-      unit: the class.
-      instructions: the compared instructions.
+      unit: the accumulator class.
+      instructions: the instructions whose results were compared.
     """
 
     device: str
@@ -144,7 +144,7 @@ _SHAPE = shapes.record(
 
 
 def without_tensor_cores(architecture: str) -> str:
-    """Returns the architecture without TENSOR_CORES, such as "sm_90"."""
+    """Returns the name of an architecture without the suffix TENSOR_CORES, such as "sm_90"."""
     return architecture.removesuffix(TENSOR_CORES)
 
 
@@ -211,7 +211,7 @@ def certificate_for(device: Device, architecture: str) -> Certificate:
     """Returns the certificate that allows a device to run code with tensor cores for an architecture.
 
     Raises:
-      ReproError: there is no certificate, or the device's class differs from that of the code.
+      ReproError: there is no certificate, or the device has another accumulator class than the code.
     """
     path, wanted = path_of(device), f"{device.name} with driver {device.driver.identity()}"
     if not path.is_file():

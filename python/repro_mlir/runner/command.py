@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The command line of the runner."""
+"""The command line of the runner, with which a bundle runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(bundle: Bundle, options: argparse.Namespace) -> int:
-    """Runs steps of a bundle and prints their results; returns 1 if they are not what the bundle expects, else 0."""
+    """Runs steps of a bundle and prints their results. Returns 1 if they are not the results that the bundle expects,
+    else 0."""
     steps = options.steps or max(bundle.steps, 1)
     inputs = load_inputs(options.inputs, bundle.inputs) if options.inputs else None
     if inputs is None:

@@ -123,7 +123,7 @@ class Device:
         return pointer.value
 
     def free(self, pointer: int) -> None:
-        """Frees memory from `allocate`."""
+        """Frees memory that `allocate` has returned."""
         self.driver.cuMemFree_v2(pointer)
 
     def write(self, pointer: int, array: np.ndarray) -> None:
@@ -147,7 +147,7 @@ class Device:
             self.driver.cuMemsetD8Async(pointer, 0, size, self._stream)
 
     def synchronize_all(self) -> None:
-        """Waits for all work of this process on the device, such as another library's writes to a buffer."""
+        """Waits for all work of this process on the device, such as writes of another library to a buffer."""
         self.driver.cuCtxSynchronize()
 
     def synchronize(self) -> None:
@@ -243,7 +243,7 @@ class Code:
         return function
 
     def unload(self) -> None:
-        """Frees the module, whose functions become invalid."""
+        """Unloads the code from the device. Its kernels become invalid."""
         self._device.driver.cuModuleUnload(self._module)
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The CUDA driver through ctypes: the entry points that the runner needs, and their errors.
+"""Calls the CUDA driver through ctypes: has the entry points that the runner needs, and their errors.
 
 The numbers of attributes, options and errors are from cuda.h of CUDA 12 and 13; all entry points exist since CUDA 12.
 """
@@ -88,7 +88,7 @@ class DriverError(ReproError):
 
     Attributes:
       function: the name of the entry point.
-      code: the CUresult.
+      code: the error code, a CUresult.
     """
 
     def __init__(self, function: str, code: int, text: str) -> None:

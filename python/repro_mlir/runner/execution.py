@@ -153,7 +153,7 @@ class Execution:
             self.close()
 
     def close(self) -> None:
-        """Frees memory, graph and code; a second call does nothing."""
+        """Frees the memory, the graph and the code. A second call does nothing."""
         if not self._addresses:
             return
         # Cleared before the memory is freed, so that no address of freed memory can be read.

@@ -3,7 +3,7 @@
 
 """Descriptions of initial state tensors that are filled with one value, or drawn as by `repro_mlir.initialize`.
 
-A bundle contains their descriptions instead of their bytes:
+A bundle contains such a description instead of the bytes of the tensor:
 
     {"from": "fill", "bits": "0000803f"}                                  every element has these bytes (little-endian)
     {"from": "uniform", "seed": 0, "site": 3, "scale": "f304353e"}        (u - 0.5) * scale in f32, u by (R1), (R2)

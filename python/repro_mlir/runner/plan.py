@@ -73,9 +73,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Plan:
-    """The launches of a step, in order, and the tensors, messages and kernels that they use. If a check in a kernel
-    fails (E1), the kernel stores the number of the check's message plus 1 in the error word, which is zero before the
-    step.
+    """The launches of a step, in order, and the tensors, messages and kernels that they use.
 
     If a check in a kernel fails (E1), the kernel stores the number of the check's message plus 1 in the error word,
     which is zero before the step.

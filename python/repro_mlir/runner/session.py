@@ -143,7 +143,7 @@ class Session(ConstantAttributes):
             self.device.synchronize()
 
     def state(self) -> dict[str, np.ndarray]:
-        """Returns copies of the states, by name."""
+        """Returns a copy of each state, by name."""
         return {
             kind.name: self._execution.read("state", i).view(kind.dtype) for i, kind in enumerate(self.bundle.state)
         }
@@ -173,7 +173,7 @@ class Session(ConstantAttributes):
         Returns:
           copies of the outputs, by name.
         Raises:
-          ReproError: a wrong number of inputs, or an input that does not fit.
+          ReproError: the number of inputs is wrong, or an input has another type than in the program.
           StepFailed: a check of the program failed; the state is unchanged.
         """
         free = [i for i in range(len(self.bundle.inputs)) if ("input", i) not in self._bound]

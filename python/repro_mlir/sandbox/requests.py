@@ -57,7 +57,7 @@ def import_module(data: bytes, *, is_text: bool) -> bytes:
     """Imports an untrusted MLIR module in a child process; returns the stored canonical program (program/modules.py).
 
     Raises:
-      ReproError: the import fails (the message is its first error), or as `admit`.
+      ReproError: the import fails (the message is its first error); also the errors of `admit`.
     """
     bounds = limits()
     check_size(data, bounds)
@@ -137,7 +137,7 @@ class _Server:
           work: a key of `sandbox_worker.work.WORK`.
           data: the data of the request.
           seconds: the time limit.
-          done: a participle for error messages, such as "compiled".
+          done: a participle that names the work in error messages, such as "compiled".
           options: the keyword arguments of the work function.
         """
         request = json.dumps({"work": work, "options": options}).encode() + b"\n" + data
@@ -207,7 +207,7 @@ class _Server:
         return ours
 
     def stop(self) -> None:
-        """Ends the server and its child, if they run."""
+        """Ends the server and the child that it has forked, if they are running."""
         channel, process = self._channel, self._process
         self._channel = self._process = None
         if channel is not None:

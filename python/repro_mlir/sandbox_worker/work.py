@@ -78,7 +78,7 @@ def import_module(data: bytes, **limits: int) -> bytes:
 
 
 def _lower_stablehlo(data: bytes) -> bytes:
-    """Lowers StableHLO to imported linalg, with the MLIR bindings of jaxlib."""
+    """Lowers a StableHLO module to an imported program in linalg, with the MLIR bindings of jaxlib."""
     try:
         from repro_mlir.frontends.stablehlo.modules import lower_module
     except ImportError as error:
@@ -101,7 +101,8 @@ def analyze_native(data: bytes, *, level: str) -> bytes:
 
 
 def compile_device(data: bytes, *, architecture: str, assembled: bool) -> bytes:
-    """Returns device code in the format of the cache. Raises ReproError if the compilation fails."""
+    """Compiles a program for a GPU; returns the code in the format of the cache. Raises ReproError if the compilation
+    fails."""
     from repro_mlir.compilation.device_code import compile_data
 
     return compile_data(data, architecture, assembled)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Captures the program of a training script and yields the inputs of its batches."""
+"""Captures the step of a training script and yields the inputs of its batches."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def diff(
     Returns:
       the first difference, None if there is none.
     Raises:
-      ReproError: if the runs cannot be compared.
+      ReproError: the runs cannot be compared.
     """
     if second is not None:
         allow_numerics(None, **numerics)

@@ -65,8 +65,8 @@ def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
     A null field that servers never send is ignored, because client libraries add such fields.
 
     Raises:
-      ReproError: `value` is not the complete answer of a server with one choice (the last event of a stream is none),
-        or it has a field that no answer has.
+      ReproError: `value` is not a server's complete answer with one choice (but, for example, the last event of a
+        stream), or it has a field that no answer has.
     """
     choices = value.get("choices")
     fields = dict(_leaves({name: each for name, each in value.items() if name not in ("choices", "receipt")}, ""))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The endpoints, in the format of OpenAI's API (docs/guides/serving.md)."""
+"""The HTTP endpoints of the server, in the format of OpenAI's API (docs/guides/serving.md)."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ class Api:
         return _json(form.whole(transcript, receipt))
 
     async def _events(self, answer: Answer, form: _Form, fields: Fields) -> AsyncIterator[bytes]:
-        """Yields the answer as server-sent events."""
+        """Yields the events of a streamed answer as bytes: its pieces of text, then the receipt."""
         transcript = self._transcript(answer.question)
         if form.chat:
             yield _event(form.chunk({"role": "assistant", "content": ""}))

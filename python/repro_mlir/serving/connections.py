@@ -98,15 +98,15 @@ class _BoundedProtocol(H11Protocol):
 
 
 class OwnHosts:
-    """Answers only requests that name one of `hosts`. Otherwise a web page could resolve its own name to this machine
-    (DNS rebinding) and read the answers of a server on a local address."""
+    """ASGI middleware that answers only requests whose field `host` names one of `hosts`. Otherwise a web page could
+    resolve its own name to this machine (DNS rebinding) and read the answers of a server on a local address."""
 
     def __init__(self, application: ASGIApp, hosts: set[str]) -> None:
         self._application = application
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request to the application, or answers 421 if its field `host` names another host."""
+        """Passes a request to the application. Answers 421 if the field `host` of the request names another host."""
         given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
         host = _HOST.fullmatch(given)
         if host is not None and host[1].lower() in self._hosts and int(host[2] or 0) < 1 << 16:

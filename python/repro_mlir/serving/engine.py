@@ -71,7 +71,7 @@ class Engine:
     """
 
     def __init__(self, generator: Generator, most: int, when_failed: Callable[[], None] = lambda: None) -> None:
-        """Creates the engine, whose thread does not run yet.
+        """Creates the engine. Its thread is not started yet.
 
         Args:
           generator: used by this engine only.

@@ -63,7 +63,7 @@ class Fields:
     Attributes:
       prompt: the text or tokens of a completion; None for a conversation.
       messages: for a conversation: the messages, each with the strings `role` and `content`.
-      most: the maximum number of tokens of the answer, if specified.
+      most: the maximum number of tokens of the answer; None if it is not specified.
       sampling: how tokens are chosen; the seed is drawn if it is needed and not specified.
       stop: strings that end the answer.
       stream: whether tokens are sent as they are generated.
@@ -87,7 +87,7 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
       model: the name of the only model.
       chat: whether the request is a conversation.
     Raises:
-      Refused: the error names the invalid field.
+      Refused: a field is invalid; the error names it.
     """
     if not isinstance(body, dict):
         raise Refused(400, f"expected an object, got {_kind(body)}")

@@ -143,7 +143,8 @@ def read_receipt(value: Any, where: str) -> Question:
       value: parsed JSON.
       where: the name of the receipt in messages.
     Raises:
-      ReproError: JSON that is not a receipt of an answer, or a receipt of another version or numerics.
+      ReproError: the JSON is not the receipt of an answer, or is a receipt with another version of the format or of the
+        numerics.
     """
     if isinstance(value, dict) and value.get("format") == FORMAT:
         for name, known in (("version", VERSION), ("numerics", NUMERICS)):

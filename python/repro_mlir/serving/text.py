@@ -40,7 +40,7 @@ class GrowingText:
         return text
 
     def end(self) -> str:
-        """Returns the remaining text, including incomplete characters."""
+        """Ends the text: returns what is left of it, including incomplete characters."""
         text = self._new_text()
         self._before, self._held = self._held, []
         return text
@@ -82,6 +82,5 @@ class StopStrings:
 
     @staticmethod
     def _overlap(text: str, string: str) -> int:
-        """Returns the length of the longest end of the text that is a beginning of the string, but not the whole
-        string."""
+        """Returns the length of the longest suffix of the text that is a proper prefix of the string."""
         return next((n for n in range(min(len(text), len(string) - 1), 0, -1) if text.endswith(string[:n])), 0)

@@ -29,8 +29,8 @@ def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]
       The receipt, and the fields of the answer as `read_answer` returns them; empty if the file contains only a
       receipt.
     Raises:
-      ReproError: `value` is neither a receipt nor a complete answer. The last event of a stream is none: it has no
-        text.
+      ReproError: `value` is neither a receipt nor a complete answer. The last event of a stream is not a complete
+        answer, because it has no text.
     """
     if not (isinstance(value, dict) and "receipt" in value):
         read_receipt(value, where)
@@ -47,7 +47,8 @@ def check_itself(receipt: Mapping[str, Any], said: Mapping[str, Any]) -> list[st
 
 
 def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: Mapping[str, str]) -> None:
-    """Compares the model of a receipt with a model whose capacity and cache are those of the receipt.
+    """Checks that a receipt belongs to a model. `identity` must have been computed with the capacity and the cache in
+    the receipt.
 
     Args:
       versions: the versions of the software that captured the program of the model.

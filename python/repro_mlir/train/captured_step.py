@@ -274,12 +274,12 @@ class Step:
 
     @property
     def is_divided(self) -> bool:
-        """Whether the state is divided among ranks, see `KeptMicrobatches`."""
+        """Whether the state is divided among ranks. See `KeptMicrobatches`."""
         return isinstance(self.kept, KeptMicrobatches) and self.kept.is_divided
 
     @property
     def foreign(self) -> frozenset[str]:
-        """The state tensors whose values only other ranks have, see `KeptMicrobatches`."""
+        """The names of the state tensors whose values only other ranks have. See `KeptMicrobatches`."""
         return self.kept.foreign if isinstance(self.kept, KeptMicrobatches) else frozenset()
 
     def leave(self, bring_back: Callable[[], None]) -> None:

@@ -16,7 +16,7 @@ _PI = Decimal("3.141592653589793238462643383279502884197169399375105820974944592
 
 
 def _cosine(angle: Decimal) -> Decimal:
-    """Returns cos(angle) for angle in [0, pi] by its Taylor series, accurate to 50 digits."""
+    """Returns cos(angle) for an angle from 0 to pi, computed by the Taylor series and accurate to 50 digits."""
     term = total = Decimal(1)
     square = _CONTEXT.multiply(angle, angle)
     n = 0

@@ -410,7 +410,7 @@ class Trainer(ConstantAttributes):
             raise ReproError(self._broken)
         late = begun is None
         if late and self._running:
-            # A signal handler has read a tensor while a step runs. That step settles itself later.
+            # A signal handler reads a tensor while a step runs. That step settles itself when it ends.
             return
         begun = self._begun if begun is None else begun
         if begun is None or begun is not self._begun:
