@@ -140,8 +140,8 @@ def mean(errors: Iterable[float]) -> float:
 
 
 def seen(found: list[Result]) -> list[Result]:
-    """Returns the rows for training steps that are not marked as blind, which are those for which the prediction is
-    meant: dense models with good kernels and a known configuration."""
+    """Returns the rows for training steps that are not marked as blind. The prediction is meant for these: dense models
+    with good kernels and a known configuration."""
     return [each for each in found if each.row["kind"] == "training" and "blind" not in each.row]
 
 

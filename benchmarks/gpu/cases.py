@@ -77,7 +77,7 @@ class Training:
 
 
 class Module(nn.Module):
-    """Wraps a function as a module, which can be captured."""
+    """Wraps a function as a module, so that it can be captured."""
 
     def __init__(self, function: Function) -> None:
         super().__init__()

@@ -79,8 +79,7 @@ class Results:
                 raise ContextLost from None
 
     def run(self, part: str, work: Callable[[], None]) -> None:
-        """Calls `work` for a part and adds its duration; notes exceptions other than ContextLost, which it raises
-        again."""
+        """Calls `work` for a part and adds its duration. Notes an exception, but raises ContextLost again."""
         start = time.perf_counter()
         try:
             work()

@@ -48,7 +48,7 @@ def fit(f: Real, weight: Real, low: mp.mpf, high: mp.mpf, count: int) -> tuple[l
     xs = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * nodes)) for i in range(nodes)]
     w = [weight(x) for x in xs]
     y = [w[i] * f(x) for i, x in enumerate(xs)]
-    # moments[s] is the sum of w^2 x^s, which are the entries of the Gram matrix of all fits below.
+    # moments[s] is the sum of w^2 x^s. These sums are the entries of the Gram matrices of all fits below.
     powers = [[w[i] ** 2 * x**s for i, x in enumerate(xs)] for s in range(2 * count - 1)]
     moments = [mp.fsum(row) for row in powers]
     fixed: list[float] = []

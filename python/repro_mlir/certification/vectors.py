@@ -88,8 +88,8 @@ Make = Callable[[_Words, Format], np.ndarray]
 
 
 def _exponents(low: int, high: int) -> Make:
-    """Returns a generator of random numbers with exponents from `low` to `high`. The exponents are clipped to the
-    format's range, which includes subnormals."""
+    """Returns a generator of random numbers with exponents from `low` to `high`. The exponents are clipped to the range
+    of the format; subnormals are included."""
 
     def make(words: _Words, of: Format) -> np.ndarray:
         least, most = (min(max(e + of.bias, 0), of.largest >> of.fraction_bits) for e in (low, high))

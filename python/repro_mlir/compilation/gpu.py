@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiles a canonical program for NVIDIA GPUs, which requires neither a GPU nor a CUDA toolkit."""
+"""Compiles a canonical program for NVIDIA GPUs. This needs neither a GPU nor a CUDA toolkit."""
 
 from __future__ import annotations
 

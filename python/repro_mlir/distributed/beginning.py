@@ -41,8 +41,8 @@ def begin_together(
     resume: Callable[[], Position],
     state: Callable[[], Mapping[str, np.ndarray]],
 ) -> Position:
-    """Begins a run in which this rank writes a receipt. Returns the position at which the run begins, which is the same
-    on all ranks.
+    """Begins a run in which this rank writes a receipt. Returns the position at which the run begins. It is the same on
+    all ranks.
 
     Args:
       prepare: returns a digest that identifies the run, 32 bytes. It must be equal on all ranks.

@@ -53,7 +53,7 @@ class Checks:
 
 
 def _number(seed: bytes, leaf: int) -> int:
-    """Returns a pseudorandom number from 0 to 2^32 - 1, which depends on the seed and the leaf."""
+    """Returns a pseudorandom number from 0 to 2^32 - 1 that depends on the seed and the leaf."""
     return int.from_bytes(blake3_of(b"check", seed, struct.pack("<Q", leaf))[:4], "little")
 
 

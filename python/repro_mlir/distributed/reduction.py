@@ -73,11 +73,11 @@ def bytes_of_all(ranks: Ranks, count: int, layout: SumLayout) -> int:
 def combine(
     ranks: Ranks, count: int, nodes: Mapping[range, Sums], layout: SumLayout, make: Callable[[], Sums], add: Add
 ) -> Sums:
-    """Reduces the sums of all ranks; returns the sums over all leaves, which are equal on every rank.
+    """Reduces the sums of all ranks. Returns the sums over all leaves; they are equal on every rank.
 
     Args:
       count: the number of leaves.
-      nodes: the sums of the maximal nodes of this rank's leaves, whose memory is overwritten.
+      nodes: the sums of the maximal nodes of this rank's leaves. Their memory is overwritten.
       layout: the layout of the sums, with a slice for each rank.
       make: allocates the set of sums for the result. It is called only if this rank has no node.
       add: adds the elements of two buckets.

@@ -39,7 +39,7 @@ def maximal_nodes(leaves: range, own: range) -> list[range]:
 
 
 def join(leaves: range, known: Mapping[range, T], add: Callable[[T, T], T]) -> T:
-    """Evaluates the tree over `leaves` from the known values of some nodes, which cover all leaves."""
+    """Evaluates the tree over `leaves` from the known values of nodes that together cover all leaves."""
     if leaves in known:
         return known[leaves]
     left, right = split(leaves)

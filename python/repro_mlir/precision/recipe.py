@@ -293,7 +293,7 @@ class Recipe:
         return None if asked is None or asked.is_empty else asked
 
     def with_rules(self, *rules: Rule) -> Recipe:
-        """Returns this recipe with additional rules, which take precedence over its own."""
+        """Returns this recipe with additional rules. They take precedence over the rules that it has."""
         return dataclasses.replace(self, rules=(*rules, *self.rules))
 
 

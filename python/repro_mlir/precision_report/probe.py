@@ -204,7 +204,7 @@ def _moved_result(contraction: Any, is_multiplied: bool, order: Sequence[int]) -
 
 def _rounded(value: Any, format: str) -> Any:
     """Follows a result through its rounding to `format` and returns the rounded value. The rounding is one operation
-    for tf32; for bf16 and f16 it is two, which truncate and extend."""
+    for tf32, and two (truncate and extend) for bf16 and f16."""
     for _ in range({"f32": 0, "tf32": 1}.get(format, 2)):
         users = [use.owner for use in value.uses]
         if len(users) != 1 or users[0].operation.name != "linalg.generic":

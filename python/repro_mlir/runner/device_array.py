@@ -4,7 +4,7 @@
 """Shares arrays in device memory with other libraries without copies.
 
 Arrays of other libraries are imported through __cuda_array_interface__ (version 3, as documented by Numba) or DLPack
-(dlpack.h of version 0.8 to 1.x), which also has the types that NumPy lacks.
+(dlpack.h of version 0.8 to 1.x). DLPack also has the types that NumPy lacks.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Returns a socket bound to an address, which does not listen yet. Raises ReproError if it cannot be bound."""
+    """Returns a socket that is bound to an address but does not listen yet. Raises ReproError if it cannot be bound."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

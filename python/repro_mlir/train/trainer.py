@@ -468,7 +468,7 @@ class Trainer(ConstantAttributes):
         if step is None or not step.takes(batch, subject.options.returns):
             step = self._find(batch, subject)
             if not step.is_present:
-                # `_find` has resumed a receipt. This restored the optimizer's state, which changed the form.
+                # `_find` has resumed a receipt and so restored the optimizer's state. This has changed the form.
                 step = self._find(batch, subject)
         try:
             step.binding.pull()
