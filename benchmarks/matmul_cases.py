@@ -7,7 +7,7 @@ import torch
 from case import OURS, Case, Contestants, Setting
 from programs import compiled
 
-# rows, columns, inner dimension
+# The sizes of the products: rows, columns, inner dimension.
 _CUBES = [(size, size, size) for size in (512, 1024, 2048)]
 _GPT = [
     (2048, 1152, 384),  # QKV projection
@@ -17,7 +17,7 @@ _GPT = [
     (2048, 8192, 384),  # logits of the vocabulary
 ]
 _RESNET = [
-    (256, 3136, 64),  # 1x1 convolutions as products: channels, pixels, channels
+    (256, 3136, 64),  # 1x1 convolutions as matrix products: output channels, pixels, input channels.
     (512, 784, 128),
     (1024, 196, 256),
     (64, 1000, 512),  # the classifier

@@ -40,8 +40,8 @@ def find_receipt(value: Any, where: str) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def check_itself(receipt: Mapping[str, Any], said: Mapping[str, Any]) -> list[str]:
-    """Checks that a receipt neither contradicts itself nor its answer, or raises ReceiptWrong. Returns the paths of the
-    fields of both that no other field determines."""
+    """Checks that a receipt contradicts neither itself nor its answer; raises ReceiptWrong if it does. Returns the
+    paths of those fields of the receipt and the answer that no other field determines."""
     _compare("hash", receipt["hash"], content_hash(receipt))
     return ["receipt.environment", *check_answer(said, receipt)]
 
