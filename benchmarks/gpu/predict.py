@@ -97,8 +97,9 @@ def main() -> int:
     lines = [
         "# Predictions for GPUs",
         "",
-        "This page has the predictions of [roofline.md](../guides/roofline.md) for the programs of benchmarks/gpu:",
-        "milliseconds of a step, and the causes that take more than a tenth of them on the first machine. Written by",
+        "This page has the predictions of [roofline.md](../guides/roofline.md) for the programs of benchmarks/gpu, in",
+        "milliseconds per step. The last column lists the causes that take more than a tenth of the time on the first",
+        "machine. The page was written by",
         "",
         f"    python benchmarks/gpu/predict.py {shlex.join(sys.argv[1:])}",
         "",
