@@ -134,7 +134,7 @@ class Program:
 
     @staticmethod
     def load(path: str | Path) -> Program:
-        """Loads a file of `save`, the program of a bundle, or an MLIR module.
+        """Loads a program from a file that `save` has written, from a bundle, or from an MLIR module.
 
         A module is text or bytecode of linalg, TOSA or StableHLO (docs/contributors/architecture.md), without initial
         values of the state. Raises ReproError for any other file.

@@ -23,8 +23,8 @@ func::FuncOp findDivided(ModuleOp module, StringRef label, int64_t ranks,
 /// Returns the number of state arguments and results of `main`.
 int64_t getNumState(func::FuncOp main);
 
-/// Erases operations of the whole program, which the rank's operations have
-/// replaced, and operations that become unused. Operations with a check stay.
+/// Erases `operations`, which the rank's operations have replaced. Then erases
+/// the operations of `block` that have become unused, except those with a check.
 void eraseDivided(Block &block, ArrayRef<Operation *> operations);
 
 /// Returns all values that an operation and its regions read.
