@@ -24,7 +24,8 @@ func::FuncOp findDivided(ModuleOp module, StringRef label, int64_t ranks,
 int64_t getNumState(func::FuncOp main);
 
 /// Erases `operations`, which the rank's operations have replaced. Then erases
-/// the operations of `block` that have become unused, except those with a check.
+/// the operations of `block` that have become unused, except those with a
+/// check.
 void eraseDivided(Block &block, ArrayRef<Operation *> operations);
 
 /// Returns all values that an operation and its regions read.
