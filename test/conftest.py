@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Creates the compile cache of a test session, and leaves exhaustive cases to `make test-all`.
+"""Creates the compile cache of a test session, and deselects tests marked `exhaustive`, which `make test-all` runs.
 
 docs/contributors/testing.md describes the markers.
 """
@@ -25,7 +25,7 @@ MARKERS = (
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
-    # Workers of pytest-xdist and commands inherit the folder of their session.
+    # Workers of pytest-xdist and child processes inherit the folder of the session that started them.
     if "REPRO_TEST_SESSION" not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="repro-tests-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 case.add_marker("exhaustive")
     if os.environ.get("REPRO_TESTS") == "all" or any("::" in argument for argument in config.args):
         return
-    # `-m exhaustive` selects by itself.
+    # An option `-m` that mentions `exhaustive` selects the tests; otherwise, exhaustive tests are dropped.
     if "exhaustive" not in config.option.markexpr:
         dropped = [item for item in items if item.get_closest_marker("exhaustive") is not None]
         items[:] = [item for item in items if item.get_closest_marker("exhaustive") is None]
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _chosen(cases: list[pytest.Function]) -> list[int]:
-    """Returns the numbers of the cases on the diagonal."""
+    """Returns the numbers of the cases of a test with the marker `diagonal` that run (support/diagonal.py)."""
     mark = cases[0].get_closest_marker("diagonal")
     assert mark is not None
     names = [each.args[0] for each in cases[0].iter_markers("parametrize")]

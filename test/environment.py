@@ -33,7 +33,7 @@ def main() -> None:
     if base:
         command = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
         own = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
-        # addsitedir also processes the .pth files of the base environment, one of which adds the build tree.
+        # addsitedir also processes the .pth files in the base environment's folder, one of which adds the build tree.
         (own / "base.pth").write_text(f"import site; site.addsitedir({base!r})\n")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", options.requirements], check=True)
     made.write_text(wanted)

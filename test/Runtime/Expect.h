@@ -12,7 +12,7 @@
 #include <iostream>
 #include <string>
 
-/// Ends the test with the source location unless the condition holds.
+/// Prints the source location and ends the test unless the condition holds.
 #define EXPECT(condition)                                                      \
   do {                                                                         \
     if (!(condition)) {                                                        \
@@ -22,7 +22,7 @@
     }                                                                          \
   } while (false)
 
-/// Ends the test unless the message contains the text.
+/// Prints both texts and ends the test unless the message contains the text.
 #define EXPECT_ERROR(message, text)                                            \
   do {                                                                         \
     std::string said = (message);                                              \

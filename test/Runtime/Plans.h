@@ -12,7 +12,8 @@
 
 namespace repro_runtime {
 
-/// Returns a plan for a CPU with buffers in all spaces.
+/// Returns a launch plan for a CPU with buffers of every kind: state, inputs,
+/// outputs, constants and the arena.
 inline Plan makeHostPlan() {
   Plan plan;
   plan.arenaBytes = 64;

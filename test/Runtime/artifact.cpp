@@ -82,7 +82,8 @@ static void testHead() {
   EXPECT_ERROR(read(changed(8, 1)), "artifact of format version 1, expected 2");
   EXPECT_ERROR(read(changed(machineAt, 2)), "unknown machine, number 2");
   EXPECT_ERROR(read(changed(sumAt, 0)), "damaged artifact: expected checksum");
-  // The checksum covers every byte after the header.
+  // The checksum covers every byte after the header, so every changed byte is
+  // detected.
   for (size_t at = bodyAt; at < bytes.size(); ++at) {
     std::string result = bytes;
     result[at] ^= 0x10;
@@ -90,8 +91,8 @@ static void testHead() {
   }
 }
 
-/// Section 0 of the test artifact is object code; the kinds after it are the
-/// plan, the constants and the level.
+/// Section 0 of the test artifact contains object code. The sections after it
+/// contain the plan, the constants and the CPU level.
 static void testSections() {
   const std::string bytes = writeArtifact(makeArtifact());
   auto change = [&](size_t at, uint64_t value, size_t size = 4) {

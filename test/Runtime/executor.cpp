@@ -26,8 +26,8 @@ static void count(char *const *buffers, char *, int64_t *, int64_t begin,
     ++buffers[0][i];
 }
 
-/// Uses numbers of work items, grains and threads that do not divide each
-/// other.
+/// Uses numbers of work items, grains (items per share) and threads that do not
+/// divide each other.
 static void testEveryItemRunsOnce() {
   for (uint64_t items : {0, 1, 7, 64, 1000})
     for (uint64_t grain : {1, 3, 64, 5000}) {
@@ -47,8 +47,9 @@ static void testEveryItemRunsOnce() {
     }
 }
 
-/// Adds two numbers. The test adds state + input + constant in two launches
-/// through the arena; each buffer has an offset.
+/// Kernel that adds two numbers. The test adds state + input + constant with
+/// two launches; the arena holds the intermediate sum, and each buffer has an
+/// offset.
 static void add(char *const *buffers, char *, int64_t *, int64_t, int64_t) {
   int32_t x, y, sum;
   std::memcpy(&x, buffers[0], 4);
@@ -80,8 +81,8 @@ static void testSpaces() {
   EXPECT(y[0] == 0 && y[1] == 20 + 200 + 2000);
 }
 
-/// A launch with more buffers than usual, which may not fit into preallocated
-/// memory.
+/// Uses more buffers in a launch than the executor may have preallocated memory
+/// for.
 static void testManyBuffers() {
   Plan plan;
   plan.states = {{"x", "i8", {100}}};
@@ -102,8 +103,8 @@ static void testManyBuffers() {
     EXPECT(state[i] == i);
 }
 
-/// Fills the scratch memory of the thread for each item, and records whether no
-/// other thread changes it.
+/// Kernel that fills its thread's scratch memory for each item, and records
+/// whether the memory is aligned and no other thread changes it.
 static void useScratch(char *const *buffers, char *scratch, int64_t *,
                        int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
@@ -130,16 +131,16 @@ static void testScratch() {
     EXPECT(isOwn);
 }
 
-/// Fails with the number of the message that the input contains, or not if it
-/// is 0.
+/// Kernel whose check fails with the message of the number in its input; 0
+/// means that the check succeeds.
 static void fail(char *const *buffers, char *, int64_t *error, int64_t,
                  int64_t) {
   if (*buffers[0])
     *error = *buffers[0];
 }
 
-/// (E1) A step with a failed check ends before the next launch that tests the
-/// checks. The step after it does not see the failure.
+/// (E1) A step with a failed check ends before the next launch that is marked
+/// to test the error word. The next step does not see the failure.
 static void testFailedChecks() {
   Plan plan;
   plan.states = {{"n", "i8", {3}}};
@@ -175,7 +176,8 @@ static void testFailedChecks() {
     run(0, "\1\1\2", "");
   }
   close(zeros);
-  // If no launch tests the checks, the step runs all launches and then fails.
+  // If no launch tests the error word, the step runs all launches and then
+  // fails.
   for (Launch &launch : plan.launches)
     launch.check = false;
   Executor executor(plan, {}, {count, fail}, 1);

@@ -20,9 +20,9 @@
 
 using namespace repro_runtime;
 
-/// Half a unit in the last place of 1, and the smallest normal number: sums
-/// with `half` show how the thread rounds, and halving `smallest` whether it
-/// keeps subnormals.
+/// `half` is half a unit in the last place of 1: sums with it depend on the
+/// rounding mode. `smallest` is the smallest normal number: half of it is 0 if
+/// subnormals are flushed.
 static volatile double one = 1.0, half = 0x1p-53, smallest = 0x1p-1022;
 
 /// Not inlined, so that the compiler cannot move these operations across a
@@ -59,8 +59,8 @@ static void testScope() {
   EXPECT(isSpoiled());
 }
 
-/// Writes 1 for each work item that runs in the environment of (V2); fails if
-/// the second buffer says so.
+/// Kernel that writes 1 for each work item that runs in the environment of
+/// (V2). Its check fails if the second buffer is not 0.
 static void look(char *const *buffers, char *, int64_t *error, int64_t begin,
                  int64_t end) {
   for (int64_t i = begin; i < end; ++i)
@@ -69,8 +69,9 @@ static void look(char *const *buffers, char *, int64_t *error, int64_t begin,
     __atomic_store_n(error, 1, __ATOMIC_RELAXED);
 }
 
-/// Runs steps of a caller with another environment, on its thread and on
-/// workers. A step that fails restores the caller's environment as well.
+/// Runs steps from a caller with another environment: kernels on the caller's
+/// thread and on workers use that of (V2), and the caller's environment is
+/// restored, even if a step fails.
 static void testSteps() {
   constexpr uint64_t items = 4096;
   Plan plan;

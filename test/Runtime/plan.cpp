@@ -22,7 +22,7 @@ static Error read(const std::string &bytes) {
   return readPlan({bytes.data(), bytes.size()}, plan);
 }
 
-/// Reads a written plan back and compares all parts.
+/// Writes a plan, reads it back and compares all fields.
 static void testRoundTrip(const Plan &plan) {
   std::string bytes = writePlan(plan);
   Plan found;
@@ -68,7 +68,8 @@ static void testSizes() {
   EXPECT((Tensor{"", "f64", {}}).getBytes() == 8);
 }
 
-/// Checks that a plan with one change is refused for one reason.
+/// Checks that the reader refuses the plan after `change`, for the given
+/// reason.
 template <typename Change>
 static void testDamage(Plan plan, const char *reason, Change change) {
   change(plan);
@@ -118,8 +119,9 @@ static void testDamages() {
 
 static void testTexts() {
   const Plan host = makeHostPlan();
-  // A truncated character, overlong encodings, a surrogate, a code point that
-  // is too large, bytes that begin no character, and an unfinished character.
+  // A truncated character, overlong encodings, a surrogate, a code point beyond
+  // U+10FFFF, bytes that cannot begin a character, and a character without its
+  // last byte.
   for (const char *text :
        {"\xe2\x88", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
         "\xf4\x90\x80\x80", "\xff", "\x80", "\xc3("}) {
@@ -149,8 +151,8 @@ static void testBytes(const Plan &plan) {
   EXPECT_ERROR(read(changed(0, 0)), "not a launch plan");
   EXPECT_ERROR(read(changed(12, 2)), "launch plan of version 2, expected 1");
   EXPECT_ERROR(read(changed(16, 2)), "processor of number 2");
-  // A wrong number must not make the reader allocate memory for absent data. A
-  // plan that is accepted has only one encoding.
+  // Replaces each number: the reader must not allocate memory for data that is
+  // absent, and accepts no plan with a second encoding.
   for (size_t at = 0; at + 4 <= bytes.size(); ++at)
     for (uint32_t number : {0u, 1u, 5u, 0xffffu, 0x7fffffffu, 0xffffffffu}) {
       std::string input = changed(at, number);

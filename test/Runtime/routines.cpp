@@ -34,7 +34,8 @@ static bool isSame(double x, double y) {
   return (std::isnan(x) && std::isnan(y)) || toBits(x) == toBits(y);
 }
 
-/// Zero, infinity, NaN and the limits of the subnormal and the normal numbers.
+/// Zero, infinity, NaN, the limits of subnormal and normal numbers, and small
+/// ordinary numbers.
 static const double edges[] = {0.0,       1.0,
                                1.5,       3.0,
                                0x1p-1074, 0x1.fffffffffffffp-1023,
@@ -53,7 +54,8 @@ static void testEdges() {
         }
 }
 
-/// The exponent of z is close to that of x y, so that their digits overlap.
+/// Draws z with an exponent close to that of x y, so that the digits of z and x
+/// y overlap in the sum.
 static void testRandom() {
   std::mt19937_64 random(1);
   auto draw = [&](int64_t exponent) {

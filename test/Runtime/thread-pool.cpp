@@ -17,7 +17,7 @@
 using namespace repro_runtime;
 
 namespace {
-/// Records how often each share of a loop ran, and whether a thread ran two
+/// Records how often each share of a loop ran, and whether no thread ran two
 /// shares at once.
 struct Record {
   explicit Record(unsigned shares, unsigned threads)
@@ -55,7 +55,8 @@ static void testEveryShareRunsOnce() {
   }
 }
 
-/// All threads see the values that the previous loop wrote.
+/// Each share reads a value that another thread may have written in the
+/// previous loop.
 static void testLoopsFollowEachOther() {
   ThreadPool pool(4);
   std::vector<uint64_t> values(64, 0), sums(64, 0);
@@ -92,7 +93,7 @@ static void testSharesAreTakenOver() {
   EXPECT(done == shares);
 }
 
-/// A pool can end while its threads sleep, and directly after a loop.
+/// Destroys a pool whose threads sleep, and one directly after a loop.
 static void testEnd() {
   for (unsigned repeat = 0; repeat < 50; ++repeat) {
     ThreadPool idle(3);

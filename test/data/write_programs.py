@@ -158,14 +158,15 @@ FOLDERS = {
 
 
 def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]:
-    """Returns the results of the reference interpreter."""
+    """Runs each step from the initial state on the reference interpreter. Returns the names of the program's tensors,
+    and the hashes of each step's results or its failure."""
     executable, results = repro_mlir.compile(program, "reference"), []
     for inputs in steps:
         try:
             state, outputs = executable(program.initial_state(), *inputs)
         except StepFailed as error:
-            # Messages that are equal on all targets: that of an assertion, and the location of a wrong index without
-            # its column.
+            # Keeps the part of the message that is equal on all targets: an assertion's text, or the location of an
+            # out-of-range index without its column.
             place, _, reason = str(error).partition(": ")
             results.append(reason if f'"{reason}"' in CHECKS else place.rpartition(":")[0])
             continue
@@ -177,7 +178,7 @@ def record(program: Program, steps: list[list[np.ndarray]]) -> dict[str, object]
 
 
 def write(folder: Path) -> None:
-    # Source locations contain the path of the script as it is given, so the path must be relative.
+    # Source locations contain the path of the script as it was given, so the path must be relative.
     os.chdir(HERE)
     folder.mkdir()
     expected = {}

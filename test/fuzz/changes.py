@@ -1,11 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Changes of Python state between two steps: the next step must use the new state, or be refused.
+"""Changes Python state between two steps: the second step must use the new state or be refused.
 
 For each type of state (state_kinds.py), a number that depends on the state is read by forward, by the loss function or
-by the optimizer's step. The state is changed after one step; the next step must return the bits of a trainer that is
-created after the change.
+by the optimizer's step. The second step must return the bits of a trainer that is created after the change.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Descent(torch.optim.Optimizer):
 
 
 def new_trainer(read: Callable[[], Any], place: str) -> tuple[repro_mlir.Trainer, torch.nn.Module]:
-    """Returns a trainer; `reader` is the function of it that reads the number: `forward`, `loss` or `optimizer`."""
+    """Returns a trainer and its model; `place` says what calls `read`: `forward`, `loss` or `optimizer`."""
     net = Net(read if place == "forward" else None)
 
     def loss_fn(output: Any, target: Any) -> Any:
@@ -78,8 +77,8 @@ def new_trainer(read: Callable[[], Any], place: str) -> tuple[repro_mlir.Trainer
 
 
 def outcome(kind: Kind, place: str) -> str:
-    """Returns the outcome of a change: `taken` (the step used the new state), `same` (no result changes), `refused:
-    MESSAGE`, or `finding: ...`."""
+    """Returns the outcome of a change: `taken` (the step used the new state), `same` (the change needed no other
+    program), `refused: MESSAGE`, or `finding: ...`."""
     with restored():
         module = kind.module()
         trainer, net = new_trainer(module.read, place)
@@ -115,7 +114,7 @@ def _refusal(error: Exception) -> str:
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Restores shared modules that a change may have modified."""
+    """Restores the modules, classes and settings that a change may have modified, when the `with` block ends."""
     import builtins
 
     owners = [torch, torch.nn, torch.nn.functional, torch.nn.ReLU, torch.nn.Module, torch.Tensor, math, builtins]
@@ -125,7 +124,8 @@ def restored() -> Iterator[None]:
     threads, is_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     benchmark, fast = torch.backends.cudnn.benchmark, torch.backends.mha.get_fastpath_enabled()
     try:
-        # Other tests import torch.testing._internal, which forbids changes of the flags of torch.backends.
+        # torch.testing._internal, which other tests import, forbids changes of the flags of torch.backends; this allows
+        # them.
         with (
             warnings.catch_warnings(),
             np.printoptions(),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Complete commands on damaged files and damaged messages from peers (run by readers.py).
+"""Fuzzes complete commands with damaged files and with damaged messages from peers (run by readers.py).
 
 Each command must end with a documented status, report a failure in one line, and escape everything that it prints.
 """
@@ -51,7 +51,7 @@ _SECONDS = 20.0
 
 
 def _run(*arguments: object, statuses: Sequence[int] = (0, 2)) -> tuple[str, str]:
-    """Returns the outcome (see forked.py) of a command and its standard output."""
+    """Runs a command in this process. Returns its outcome (see forked.py) and its standard output."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(argument) for argument in arguments])
@@ -70,8 +70,8 @@ def _outcome(*arguments: object, statuses: Sequence[int] = (0, 2)) -> str:
 
 
 def _on_a_target(path: Path) -> list[str]:
-    """Returns options for a target, chosen by a file's bytes: usually the reference target, sometimes this machine's
-    CPU."""
+    """Returns options for a target, chosen by a checksum of the file, so that the choice is reproducible: usually the
+    reference target, sometimes this machine's CPU."""
     return ["--threads", "1", "--target", "reference" if zlib.crc32(path.read_bytes()) % 8 else "cpu"]
 
 
@@ -173,7 +173,7 @@ def verify_command(folder: Path) -> Reader:
 
 
 def _dispute(stranger: object, honest: object, is_first: bool, *options: object) -> str:
-    """Runs a dispute with an honest party, which must not lose."""
+    """Runs a dispute between a damaged and an honest party; it is a finding if the honest party loses."""
     parties = (stranger, honest) if is_first else (honest, stranger)
     where = "--target", "reference", "--threads", "1", "--timeout", _SECONDS
     outcome, said = _run("dispute", *parties, *options, *where, "--json", statuses=(0, 1, 2, 3))
@@ -193,7 +193,8 @@ def dispute_command(folder: Path) -> Reader:
 
 
 class _Place:
-    """Interprets the first byte of a damaged message: the position in a conversation, and four choices."""
+    """What the first byte of a mutated message says: which message of a conversation it replaces, and four flags, which
+    each command uses in its own way."""
 
     def __init__(self, byte: int) -> None:
         self.number = byte & 15
@@ -230,7 +231,7 @@ def _secret(folder: Path) -> Path:
 
 
 def dispute_connection_command(folder: Path) -> Reader:
-    """Disputes an honest receipt against a prover on a socket, which returns one damaged answer."""
+    """Disputes an honest receipt against a prover on a socket. The prover, honest or not, sends one damaged answer."""
     write_receipt(folder / "right")
     honest, cheat = runs()
     token, path = _secret(folder), folder / "prover"
@@ -267,7 +268,8 @@ def dispute_connection_command(folder: Path) -> Reader:
 
 
 def serve_command(folder: Path) -> Reader:
-    """Runs a prover for a referee that sends one damaged question; if it gets no answer, a second referee connects."""
+    """Runs a prover for a referee that sends one damaged question. If the referee gets no answer at all, a second
+    referee connects and must get one."""
     write_receipt(folder / "right")
     questions = conversations(runs())[0].questions
     token, path = _secret(folder), folder / "prover"
@@ -313,7 +315,7 @@ def serve_command(folder: Path) -> Reader:
 
 
 def _connected(path: Path) -> socket.socket:
-    """Connects to a prover, which may not listen yet."""
+    """Connects to a prover's socket; waits if the prover does not listen yet."""
     deadline = time.monotonic() + _SECONDS
     while True:
         connected = socket.socket(socket.AF_UNIX)

@@ -29,7 +29,8 @@ _PIECES = [
 
 
 def mutate(data: bytes, corpus: Sequence[bytes], draw: random.Random) -> bytes:
-    """Applies one to four changes; if the data is JSON, half of them replace a value."""
+    """Applies one, two or four changes. If the data is JSON, half of the changes replace a value; the others change
+    bytes."""
     for _ in range(draw.choice([1, 1, 1, 2, 4])):
         changed = _json(data, draw) if draw.random() < 0.5 else None
         data = _bytes(data, corpus, draw) if changed is None else changed
@@ -65,7 +66,8 @@ def _bytes(data: bytes, corpus: Sequence[bytes], draw: random.Random) -> bytes:
 
 
 def _json(data: bytes, draw: random.Random) -> bytes | None:
-    """Replaces a value in a line of JSON; returns None if the data is not JSON."""
+    """Replaces a value in a random line of JSON. Returns None if the line is not JSON or has no value that can be
+    replaced."""
     lines = data.split(b"\n")
     index = draw.randrange(len(lines))
     try:

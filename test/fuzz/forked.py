@@ -31,11 +31,11 @@ _ENDED = "finding: the process ended"
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one child.
+    """The limits of one child process.
 
     Attributes:
       seconds: the time limit per work item.
-      memory: bytes of address space in addition to the parent's.
+      memory: the number of bytes of address space that a child may use in addition to what it inherits.
       batch: the number of work items per child.
     """
 
@@ -46,22 +46,23 @@ class Limits:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a work item."""
+    """The number of a work item and its outcome. An outcome that begins with "finding" is an error to report."""
 
     number: int
     outcome: str
 
     @property
     def is_finding(self) -> bool:
-        """Whether the outcome is a finding."""
+        """Whether the outcome reports an error."""
         return self.outcome.startswith("finding")
 
 
 def run(numbers: Iterable[int], work: Work, limits: Limits = Limits(), again: Work | None = None) -> Iterator[Result]:
-    """Yields the results in the order of `numbers`, which is read only as far as the caller consumes results.
+    """Runs `work` on each number in children; yields the results in the order of `numbers`, which is read one batch at
+    a time.
 
     Args:
-      again: retries an item that ended its child, in a separate child; the result of the retry counts.
+      again: repeats an item that ended its child, in a new child; its result replaces that of `work`.
     """
     source = iter(numbers)
     batch: list[int] = []
@@ -80,7 +81,8 @@ def run(numbers: Iterable[int], work: Work, limits: Limits = Limits(), again: Wo
 
 
 def _child(batch: list[int], work: Work, limits: Limits) -> Iterator[Result]:
-    """Yields the results of one child; the last result may be that the child died."""
+    """Yields the results of one child. If an item ended the child, its result is the last one and says how the child
+    died."""
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
@@ -99,7 +101,7 @@ def _child(batch: list[int], work: Work, limits: Limits) -> Iterator[Result]:
 def _work(batch: list[int], work: Work, limits: Limits, writer: int) -> None:
     """Runs the child; never returns."""
     try:
-        # The output of a crash or a reader is dropped: the number of the item suffices to reproduce it.
+        # Drops what an item prints, because the number of an item suffices to reproduce it.
         quiet = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(quiet, stream)

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Parses program text in the calling process instead of a child, which saves a few milliseconds per text.
+"""Parses program text in the calling process instead of a sandbox child, which saves a few milliseconds per text.
 
-Only for children of forked.py, which have limits of their own: a text that ends the child is parsed again,
-in the normal way.
+Only the children of forked.py may use this, because they have limits of their own. A text that ends such a child is
+parsed again in the sandbox.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from repro_mlir.sandbox_worker import work
 
 
 def begin() -> None:
-    """Makes this process perform the requests that it would otherwise send to child processes."""
+    """Makes this process parse and compile by itself, instead of sending requests to the sandbox's child processes."""
     requests._SERVER.exchange = _exchange  # type: ignore[method-assign]
 
 
@@ -29,5 +29,5 @@ def _exchange(request: bytes, seconds: int, done: str) -> tuple[int, bytes, byte
         os._exit(OUT_OF_MEMORY)
 
 
-# The cache is effective because most damaged files still contain the program of their seed.
+# Most damaged files contain the undamaged program of their seed, so a cache saves parsing it again.
 _performed = functools.lru_cache(maxsize=64)(work.perform)

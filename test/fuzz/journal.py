@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A file of completed item numbers, so that a long run can be interrupted and resumed."""
+"""A file of finished work items, so that a long run can be interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from forked import Result
 
 
 class Journal:
-    """Lines of [number, outcome]; the last line of a number counts.
+    """A file with one line [number, outcome] per finished item; if a number occurs twice, its last line counts.
 
     Attributes:
-      outcomes: outcomes by number.
+      outcomes: the outcome of each finished item, by number.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,7 +41,7 @@ class Journal:
         self._file.flush()
 
     def findings(self) -> list[Result]:
-        """Returns the results that are findings, in the order of their numbers."""
+        """Returns the results that report an error (`Result.is_finding`), in the order of their numbers."""
         results = [Result(number, outcome) for number, outcome in sorted(self.outcomes.items())]
         return [result for result in results if result.is_finding]
 

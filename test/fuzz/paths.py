@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Makes the package `support` of the tests importable for the scripts in this folder; must be imported first."""
+"""Makes the package `support` of the tests importable for the scripts in this folder, which import this module
+first."""
 
 import sys
 from pathlib import Path

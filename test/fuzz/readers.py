@@ -6,8 +6,8 @@
     python test/fuzz/readers.py --reader receipt --count 100000 --journal build/fuzz/receipt.jsonl
     python test/fuzz/readers.py --reader receipt --show 17 --save FILE    one mutation again, with its traceback
 
-A reader reads mutations of its seeds, which are rebuilt, and the unmodified files of corpus/READER (`replay`).
-Readers whose names end with -command are complete commands.
+A reader reads mutations of its seeds, which are built in each run, and the unmodified files of corpus/READER
+(`replay`). A reader whose name ends with -command runs a complete command (commands.py).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ CORPUS = Path(__file__).with_name("corpus")
 
 
 def attempt(read: Callable[[], object], *refusals: type[Exception]) -> str:
-    """Returns the outcome of a reader; any error except the package's own and the documented `refusals` is a
-    finding."""
+    """Calls a reader and returns "read" or "refused". Errors other than the package's own and the documented `refusals`
+    propagate and become findings."""
     try:
         read()
     except (ReproError, *refusals):
@@ -199,7 +199,7 @@ def ptx(folder: Path) -> Reader:
 
 
 class _Stranger(LocalChannel):
-    """A channel that replaces the answer to one question, as a hostile party could."""
+    """A channel that replaces one of the prover's answers, as a hostile party could."""
 
     def __init__(self, prover: Prover, place: int, answer: bytes) -> None:
         super().__init__(prover)
@@ -216,7 +216,7 @@ def prover(folder: Path) -> Reader:
     honest, _ = pair = runs()
 
     def read(data: bytes) -> str:
-        # A prover answers the questions of one dispute only.
+        # A prover takes part in one dispute only, so each question needs a new one.
         return "refused" if "error" in json.loads(Prover(honest).answer(data)) else "read"
 
     return Reader([question for channel in conversations(pair) for question in channel.questions], read)
@@ -226,8 +226,8 @@ def referee(folder: Path) -> Reader:
     """Sends damaged answers to a referee: the honest party must never lose, and the referee must always return a
     verdict.
 
-    The first byte selects the answer, whether the damaged party comes first, and whether its other answers are
-    honest.
+    The first byte selects the answer to replace, whether the damaged party comes first, and whether its other answers
+    are honest.
     """
     honest, cheat = runs()
 
@@ -267,20 +267,20 @@ READERS: dict[str, Callable[[Path], Reader]] = {
 
 
 def corpus(reader: str) -> list[Path]:
-    """Returns the committed inputs of a reader; the inputs of a command are those of the readers of its files."""
+    """Returns the committed inputs of a reader. Those of a command are the inputs of the readers for its files."""
     names = [reader, *(["receipt"] if reader == "verify-command" else []), *reader.split("-")[1:2]]
     return sorted(path for name in names for path in (CORPUS / name).glob("*"))
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Returns a folder in memory if the system has one, because rewriting files on a disk is slow."""
+    """Returns a temporary folder, in memory if the system supports it, because rewriting files on a disk is slow."""
     memory = "/dev/shm"
     return tempfile.TemporaryDirectory(prefix="repro-fuzz-", dir=memory if os.access(memory, os.W_OK) else None)
 
 
 def _results(reader: Reader, numbers: Iterable[int], data: Callable[[int], bytes]) -> Iterator[forked.Result]:
-    """Yields the outcomes of a reader on numbered mutations; one that ends the process is run again in the normal
-    way."""
+    """Yields the outcomes of a reader for numbered mutations. A mutation that ends the process is repeated with the
+    sandbox, as in normal use."""
 
     def quickly(number: int) -> str:
         in_process.begin()
@@ -309,7 +309,7 @@ def run(reader: str, numbers: range, journal: Journal, seconds: float = float("i
 
 
 def replay(reader: str) -> list[str]:
-    """Returns the findings for the committed inputs of a reader."""
+    """Returns the findings among the committed inputs of a reader."""
     inputs = corpus(reader)
     with _folder() as folder:
         made = READERS[reader](Path(folder))

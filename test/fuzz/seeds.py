@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Correct files and runs, which are made again for each run and serve as seeds, and the mutations that fuzzers apply to
-them."""
+"""The seeds of the fuzzers, correct files and runs that are made again in each run, and mutations of them."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ class Reader:
     """A reader of untrusted bytes.
 
     Attributes:
-      seeds: correct inputs.
-      read: returns an outcome (see forked.py).
+      seeds: the correct inputs, which are mutated.
+      read: reads an input and returns an outcome (see forked.py).
       change: mutates a seed.
       is_command: whether the reader is a complete command, which parses programs in child processes as in normal
         use.
@@ -84,7 +83,8 @@ def packed_folder(path: Path) -> bytes:
 
 
 def change_member(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """Damages one member of an archive; in half of the cases, corrects the member's digest wherever it is stored."""
+    """Damages one file in a zip. In half of the cases, replaces the file's old digest in all other files by the new
+    one."""
     members = unpacked(data)
     name = draw.choice([*members])
     old = members[name]
@@ -109,9 +109,10 @@ class Folder:
         self._held: dict[str, bytes] = {}
 
     def fill(self, data: bytes) -> Path:
-        """Replaces the files of the folder by those of the zip."""
+        """Makes the folder contain exactly the files of the zip and returns its path."""
         if self._process != os.getpid():
-            # The previous process may have died while it wrote, so the contents of the folder are unknown.
+            # This is a new child. Its predecessor may have died while it wrote, so the contents of the folder are
+            # unknown.
             self._process, self._held = os.getpid(), {}
         path = self._path / str(self._process)
         members = unpacked(data)
@@ -129,8 +130,8 @@ class Folder:
 
 
 def write_receipt(path: Path, wrong_step: int | None = None) -> None:
-    """Writes a finished receipt of three steps with batches and checkpoints; from step `wrong` on, if given, it is
-    wrong."""
+    """Writes a receipt of three steps with batches and checkpoints. If `wrong_step` is given, the state is wrong from
+    this step on."""
     program = handmade.program()
     executable = repro_mlir.compile(program, "reference")
     recorder = Recorder(ReceiptOptions(path, checkpoint_every=2), program, "reference", 1)
@@ -155,7 +156,7 @@ def of_receipt(folder: Path, use: Callable[[Path], str], *, wrong: bool = False,
     """Creates a reader of damaged receipts.
 
     Args:
-      wrong: whether the seeds include receipts of runs with a wrong bit.
+      wrong: whether a receipt of a run with a wrong bit is also a seed.
     """
     write_receipt(folder / "right")
     seeds = [packed_folder(folder / "right")]
@@ -183,7 +184,7 @@ def of_archive(
 
 
 def runs() -> tuple[RecordedRun, RecordedRun]:
-    """Returns an honest run, and one with a wrong bit in a step."""
+    """Returns an honest run, and the same run with a wrong bit in the results of step `WRONG_STEP`."""
     program = handmade.program()
     graph = OperatorGraph(program)
     tracer = Tracer(graph)
@@ -220,7 +221,7 @@ class Recording(LocalChannel):
 
 
 def conversations(runs: Sequence[RecordedRun]) -> list[Recording]:
-    """Returns the messages of a dispute between a referee and each of the two parties."""
+    """Settles a dispute between two runs. Returns the channel to each party with its recorded questions and answers."""
     channels = [Recording(Prover(run)) for run in runs]
     settle(*channels)
     return channels

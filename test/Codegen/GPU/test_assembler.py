@@ -3,7 +3,7 @@
 
 """Checks that ptxas accepts the PTX of every architecture and that no kernel spills registers.
 
-test/python/coverage does the same with PyTorch's operators, test/python/examples/test_golden.py with the examples.
+test/python/coverage checks this for PyTorch's operators, and test/python/examples/test_golden.py for the examples.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def test_catalogue(arch: str) -> None:
 
 
 def test_a_spill_is_found() -> None:
-    """A kernel with more live values than the registers of a thread can contain."""
+    """Checks that a kernel is rejected if it needs more registers than a thread has."""
     loads = "".join(f"ld.volatile.global.u32 %r{i}, [%p+{4 * i}];\n" for i in range(400))
     stores = "".join(f"st.volatile.global.u32 [%p+{4 * i}], %r{399 - i};\n" for i in range(400))
     text = f""".version 8.0

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Contractions of block-scaled tensors in accumulators have the bits of the reference interpreter on GPUs."""
+"""(M5) Contractions of block-scaled tensors that model accumulators of matrix units have the bits of the reference
+interpreter on GPUs."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def test_random_sums_M5(number: int) -> None:
 @pytest.mark.parametrize("arch", device_code.architectures())
 @pytest.mark.diagonal(arch=["sm_75", "sm_100"])
 def test_assembler(arch: str) -> None:
-    # Excludes exact sums, whose digits are in local memory by design.
+    # Excludes exact sums, which keep the digits of a sum in local memory: ptxas would count these as spills.
     names = [name for name, chosen in SUMS.items() if chosen.by.fraction is not None]
     cases = [accumulated_blocks.product(name, SUMS[name], (9, 17, 100)) for name in names]
     assembling.check([device_code.compile(case.program, arch).ptx for case in cases], arch, names)

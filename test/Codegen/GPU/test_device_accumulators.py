@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions in accumulators of matrix units, which code without tensor cores computes in integers."""
+"""(M4) Contractions with accumulators of matrix units have the bits of the reference interpreter in device code without
+tensor cores, which emulates the accumulators with integers."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def test_made_up_rules_M4(seed: int) -> None:
 
 
 def test_no_matrix_instruction_rounds_M4() -> None:
-    """Only for certified devices is it known how a tensor core adds, so code without tensor-cores uses no matrix
-    instruction."""
+    """How a tensor core adds is known only for certified devices, so code for a target without `+tensor-cores` uses no
+    matrix instructions."""
     product = Product(HOPPER, {"m": 64, "n": 64, "k": 64})
     assert "mma" not in device_code.compile(product.program(), "sm_90").ptx

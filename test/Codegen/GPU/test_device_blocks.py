@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4) Contractions of block-scaled tensors, computed as products of bytes, have the bits of the reference
-interpreter."""
+"""(Q4) Contractions of block-scaled tensors, computed with matrix instructions on 8-bit integers, have the bits of the
+reference interpreter."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_no_race(name: str) -> None:
     ("elements", "block"), [(NVFP4, 16), (MXFP6, 32), (MXINT8, 32), (MXINT8, 256), (DIGITS, 16), (DIGITS, 512)]
 )
 def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
-    """The largest sums of a block: from 2^22 on they do not fit into a float's bits, beyond 2^24 they are
-    rounded."""
+    """Tests the largest sums of a block. Sums from 2^22 on exceed what the kernel can accumulate in the bits of an f32,
+    so it converts them; beyond 2^24, the conversion rounds."""
     sizes = (9, 12, 512)
     case = block_programs.product(
         random.Random(block), "extreme", (), sizes, elements, block, [1, 1], block_programs.extreme_codes
@@ -133,7 +133,7 @@ func.func @main(%p: tensor<{x}>, %sp: tensor<{sx}>, %q: tensor<40x{k}xi8>, %sq: 
     ],
 )
 def test_views_Q4(x: str, part: str, sx: str, scales: str, expected: bool) -> None:
-    """Operands are parts of other tensors, read in place. Strided or unaligned codes do not use matrix instructions."""
+    """Operands are parts of other tensors and are read in place. Matrix instructions need contiguous, aligned codes."""
     text = VIEWS.format(x=x, part=part, sx=sx, scales=scales, k=128, blocks=4)
     random_numbers = np.random.default_rng(0)
     shapes = [tuple(map(int, word.split("x")[:-1])) for word in (x, sx)]
@@ -154,7 +154,7 @@ def _with_scales(step: str, block: int, k: int) -> Case:
     x, _, y, _, init = case.inputs
     scales = []
     for rows, seed in ((40, 1), (24, 2)):
-        # Most scales are small, so that some results are neither infinities nor NaNs.
+        # Four of five rows have no extreme scales, so that some results are neither infinities nor NaNs.
         array = values.random("f32", (rows, k // block), seed, 100)
         array[::5] = values.mixed("f32", array[::5].shape, seed)
         scales.append(array)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Each tile shape of contractions on devices, whole and ragged, has the bits of the compiled CPU code."""
+"""Contractions in device code, with every tile shape and with whole and partial tiles, have the bits of compiled CPU
+code."""
 
 from __future__ import annotations
 
@@ -34,12 +35,12 @@ func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -
         (64, 128, 128, 48, 512, "nn"),  # the largest tile in one chunk
         (64, 128, 128, 37, 512, "tn"),
         (64, 128, 128, 20, 8, "nt"),  # the largest tile in several chunks
-        (130, 100, 128, 40, 16, "nt"),  # sequential chunks, ragged rows
+        (130, 100, 128, 40, 16, "nt"),  # chunks one after the other, partial tiles of rows
         (129, 97, 101, 21, 8, "nn"),  # no extent is a multiple of the vector size
         (130, 64, 64, 40, 16, "tn"),  # the medium tile
-        (1, 70, 68, 1100, 512, "nn"),  # a block for each chunk
+        (1, 70, 68, 1100, 512, "nn"),  # one thread block per chunk
         (2, 8, 200, 1030, 512, "nt"),  # few rows
-        (3, 200, 5, 600, 512, "nn"),  # chunks that are not whole slices
+        (3, 200, 5, 600, 512, "nn"),  # the chunk is not a multiple of a K-slice
         (130, 32, 33, 50, 20, "tt"),  # chunks with partial slices
     ],
 )
@@ -61,10 +62,10 @@ def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> N
     ("arch", "batch", "m", "n", "k", "chunk", "options"),
     [
         ("sm_75", 64, 64, 64, 80, 32, {"checked": True}),
-        ("sm_75", 1, 70, 68, 40, 16, {"checked": True}),  # a block for each chunk
-        ("sm_75", 130, 64, 64, 40, 16, {"checked": True}),  # sequential chunks
+        ("sm_75", 1, 70, 68, 40, 16, {"checked": True}),  # one thread block per chunk
+        ("sm_75", 130, 64, 64, 40, 16, {"checked": True}),  # chunks one after the other
         ("sm_90", 64, 128, 128, 24, 8, {"order": "descending"}),
-        ("sm_100", 64, 128, 128, 40, 16, {}),  # multiply-adds in pairs
+        ("sm_100", 64, 128, 128, 40, 16, {}),  # instructions with two multiply-adds each
     ],
 )
 def test_threads_and_architectures(

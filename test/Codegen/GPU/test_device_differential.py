@@ -43,7 +43,7 @@ def test_tensors_in_blocks_Q1_Q2_Q3(case: catalogue.Case) -> None:
 @pytest.mark.parametrize("number", range(40))
 @pytest.mark.diagonal(number=range(10))
 def test_contractions_in_blocks_Q4(number: int) -> None:
-    """Runs with matrix instructions on bytes, and without them."""
+    """Compares code with matrix instructions on bytes (sm_80) and code without them (sm_75)."""
     case = block_programs.contraction(number)
     for arch in ("sm_75", "sm_80"):
         device_kit.check(case.program, case.inputs, arch)
@@ -51,7 +51,8 @@ def test_contractions_in_blocks_Q4(number: int) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_stride_phases_K2(arch: str) -> None:
-    """Tests flipped operands, and results that are written with a stride of two."""
+    """Covers a convolution's input gradient with stride 2: flipped kernels, and results written with a stride of
+    two."""
     (case,) = [case for case in CASES if case.name.endswith("stride-phases")]
     device_kit.check(case.program, case.inputs, arch)
 

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K4) Exact matrix products, computed in bytes, have the bits of the reference interpreter, for every layout and
-ragged shape."""
+"""(K4) Exact matrix products, computed as products of 8-bit digits, have the bits of the reference interpreter, for
+every layout and ragged shape."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def uses_matrices(code: str) -> bool:
 @pytest.mark.parametrize(
     ("maps", "sizes"),
     [
-        (("ik", "kj", "ij"), {"i": 64, "j": 64, "k": 64}),  # one tile of whole slices
+        (("ik", "kj", "ij"), {"i": 64, "j": 64, "k": 64}),  # one full tile, whose K is a multiple of a slice
         (("ik", "jk", "ij"), {"i": 130, "j": 70, "k": 100}),
         (("ki", "kj", "ij"), {"i": 65, "j": 129, "k": 33}),
         (("ki", "jk", "ji"), {"i": 8, "j": 9, "k": 200}),
@@ -103,8 +103,8 @@ def test_special_values(digits: int) -> None:
 
 @pytest.mark.parametrize("digits", [2, 3])
 def test_largest_sums(digits: int) -> None:
-    """Uses the digits of largest magnitude (-128, and -63 for the first one), and the most elements whose products fit
-    an i32."""
+    """Uses the digits of largest magnitude (-128, and -63 for the first digit), and the largest K for which i32 sums of
+    their products do not overflow."""
     maps, sizes = ("ik", "jk", "ij"), {"i": 8, "j": 8, "k": 1 << 15}
     value = np.float32(-{2: 0x3F80, 3: 0x3F8080}[digits] / 2 ** (8 * digits - 2))
     a, b, c = (np.full([sizes[i] for i in indices], value, np.float32) for indices in maps)

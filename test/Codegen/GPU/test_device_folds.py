@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Each way to divide a fold among threads has the bits of the compiled CPU code."""
+"""Folds, divided among threads in every way that device code uses, have the bits of compiled CPU code."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def order(chunk: int, lanes: int, run: int, totals: str) -> str:
         ((5, 300), {1}, order(8192, 64, 1, "refold"), ADD, "f32"),
         ((3, 1, 1500), {2}, order(256, 64, 1, "refold"), ADD, "f32"),  # two passes
         ((2, 1500), {1}, order(16, 64, 1, "refold"), ADD, "f64"),  # three passes, chunks with fewer elements than lanes
-        ((3, 700), {1}, order(100, 8, 1, "sequential"), ADD, "f32"),  # four results in a warp
-        ((2, 900), {1}, order(600, 256, 1, "sequential"), ADD, "f32"),  # eight lanes in a thread
+        ((3, 700), {1}, order(100, 8, 1, "sequential"), ADD, "f32"),  # a warp computes four results
+        ((2, 900), {1}, order(600, 256, 1, "sequential"), ADD, "f32"),  # a thread computes eight lanes
         ((7, 5), {1}, order(8192, 64, 1, "refold"), FMA, "f32"),  # lanes without elements
         ((4, 9), {1}, order(4, 64, 1, "refold"), FMA, "f32"),
-        ((3, 20, 6), {1, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # runs shorter than the lanes
-        ((2, 20, 70), {1, 2}, order(300, 64, 1, "refold"), ADD, "f32"),  # runs that are multiples of the lanes
-        ((2, 6, 128), {1, 2}, order(256, 64, 1, "refold"), ADD, "f32"),  # runs of whole lanes
+        ((3, 20, 6), {1, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # a run is shorter than the lanes
+        ((2, 20, 70), {1, 2}, order(300, 64, 1, "refold"), ADD, "f32"),  # a run is longer than the lanes
+        ((2, 6, 128), {1, 2}, order(256, 64, 1, "refold"), ADD, "f32"),  # a run is a multiple of the lanes
         ((3, 1, 40), {1, 2}, order(64, 16, 0, "refold"), ADD, "f32"),
         ((40, 7, 1), {0, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # runs of one element
         ((3, 200), {1}, "any_order", MAX, "f32"),

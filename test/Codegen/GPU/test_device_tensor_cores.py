@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions that use matrix instructions have the bits of the rule, and of code without such instructions."""
+"""(M4) Contractions that use matrix instructions have the bits of the rule (M4), and those of code without such
+instructions."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ WITH_EIGHTS = ("sm_89", "sm_90", "sm_100")
 
 
 def named(arch: str, element: str, result: str = "f32") -> Accumulator:
-    """(M3) Returns the accumulator of mma.sync."""
+    """(M3) Returns the accumulator of mma.sync on an architecture for an element type."""
     unit = CLASSES[arch]
     return Accumulator.named(EIGHTS[unit] if element in NAMES.values() else unit, element, result)
 
 
 def opcodes(product: Product, arch: str) -> set[str]:
-    """Returns the matrix instructions in the code, each as its depth and element types, and the result type if it is
-    f16."""
+    """Returns the matrix instructions in the product's code, such as "k16.f16": depth, element types (one if both are
+    equal), and the result type if it is f16."""
     text = device_code.compile(product.program(), f"{arch}+tensor-cores").ptx
     found = set()
     for word in text.split():
@@ -45,7 +46,7 @@ def opcodes(product: Product, arch: str) -> set[str]:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.diagonal("name")
 def test_products_M4(name: str, arch: str) -> None:
-    """Covers rules that the unit of the architecture implements, and rules that it does not."""
+    """Covers accumulators that the tensor cores of the architecture implement, and others."""
     product, operands = CASES[name]
     device_kit.check(product.program(), operands, f"{arch}+tensor-cores")
 
@@ -107,9 +108,10 @@ def test_chosen_instructions_with_sums_in_f16(arch: str, element: str, expected:
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("bf16", "f16", "f32")),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f32", "f32", "f32")),
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
-        # The accumulator of wgmma, which has another class than mma.sync.
+        # wgmma has another accumulator class than mma.sync, so mma.sync cannot compute this product.
         Product(Accumulator.named("hopper", "f8E4M3FN"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
-        # f16 has another exponent range than e4m3.
+        # mma.sync of this class converts f8 to f16. This changes the exponents of e4m3's subnormals, so products of
+        # both f8 types do not follow the rule.
         Product(named("sm_90", "f8E5M2"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E5M2", "f32")),
     ],
     ids=str,
@@ -139,7 +141,7 @@ def test_turing_has_no_bf16() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.diagonal
 def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
-    """The last block is padded with zeros; a sum of -0 stays -0, because no block consists only of zeros."""
+    """Pads the last block with zeros. A sum of -0 stays -0, because padding never makes a whole block of zeros."""
     by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, ("f16", "f16", "f32"))
     assert opcodes(product, arch)
@@ -196,7 +198,7 @@ def test_chunks_of_other_types_M4(arch: str, element: str, result: str, chunk: i
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.diagonal
 def test_tf32_M4(arch: str, k: int, kind: str) -> None:
-    """Operands are f32 values, some of which tf32 cannot represent."""
+    """Tests f32 operands that are not all tf32 values, and the same operands truncated to tf32."""
     by = dataclasses.replace(named(arch, "f32"), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, ("f32", "f32", "f32"))
     assert opcodes(product, arch)
@@ -209,8 +211,8 @@ def test_tf32_M4(arch: str, k: int, kind: str) -> None:
 @pytest.mark.parametrize("start", ["zero", "init"])
 @pytest.mark.parametrize("maps", [("mk", "kn", "mn"), ("km", "nk", "nm")], ids="-".join)
 def test_tiles_that_tf32_lacks_M4(maps: tuple[str, str, str], start: str) -> None:
-    """One element that is not a tf32 value excludes one row of tiles from matrix instructions. The other tiles still
-    use them: under another accumulator class, their bits change."""
+    """One element that is not a tf32 value excludes one row of tiles from matrix instructions. The other tiles use
+    them, as emulation with another accumulator class shows: it changes their bits."""
     by = dataclasses.replace(named("sm_90", "f32"), start=start)
     product = Product(by, {"m": 150, "n": 70, "k": 40}, ("f32", "f32", "f32"), maps)
     x, y, init = product.operands(OPERANDS["tf32"], 1)
@@ -300,7 +302,7 @@ def test_types_of_results_M4(result: str, start: str) -> None:
 
 
 def test_large_tiles_M4() -> None:
-    """Tests blocks of 128 x 128 results, which are used only for a sufficient number of results."""
+    """Tests thread blocks that compute 128 x 128 results, which are used only if there are enough results."""
     product = Product(HOPPER, {"b": 64, "m": 97, "n": 99, "k": 70}, maps=("bmk", "bkn", "bmn"))
     operands = product.operands(OPERANDS["normal"], 1)
     program = product.program()
@@ -339,7 +341,7 @@ def test_random_products_M4(seed: int) -> None:
 
 
 def kinds_of(arch: str) -> list[tuple[str, str]]:
-    """Returns the pairs of element type and accumulator type of the matrix instructions."""
+    """Returns the pairs of element type and accumulator type that matrix instructions of the architecture have."""
     kinds = [("f16", "f32"), ("f16", "f16")]
     kinds += [("f32", "f32")] if arch != "sm_75" else []
     return kinds + [("f8E4M3FN", result) for result in ("f32", "f16") if arch in WITH_EIGHTS]
@@ -348,7 +350,7 @@ def kinds_of(arch: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("arch", device_code.architectures())
 @pytest.mark.diagonal(arch=["sm_90"])
 def test_ptxas_takes_the_code(arch: str) -> None:
-    """Checks that no kernel spills registers; covers the largest tiles, and tiles that keep the totals of chunks."""
+    """Checks that no kernel spills registers, for the largest tiles and for tiles that keep totals between chunks."""
     modules = []
     for element, sums in kinds_of(arch):
         for n, k, chunk in ((4096, 4096, 0), (4095, 4090, 0), (4096, 4096, 128), (20, 50, 32)):
@@ -361,7 +363,8 @@ def test_ptxas_takes_the_code(arch: str) -> None:
 
 
 def test_another_class_gives_other_bits() -> None:
-    """Why certificates are needed: on a device of another class, code for one class returns other bits."""
+    """Shows why certificates are needed: code for one accumulator class returns other bits on a device of another
+    class."""
     product = Product(HOPPER, {"m": 64, "n": 64, "k": 64})
     operands = product.operands(OPERANDS["normal"], 1)
     with pytest.raises(kit.Mismatch):

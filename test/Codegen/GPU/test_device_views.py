@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Kernels for devices that read and write views of other tensors; the views have the size of a tile."""
+"""Device code that reads and writes views of other tensors has the bits of the reference interpreter. The views have
+the size of a tile."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ KINDS = {
 
 
 def contraction(ordering: str, maps: tuple[str, str, str], sizes: dict[str, int]) -> Case:
-    """Returns an f32 product; `maps` are the dimensions of the operands and the result, one letter each."""
+    """Returns an f32 product; `maps` names the dimensions of x, y and the result with one letter each, such as ("ik",
+    "kj", "ij")."""
     b = Builder()
     dims = sorted(set("".join(maps)))
     x, y, init = (

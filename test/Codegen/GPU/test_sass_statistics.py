@@ -59,7 +59,7 @@ def test_matrix_products(arch: str, shape: tuple[int, int, int], layout: str, di
 @pytest.mark.skipif(find_assembler() is None, reason="needs ptxas: pip install 'repro-mlir[cuda]'")
 @pytest.mark.parametrize(("arch", "layout", "count"), [("sm_75", "nn", 128), ("sm_80", "tn", 64), ("sm_90", "nt", 64)])
 def test_tensor_cores(arch: str, layout: str, count: int) -> None:
-    """Expects one instruction for each m16n8k16 product of a slice (m16n8k8 on sm_75)."""
+    """The main loop must have one instruction for each m16n8k16 product of its slice of K (m16n8k8 on sm_75)."""
     program = sass_statistics.matmul(4096, 4096, 4096, layout, unit=unit_of(arch))
     found = sass_statistics.measure(find_assembler(), program, arch)
     assert found.is_good and found.multiply_adds == count, found
@@ -68,6 +68,7 @@ def test_tensor_cores(arch: str, layout: str, count: int) -> None:
 @pytest.mark.skipif(find_assembler() is None, reason="needs ptxas: pip install 'repro-mlir[cuda]'")
 @pytest.mark.parametrize(("arch", "name", "count"), [("sm_80", "mxfp4", 16), ("sm_90", "nvfp4", 32)])
 def test_blocks(arch: str, name: str, count: int) -> None:
-    """Expects one instruction for each 32 elements of K, or for each block of 16, in a slice of 64."""
+    """The main loop, whose slice of K has 64 elements, must have one instruction per 32 elements, or per block of
+    16."""
     found = sass_statistics.measure(find_assembler(), sass_statistics.blocks(4096, 4096, 4096, name), arch)
     assert found.is_good and found.multiply_adds == count, found

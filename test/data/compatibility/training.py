@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The training run whose program the stored files contain: small, with a check, random numbers and contractions."""
+"""The training run of the stored program files. The model is small; its program has a check, random numbers and
+contractions."""
 
 from collections.abc import Iterator
 
@@ -14,7 +15,8 @@ WORDS = 11
 
 
 class Model(nn.Module):
-    """The forward method spans several lines, so that operations have different locations."""
+    """A small language model. Its forward method spans several lines, so that its operations have different
+    locations."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ STEPS, RECORDED_STEPS = 5, 2
 
 
 def small_trainer(**options: Any) -> repro_mlir.Trainer:
-    """Returns a trainer without random numbers whose batches may be cut into microbatches."""
+    """Returns a trainer of a linear layer without random numbers, whose batches can be divided into microbatches."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return repro_mlir.Trainer(model, torch.nn.functional.mse_loss, optimizer, seed=5, target="reference", **options)
@@ -49,11 +49,11 @@ def train(trainer: repro_mlir.Trainer, steps: int) -> None:
 
 
 def write_receipt(path: Path, *, sign: Path | None = None, resume: bool = False) -> None:
-    """Trains into a receipt: a run with two programs and a change of the state by the user.
+    """Records a receipt of a training run with two programs and a change of the state by the user.
 
     Args:
       sign: the file with the private key.
-      resume: whether to continue the receipt of a process that ended.
+      resume: whether to continue the receipt of a run that was interrupted.
     """
     model = repro_mlir.initialize(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout(0.2)), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -64,7 +64,8 @@ def write_receipt(path: Path, *, sign: Path | None = None, resume: bool = False)
         chosen = [*zip(range(STEPS), repro_mlir.batches(20, 4), strict=False)]
         trainer.prepare(data[chosen[0][1]], torch.from_numpy(chosen[0][1] % 2))
         for step, rows in chosen[trainer.steps :]:
-            # Without its momentum the optimizer would have another state.
+            # Weight decay in step 3 needs a second program. The optimizer has momentum because adding it later would
+            # change the state's tensors.
             optimizer.param_groups[0]["weight_decay"] = 0.01 if step == 3 else 0.0
             if step == 3:
                 with torch.no_grad():
@@ -73,8 +74,9 @@ def write_receipt(path: Path, *, sign: Path | None = None, resume: bool = False)
 
 
 def write_program_and_bundle(folder: Path) -> dict[str, Any]:
-    """Returns the identity of the program, the number of recorded steps and the hash (H3) of the state after them."""
-    # Locations name the script as it is given.
+    """Writes a program and a bundle with recorded steps. Returns the program's identity, the number of steps and the
+    hash (H3) of the state after them."""
+    # Source locations contain the path of the script as it was given, so the path must be relative.
     os.chdir(HERE)
     program, steps = capture_steps(load_training("training.py"), RECORDED_STEPS)
     expected = expect(program, steps)
@@ -85,7 +87,7 @@ def write_program_and_bundle(folder: Path) -> dict[str, Any]:
 
 
 def write_signed_receipt(folder: Path) -> None:
-    """Signs by a key that nobody keeps."""
+    """Writes a receipt signed with a new private key, which is not kept, and the public key."""
     key = Ed25519PrivateKey.generate()
     public, encoding = key.public_key(), serialization.Encoding.PEM
     (folder / "public.pem").write_bytes(public.public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo))
@@ -103,7 +105,7 @@ def write_microbatches(folder: Path) -> None:
 
 
 def write_checkpoint(folder: Path) -> str:
-    """Returns the hash (H3) of the state one step after the checkpoint."""
+    """Writes a checkpoint, trains one more step and returns the hash (H3) of the state after it."""
     trainer = small_trainer()
     train(trainer, 2)
     trainer.save_checkpoint(folder / "checkpoint.safetensors")

@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string bytes(reinterpret_cast<const char *>(data), size);
   Artifact first;
   readArtifact({bytes.data(), bytes.size()}, first);
-  // The fields are corrected after a mutation: with the right size and
-  // checksum, the reader continues to the plan.
+  // After the mutated bytes have been read as they are, their size and checksum
+  // fields are corrected, so that the reader continues to the plan.
   constexpr size_t sizeAt = 16, sumAt = 24, bodyAt = 32;
   if (size < bodyAt)
     return 0;

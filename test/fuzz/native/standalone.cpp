@@ -24,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void run(const std::string &input) {
   std::ofstream("crash", std::ios::binary) << input;
-  // A buffer of the exact size: sanitizers detect reads after its end.
+  // Copies the input to a buffer of its exact size, so that sanitizers detect
+  // reads after its end.
   std::vector<uint8_t> bytes(input.begin(), input.end());
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
 }

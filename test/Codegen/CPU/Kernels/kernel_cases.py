@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Test cases of one structured operation, which runs as a kernel and in the reference interpreter."""
+"""Test cases with one structured operation each: compares the kernel's results with those of the reference
+interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 from support import kit
 
-#: Maps an MLIR element type to the dtype of the reference's arrays and the dtype in memory.
+#: Maps an MLIR element type to the dtype of arrays in the reference interpreter and in memory.
 DTYPES = {
     "f32": (np.float32, np.float32),
     "f64": (np.float64, np.float64),
@@ -34,13 +35,14 @@ DTYPES = {
 class Case:
     """One structured operation.
 
-    `text` is the operation on tensors %a0, %a1, ... without its results; its last `outputs` operands are `outs`.
+    `text` is the operation in MLIR syntax on the tensors %a0, %a1, ..., without `%r =` and result types. Its last
+    `outputs` operands are those in `outs(...)`.
     """
 
     text: str
     types: Sequence[str]
     outputs: int = 1
-    #: Maps an operand that is a view of a larger buffer to its strides and offset in elements.
+    #: Strides and offset, in elements, of each operand that is a view of a larger buffer, by the operand's number.
     layouts: dict[int, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
@@ -80,8 +82,8 @@ class Case:
         return Interpreter(to_bytes(self.program())).run(*arrays)
 
     def run(self, arrays: Sequence[np.ndarray], level: str, cuts: Sequence[int] = ()) -> list[np.ndarray]:
-        """Runs the kernel and returns its outputs as arrays of the reference; `cuts` are the positions, in thousandths
-        of the work items, at which the items are cut into shares."""
+        """Runs the kernel and returns its outputs in the reference interpreter's format. The work items run in one
+        call, or in several: each call but the last ends at an item in `cuts`, in thousandths of all items."""
         kernel = compile_kernels(self.kernel(), level)["kernel"]
         memory = [to_memory(array, kind) for array, kind in zip(arrays, self.types, strict=True)]
         bases = list(memory)
@@ -101,7 +103,8 @@ class Case:
         return [from_memory(m, t) for m, t in zip(memory[first:], self.types[first:], strict=True)]
 
     def check(self, arrays: Sequence[np.ndarray], levels: Sequence[str] = TESTED) -> None:
-        """Compares the bits on the tested levels, with all work items in one share and cut into several."""
+        """Compares the kernel's bits with the reference interpreter's, with one call for all work items and with
+        several."""
         expected = self.reference(arrays)
         for level in filter(RUNNABLE.__contains__, levels):
             for cuts in ((), (300, 301, 777)):
@@ -117,8 +120,8 @@ class Case:
 
 
 def check_program(text: str, types: Sequence[str], result: str, special: bool = True) -> None:
-    """Compares the bits of a compiled program with one result on the tested CPU levels, and on aarch64 if an emulator
-    is available.
+    """Compares the only result of a compiled program with the reference interpreter's, bit by bit: on the tested CPU
+    levels, and on aarch64 if an emulator is available.
 
     Args:
       text: the canonical program.
@@ -161,7 +164,7 @@ def to_memory(array: np.ndarray, kind: str) -> np.ndarray:
 
 
 def from_memory(array: np.ndarray, kind: str) -> np.ndarray:
-    """Converts an array in the memory format of the element type to the reference's format."""
+    """Converts an array in the memory format of the element type to the reference interpreter's format."""
     if element(kind) == "bf16":
         return np.asarray(array.astype(np.uint32) << 16, np.uint32).view(np.float32)
     return array.astype(DTYPES[element(kind)][0])
@@ -207,7 +210,8 @@ def fold(
     body: str,
     outputs: int = 1,
 ) -> Case:
-    """Returns a repro.fold; `maps` has the form "(m, n, k) -> (m, k)", `iterators` the form "ppr"."""
+    """Returns a repro.fold; `maps` are index maps such as "(m, n, k) -> (m, k)"; `iterators` has p (parallel) or r
+    (reduction) for each dimension."""
     names = [f"%a{i}" for i in range(len(types))]
     inputs = len(types) - outputs
     kinds = [f"tensor<{t}>" for t in types]
@@ -221,7 +225,8 @@ def fold(
 def contraction(
     maps: Sequence[str], iterators: str, types: Sequence[str], body: str | None = None, chunk: int = 512
 ) -> Case:
-    """Returns a fold that is a contraction in chunks; `body` defaults to a fused multiply-add."""
+    """Returns a contraction, as a fold that sums `chunk` products at a time; `body` defaults to a fused
+    multiply-add."""
     order = f"#repro.order<chunk = {chunk}, lanes = 1, run = 0, totals = sequential>"
     if body is None:
         a, b, t = (element(t) for t in types)

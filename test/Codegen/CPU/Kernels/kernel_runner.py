@@ -3,7 +3,7 @@
 """Runs single kernel functions on NumPy arrays, for tests.
 
 A kernel function is expanded, lowered by upstream passes and compiled to a shared library. Its work items can be
-cut into any shares.
+divided among several calls.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Kernel:
     scratch_bytes: int
 
     def run(self, *arrays: np.ndarray, shares: list[int] | None = None) -> int:
-        """Runs all work items, in shares that end at the items in `shares`; returns the error word."""
+        """Runs all work items: one call for each range that ends at an item in `shares`, and one for the rest. Returns
+        the error word: 0 if no check failed."""
         scratch = np.full(self.scratch_bytes + 64, 0xA5, np.uint8)
         start = -scratch.ctypes.data % 64
         scratch = scratch[start : start + self.scratch_bytes]
@@ -104,7 +105,8 @@ class Kernel:
 
 
 def describe(array: np.ndarray) -> ctypes.Structure:
-    """Returns the memref descriptor of an array; the kernel's types determine the strides."""
+    """Returns the memref descriptor of an array; its offset is always 0, and the kernel takes the strides of views from
+    its own types."""
     rank = array.ndim
     fields = [("base", ctypes.c_void_p), ("data", ctypes.c_void_p), ("offset", ctypes.c_int64)]
     if rank:
@@ -151,7 +153,7 @@ def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]
 
 @functools.cache
 def _support() -> Path:
-    """Returns the object file of the functions that kernels call."""
+    """Returns the object file of the support functions (`SUPPORT`)."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "support.o"
         run_tool(["gcc", "-x", "c", "-c", "-fPIC", "-o", made, "-"], SUPPORT)
@@ -159,7 +161,8 @@ def _support() -> Path:
 
 
 def _move(file: Path) -> Path:
-    """Moves a file into the session's folder, which other processes read and write, too; returns its place there."""
+    """Moves a file into the test session's folder, in which parallel test processes share files. Returns its new
+    path."""
     _cache.mkdir(exist_ok=True)
     target = _cache / file.name
     part = target.with_name(f"{target.name}.{os.getpid()}")
@@ -168,9 +171,9 @@ def _move(file: Path) -> Path:
 
 
 def touch_pages(library: Path) -> None:
-    """Reads each page of the library once, as copying the library into memory would do.
+    """Reads each memory page of a loaded library once, so that the operating system maps it.
 
-    A masked load of a constant from an unread page is slow every time as long as its mask is empty.
+    Masked loads with an empty mask do not map the page that they refer to, and are slow until something else does.
     """
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith(library.name) and line.split()[1].startswith("r"):
@@ -180,6 +183,6 @@ def touch_pages(library: Path) -> None:
 
 
 def kernel_function(name: str, arguments: str, body: str) -> str:
-    """Returns the text of a kernel function around one structured operation."""
+    """Returns the text of a kernel function whose body is `body`, usually one structured operation."""
     rest = "%scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index"
     return f"func.func private @{name}({arguments}, {rest}) {{\n{body}\nreturn\n}}\n"

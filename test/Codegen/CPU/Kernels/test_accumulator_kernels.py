@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Sums of matrix units on every CPU level: long, ragged, in all packings, and by rules that no hardware has."""
+"""(M4) Sums as matrix units compute them, on every CPU level: long and ragged extents, all layouts of operands, and
+accumulators that no hardware has."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ CASES = {name: (product, operands) for name, product, operands in products()}
 @pytest.mark.parametrize(
     ("by", "t", "sizes", "maps"),
     [
-        # K exceeds one buffer of pending products and leaves a remainder; there are few and many rows and columns.
+        # K exceeds the buffer of pending products and is not a multiple of its size; rows and columns are few or many.
         (HOPPER, "bf16", {"m": 9, "n": 40, "k": 2507}, ("mk", "kn", "mn")),
         (HOPPER, "bf16", {"m": 200, "n": 150, "k": 260}, ("mk", "nk", "mn")),
         (AMPERE, "f16", {"m": 130, "n": 70, "k": 1100}, ("km", "kn", "mn")),
@@ -74,8 +75,7 @@ def test_classes_on_aarch64_M3(name: str) -> None:
 )
 @pytest.mark.diagonal
 def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
-    """Products of the largest significands, with a growing number of them per column, and an exponent that fits
-    c."""
+    """Sums from 0 to 64 products of the largest significands (column j has j of them); c has an exponent that fits."""
     t = "f8E4M3FN" if by.terms == 32 else "bf16"
     largest = 1.875 if t == "f8E4M3FN" else 1.9921875
     product = Product(dataclasses.replace(by, start="init"), {"m": 3, "n": 65, "k": 64}, (t, t, "f32"))
@@ -91,8 +91,8 @@ def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
 @pytest.mark.parametrize("by", [HOPPER, AMPERE, Accumulator(4, 12, "rne_f32", -200)])
 @pytest.mark.diagonal
 def test_values_near_the_least_scale_M1(by: Accumulator, start: str) -> None:
-    """Tests c and products near 2^(F - 125): below it, the scale 2^(F - E) is not an f32 value, and results must still
-    be right."""
+    """Tests c and products near 2^(F - 125): for smaller values, the scale 2^(F - E) is not an f32 value, but results
+    must still be correct."""
     product = Product(dataclasses.replace(by, start=start), {"m": 9, "n": 70, "k": 48})
     rng = np.random.default_rng(3)
     near = by.fraction - 125

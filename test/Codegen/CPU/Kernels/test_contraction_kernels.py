@@ -43,7 +43,7 @@ def test_large_strides_are_packed_K1() -> None:
 @pytest.mark.parametrize("layout", [("mk", "kn"), ("km", "nk")])
 @pytest.mark.parametrize("size", [(540, 300, 130), (13, 2100, 520)])
 def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, int, int]) -> None:
-    """Uses more rows than one block, more elements of K than one part of a chunk, and more columns than one strip."""
+    """Uses more rows than one block, more elements of K than one K-block, and more columns than one strip."""
     case = matmul(*size, *layout)
     case.check(arrays(case, special=False), ["v4", "v3"])
 
@@ -59,15 +59,15 @@ def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, in
     ],
 )
 def test_few_rows_read_columns_in_long_streams_K1(m: int, n: int, k: int, layout: tuple[str, ...]) -> None:
-    """More columns than one strip, with and without a mask on the last vector of a row, with remainders of
-    chunks and K-blocks."""
+    """Tests more columns than one strip, chunks and K-blocks with remainders, and rows whose last vector is full or
+    masked."""
     case = matmul(m, n, k, *layout)
     case.check(arrays(case))
 
 
 @pytest.mark.parametrize("b", ["kn", "nk"])
 def test_parts_on_all_levels_F1(b: str) -> None:
-    """Tests a chunk that is longer than one part at any vector width, and f64."""
+    """Tests a chunk that is longer than one K-block at any vector width, and f64."""
     maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", "(m, n, k) -> (m, n)"]
     size = {"k": 2100, "n": 37}
     case = contraction(maps, "ppr", ["21x2100xf32", f"{size[b[0]]}x{size[b[1]]}xf32", "21x37xf32"], chunk=2048)
@@ -77,7 +77,7 @@ def test_parts_on_all_levels_F1(b: str) -> None:
 
 
 def test_long_neighbourhoods_K2() -> None:
-    """Tests more elements of K than an offset table can contain."""
+    """Tests more elements of K than the table of element offsets can contain."""
     maps = ["(o, i, n, h, w) -> (n, o, h, w)", "(o, i, n, h, w) -> (n, i, h, w)", "(o, i, n, h, w) -> (o, i)"]
     case = contraction(maps, "pprrr", ["34x7x25x20xf32", "34x9x25x20xf32", "7x9xf32"])
     case.check(arrays(case, special=False), ["v4", "v3"])
@@ -100,7 +100,7 @@ def test_other_types_F7(kind: str) -> None:
         case.check(arrays(case, special=False))
 
 
-# The last parts of packed rows end within a vector, within a cache line, and at the end of both.
+# The last K-block of a packed row ends within a vector, within a cache line, and at the end of both.
 @pytest.mark.parametrize(("n", "k"), [(37, 530), (270, 72), (270, 126), (270, 512), (270, 575)])
 @pytest.mark.diagonal(k=[530, 126])
 def test_fused_producers_K1(n: int, k: int) -> None:
@@ -144,7 +144,7 @@ CONVOLUTION = ["(n, o, h, w, c, y, x) -> (n, c, h * {s} + y, w * {s} + x)", "(n,
         (1, 33, 70, 7, 3, 1),
         (2, 9, 4, 28, 5, 2),
         (1, 64, 3, 40, 1, 1),
-        # Consecutive channels are 4 KiB and 1 KiB apart in memory.
+        # In these two cases, consecutive channels are 4 KiB and 1 KiB apart in memory.
         (2, 40, 6, 32, 3, 1),
         (3, 64, 60, 16, 3, 2),
     ],
@@ -160,8 +160,8 @@ def test_convolution_K2(n: int, o: int, c: int, size: int, kernel: int, stride: 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize(("size", "stride"), [(14, 1), (12, 2)])
 def test_pixels_of_several_images_K2(kind: str, size: int, stride: int) -> None:
-    """Tiles of pixels that span two images, more pixels than a block has rows, and several chunks and parts of
-    K."""
+    """A tile of pixels spans two images, the pixels fill more than one block of rows, and K has several chunks and
+    K-blocks."""
     image = (size - 1) * stride + 3
     maps = [m.format(s=stride) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]
     types = [f"4x60x{image}x{image}x{kind}", f"33x60x3x3x{kind}", f"4x33x{size}x{size}x{kind}"]
@@ -195,8 +195,8 @@ def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
 @pytest.mark.parametrize(("c", "o", "kernel"), [(5, 37, 3), (70, 40, 3), (3, 66, 5), (40, 7, 2)])
 @pytest.mark.diagonal
 def test_flipped_kernel_K2(kind: str, c: int, o: int, kernel: int) -> None:
-    """The taps are read in descending order with exchanged channels: an input gradient reads the weight without a
-    copy."""
+    """Reads the weight's taps in descending order, with input and output channels exchanged, as an input gradient does
+    without a copy of the weight."""
     head = "(n, o, h, w, c, y, x)"
     last = kernel - 1
     for size in (6, 33):

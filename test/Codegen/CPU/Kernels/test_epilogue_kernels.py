@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of contractions with epilogues, which change the results before they are stored, with the
-reference."""
+"""Compares the bits of contractions with epilogues, operations on the results before they are stored, with the
+reference interpreter."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Program:
         )
 
     def check(self, special: bool = True, fuses: bool = True) -> None:
-        """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the bits on all
-        targets."""
+        """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the program's bits as
+        `check_program` does."""
         text = self.text()
         scheduled = run_passes(text, "schedule{fuse-epilogues=true}")
         assert ("memref.alloca_scope" in scheduled) == fuses
@@ -128,7 +128,7 @@ def test_bias_and_relu_K1(m: int, n: int, k: int, layout: str) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(540, 300, 600), (13, 2100, 600)])
 def test_blocks_parts_and_strips_K1(m: int, n: int, k: int) -> None:
-    """Uses more rows than one block, more elements of K than one part of a chunk, and more columns than one strip."""
+    """Uses more rows than one block, more elements of K than one K-block, and more columns than one strip."""
     program = Program(f"{m}x{k}xf32", f"{n}x{k}xf32", f"{m}x{n}xf32")
     result = matmul(program, m, n, "mk nk mn")
     same = "(m, n) -> (m, n)"
@@ -168,8 +168,7 @@ def test_results_in_another_shape_K1(kinds: tuple[str, str], maps: tuple[str, st
 
 @pytest.mark.parametrize("layout", ["mk kn mn", "mk nk nm"])
 def test_rounding_F7(layout: str) -> None:
-    """Operands are extended to 32 bits and the result is rounded to 16: it has 16 bits in memory and 32 in
-    registers."""
+    """Operands are extended from bf16 to f32, and the f32 sum in registers is rounded to bf16 when it is stored."""
     size = {"m": 37, "n": 50, "k": 90}
     a, b, c = layout.split()
     program = Program(f"{size[a[0]]}x{size[a[1]]}xbf16", f"{size[b[0]]}x{size[b[1]]}xbf16", "50xbf16")
@@ -232,7 +231,7 @@ def test_residual_of_a_convolution_stays_apart_K2() -> None:
 
 
 def test_values_are_special_as_in_memory_V4() -> None:
-    """NaNs of a product become canonical before a select can pass on their bits, as if the product were stored in
+    """A select in the epilogue passes on the bits of a NaN, so the NaN must be canonical before, as it would be in
     memory."""
     program = Program("4x3xf32", "3x40xf32", "4x40xi1")
     result = matmul(program, 4, 40)

@@ -122,7 +122,7 @@ def test_columns_F3(columns: int, n: int) -> None:
 
 
 def check_long_rows(attribute: str, kind: str, text: str) -> None:
-    """Checks rows that are longer than one panel, and longer than all panels whose sums are in memory at the same
+    """Checks folds of columns whose rows are longer than one panel, and longer than all panels that are summed at a
     time."""
     for n, columns in ((64, 2100), (515, 300), (1027, 1029)):
         types = [f"{n}x{columns}x{kind}", f"{columns}x{kind}"]
@@ -153,7 +153,7 @@ def test_long_rows_F5(step: str, kind: str) -> None:
 
 
 def test_long_rows_of_whole_programs_F3_F7() -> None:
-    """Tests rows with a remainder of one column, which is stored separately, and enough rows for several threads."""
+    """The last column of 193 is stored separately from full vectors; there are enough rows for several threads."""
     sequential = order(512, 1, 0, "sequential")
     text = """^bb0(%x: bf16, %acc: f32):
   %e = arith.extf %x : bf16 to f32

@@ -283,7 +283,8 @@ def test_other_accesses_than_linear_ones() -> None:
 @pytest.mark.parametrize("size", [1, 3, 9, 16, 23, 33])
 @pytest.mark.diagonal
 def test_descending_and_every_second_element(kind: str, size: int) -> None:
-    """Reads and writes tails of all lengths; with a stride of two, the elements between must not change."""
+    """Reads elements backwards, and reads or writes every second element, in rows of all lengths modulo the vector
+    size; the elements between must not change."""
     body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
     maps = [f"(i, j) -> (i, {size - 1} - j)", "(i, j) -> (i, j)"]
     case = generic(maps, [f"3x{size}x{kind}"] * 2, body)
@@ -306,7 +307,8 @@ def test_folds_of_descending_elements(order: str, size: int) -> None:
 
 
 def check_error(arguments: str, text: str, memory: list[np.ndarray], expected: int) -> None:
-    """Checks the error word that a kernel returns, on all levels that this machine runs."""
+    """Checks the error word of a kernel (the number of the failed check, or 0), on all levels that this machine
+    runs."""
     for level in RUNNABLE:
         kernel = compile_kernels(kernel_function("kernel", arguments, text), level)["kernel"]
         assert kernel.run(*[m.copy() for m in memory]) == expected
@@ -369,8 +371,8 @@ def test_assertion_E1(n: int) -> None:
 @pytest.mark.parametrize("combine", ["add", "replace"])
 @pytest.mark.parametrize("bad", [-1, 9, -(2**62)])
 def test_scatter_skips_indices_out_of_range_E1(combine: str, bad: int) -> None:
-    """repro-expand-checks has turned the check of the index into an assertion, so the scatter itself skips indices out
-    of range."""
+    """The check of the index is a separate assertion (made by repro-expand-checks), so the scatter only skips indices
+    that are out of range."""
     found = []
     for left_out in (False, True):
         rows = 29 if left_out else 30

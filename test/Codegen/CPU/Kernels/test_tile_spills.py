@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks that loads do not move so far ahead of the multiply-adds of a tile that sums are spilled to the stack."""
+"""Checks that loads are not scheduled so far ahead of a tile's multiply-adds that the accumulators spill to the
+stack."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from repro_mlir.compilation import cpu
 from repro_mlir.roofline.cpu.assembly import read_assembly
 
 _THROUGH_STACK = re.compile(r"vmov\w+\s.*%[yz]mm.*\(%rsp\)|vmov\w+\s.*\(%rsp\).*%[yz]mm")
-# Tiles with fewer multiply-adds run too rarely to affect the speed.
+# Functions that run fewer multiply-adds per step do not affect the speed, so they are not checked.
 _MULTIPLY_ADDS = 400_000
 
 

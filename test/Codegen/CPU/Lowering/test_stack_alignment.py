@@ -21,13 +21,13 @@ def test_spilled_vectors_are_aligned(level: str, size: int) -> None:
     program = repro_mlir.capture(model, torch.nn.functional.cross_entropy, optimizer, batch)
     spills = re.findall(rf"\t(\w+)\s+%[yz]mm\d+, .*# {size}-byte Spill", cpu.analyze(program.data, level).assembly)
     assert spills
-    # In contrast to vmovups, these instructions fault at unaligned addresses.
+    # These instructions, unlike vmovups, fault at unaligned addresses, so code that spills with them aligns the stack.
     assert {spill.rstrip("6432") for spill in spills} <= {"vmovaps", "vmovapd", "vmovdqa"}
 
 
 @pytest.mark.parametrize("columns", [33, 64])
 def test_code_that_counts_aligns_the_stack_too(columns: int) -> None:
-    """Code for accumulators of matrix units also spills vectors."""
+    """Code that models the accumulators of matrix units also spills vectors."""
     left, right = torch.zeros(64, 64, dtype=torch.bfloat16), torch.zeros(64, columns, dtype=torch.bfloat16)
     program = repro_mlir.set_accumulators(repro_mlir.capture(_Product(), (left, right)), "hopper")
     assert "64-byte Spill" in cpu.analyze(program.data, "x86-64-v4").assembly
