@@ -39,7 +39,7 @@ def find_packages() -> Path:
 
 
 def cpu_flags() -> set[str]:
-    """Returns the feature flags of the first CPU; empty if the system does not report them."""
+    """Returns the feature flags of the first CPU in /proc/cpuinfo; an empty set if the system does not report them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -193,8 +193,8 @@ def dispute_command(folder: Path) -> Reader:
 
 
 class _Place:
-    """What the first byte of a mutated message says: which message of a conversation it replaces, and four flags, which
-    each command uses in its own way."""
+    """The meaning of the first byte of a mutated message: which message of a conversation it replaces, and four flags,
+    which each command uses in its own way."""
 
     def __init__(self, byte: int) -> None:
         self.number = byte & 15

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random canonical and nearly canonical programs on all targets: equal bits, or an error before the program runs.
+"""Runs random canonical programs, and changed ones, on all targets: bits must be equal, or the program is refused.
 
 python test/fuzz/semantic.py --count 10000 --journal build/fuzz/semantic.jsonl    resumes where it stopped
 python test/fuzz/semantic.py --show 8        one program, reduced as far as possible
@@ -55,7 +55,8 @@ def verify(text: str) -> str | None:
 
 
 def targets(number: int) -> tuple[list[kit.Configuration], str | None]:
-    """Returns the CPU configurations for a program; by turns, also an architecture of the device emulator."""
+    """Returns the CPU configurations that run a program and, for every tenth program, the architecture of an emulated
+    GPU."""
     where = list(HERE)
     if number % 50 == 7 and qemu.is_available():
         where.append(AARCH64)
@@ -63,7 +64,7 @@ def targets(number: int) -> tuple[list[kit.Configuration], str | None]:
 
 
 def compare(case: Case, number: int) -> str:
-    """Returns the outcome (see forked.py) of a canonical program."""
+    """Runs a canonical program on all targets and returns the outcome (see forked.py)."""
     want = kit.reference(case.program, case.inputs)
     where, device = targets(number)
     try:
@@ -76,7 +77,7 @@ def compare(case: Case, number: int) -> str:
 
 
 def valid(number: int, steps: int | None = None) -> str:
-    """Runs the program with the given number, or its first steps."""
+    """Runs the generated program with the given number, or only its first `steps` steps, and returns the outcome."""
     case = random_programs.program(number, steps, checks=True)
     if (refusal := verify(case.program)) is not None:
         return f"finding: a generated program is refused: {refusal}"
@@ -96,7 +97,8 @@ _WORDS = [
 
 
 def nearly(number: int) -> str:
-    """Returns a canonical text in which one or two numbers or words are changed."""
+    """Returns the text of the canonical program with the given number, in which one or two numbers or words are
+    changed. The result may be canonical or not."""
     choose = random.Random(~number)
     text = random_programs.program(number).program
     for _ in range(choose.choice([1, 1, 2])):
@@ -107,7 +109,7 @@ def nearly(number: int) -> str:
                 at = choose.choice(places)
                 text = text[:at] + new + text[at + len(old) :]
             continue
-        # Changes numbers of structured operations, slices and types: numbers in constants violate no rule.
+        # `_NUMBER` skips the numbers in constants, because changing them violates no rule.
         found = [m for m in _NUMBER.finditer(text)]
         match = choose.choice(found)
         old_number = int(match[0])
@@ -119,10 +121,11 @@ def nearly(number: int) -> str:
 
 
 def near(number: int) -> str:
-    """Runs the changed program with the given number: either it is refused, or all targets agree."""
+    """Returns the outcome of the changed program with the given number: it must be refused, or all targets must
+    agree."""
     text = nearly(number)
     try:
-        # Parsing may end the process, so a child process parses the text first.
+        # The text may crash the parser, so a child process parses it first.
         import_module(text.encode(), is_text=True)
         to_bytes(text)
     except ReproError:
@@ -143,7 +146,7 @@ def near(number: int) -> str:
 
 
 def smallest(number: int) -> int:
-    """Returns the smallest number of steps that reproduces a finding."""
+    """Returns the smallest number of steps with which the program with the given number is still a finding."""
     for steps in range(random_programs.MOST_STEPS):
         (result,) = forked.run([number], lambda n, steps=steps: valid(n, steps), LIMITS)
         if result.is_finding:
@@ -152,7 +155,8 @@ def smallest(number: int) -> int:
 
 
 def show(number: int) -> None:
-    """Prints the reduced program with the given number and its first difference."""
+    """Prints the program with the given number, reduced as far as it is still a finding, and the first operation that
+    differs."""
     steps = smallest(number)
     case = random_programs.program(number, steps, checks=True)
     print(case.program)

@@ -6,7 +6,8 @@
 """Types of Python state that a step may read, and ways to change the state between two steps.
 
 A `Kind` is the source of a module with two functions: `read()` returns a number that depends on the state, and
-`change()` changes the state. Kinds are products of holders, ways of reading and ways of changing.
+`change()` changes the state. Most kinds combine a holder (an object or container), a way to read it and a way to change
+it.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ class Kind:
     """A type of state.
 
     Attributes:
-      name: names of the holder, the way of reading and the way of changing.
-      setup, read, change: source; `read` is an expression or the body of a function with `return`.
-      refused: whether a step that reads the state is refused because the state cannot be watched.
+      name: the holder, the way to read it and the way to change it, such as "object: attribute: other object".
+      setup, read, change: Python source. `setup` defines the state; `read` is an expression, or a function body with
+        `return`.
+      refused: whether a step that reads the state is refused, because its changes cannot be detected.
     """
 
     name: str
@@ -45,7 +47,7 @@ class Kind:
     refused: bool = False
 
     def module(self) -> Any:
-        """Returns a new module with the functions `read` and `change`."""
+        """Returns a new module with the state and the functions `read` and `change`."""
         body = self.read if "return" in self.read else f"return {self.read}"
         lines = [_HEAD, self.setup, "def read():", *_indented(body), "def change():", *_indented(self.change)]
         name = "state_kind"
@@ -63,7 +65,8 @@ def _indented(body: str) -> list[str]:
     return [f"    {line}" for line in body.splitlines()]
 
 
-# Maps an object with an attribute `w`, which is initially 1.0, to the source that creates the object as `h`.
+# Holders of an attribute `w`, which is initially 1.0: maps a holder's name to the source that creates the holder as
+# `h`.
 _ATTRIBUTE_HOLDERS = {
     "object": "class C: pass\nh = C(); h.w = 1.0",
     "class": "class C: w = 1.0\nh = C",
@@ -175,7 +178,8 @@ _CONTAINER_READS = {
     "itemgetter": "float(operator.itemgetter(0)(h))",
 }
 
-# Containers that are empty or still grow when the step is captured: their reads and updates.
+# Containers that grow after the step is captured; most are empty before. Setup, ways to read, and the change that adds
+# an element.
 _GROWING = {
     "list": (
         "h = []",
@@ -223,7 +227,7 @@ _GROWING = {
     ),
 }
 
-# Other ways to modify a container.
+# Containers: setup, a way to read, and ways to change the container other than replacing an element.
 _MUTATIONS = {
     "list": (
         "h = [1.0, 2.0, 3.0]",

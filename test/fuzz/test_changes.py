@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests a sample of the changes between steps."""
+"""Tests a sample of the changes of Python state between two steps (changes.py)."""
 
 import pytest
 

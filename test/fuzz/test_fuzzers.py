@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the committed inputs of every fuzzer, a sample of its mutations, and the fork server that runs them."""
+"""Runs the committed inputs of every fuzzer and a sample of its mutations; tests forked.py, which runs them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def test_outcomes_of_children() -> None:
 
 
 def test_an_item_that_ends_its_process_is_retried() -> None:
-    """The outcome of normal use counts: there, a child process parses the text, and its death is an ordinary error."""
+    """An item that ends its child when the text is parsed in process is retried as in normal use. Then a sandbox child
+    parses the text; its death is an ordinary error, and this outcome counts."""
     text = (readers.CORPUS / "text" / "negative-group.mlir").read_bytes()
 
     def quickly(number: int) -> str:

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that the table of differences from eager PyTorch matches the documentation, and tests the `instead` of each
-row."""
+"""Tests that the table of differences from eager PyTorch is the one in the documentation, and that the function
+`instead` of each row computes what this package computes."""
 
 from __future__ import annotations
 

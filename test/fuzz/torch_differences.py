@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The complete table of calls whose results differ from those of eager PyTorch's kernels, with both results.
+"""The complete table of calls on which eager PyTorch and this package differ by more than rounding.
 
-docs/contributors/debugging.md contains the same table; a test compares both.
+docs/contributors/debugging.md contains the table, too; test_torch_differences.py compares the two copies.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Difference:
     """A row of the table.
 
     Attributes:
-      name: the name of the row in outcomes.
+      name: the name of the row, which outcomes of fuzzers mention.
       functions: the names of PyTorch's functions.
-      condition: when results differ.
+      condition: the arguments for which the results differ, in words.
       eager: the result of eager PyTorch.
       ours: the result of this package.
-      reason: why.
+      reason: the reason for the difference.
       instead: computes the call as this package does, from PyTorch's function and its arguments; None if only the
         positions of NaN and infinities differ.
       applies: whether the arguments of a call satisfy the condition.
@@ -56,10 +56,10 @@ class Difference:
 
 
 class Instead(TorchFunctionMode):
-    """Computes each call to which a row of the table applies in the way of this package.
+    """Replaces calls to which a row of the table applies by the computation of this package.
 
     Attributes:
-      met: the names of the rows that applied to a call.
+      met: the names of the rows that have applied to a call.
     """
 
     def __init__(self, rows: Sequence[Difference]) -> None:
@@ -83,7 +83,7 @@ class Instead(TorchFunctionMode):
 
 
 class _Replaced(torch.autograd.Function):
-    """Replaces a value in the forward pass; the gradient flows to the original value."""
+    """Returns `other` in the forward pass; the gradient flows to `value` as if `value` had been returned."""
 
     @staticmethod
     def forward(ctx: Any, value: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -101,7 +101,7 @@ def _running_sum(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _running_product(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """(D4) A running product."""
+    """(D4) A running product, computed in log2(extent) passes."""
     extent, step = x.shape[dim] if x.dim() else 1, 1
     while step < extent:
         both = x.narrow(dim, step, extent - step) * x.narrow(dim, 0, extent - step)
@@ -111,7 +111,8 @@ def _running_product(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """A product of all elements; the gradient of an element is the product of the other elements."""
+    """The product along dimension 0. The gradient of an element is computed as the product of the other elements, not
+    by dividing the result by the element."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -181,7 +182,8 @@ def _positions(function: Any, x: torch.Tensor, *given: Any, **options: Any) -> A
 
 
 def _by_its_matrix(function: Any, x: torch.Tensor, *given: Any, **options: Any) -> Any:
-    """Computes a linear function by its matrix, whose columns are the results for images with a single 1."""
+    """Computes a linear function of images as a matrix product. Each row of the matrix is the result for an image with
+    a single 1."""
     count = x.shape[-2] * x.shape[-1]
     units = torch.eye(count, dtype=x.dtype).reshape(1, count, *x.shape[-2:])
     return (x.flatten(-2) @ function(units, *given, **options).reshape(count, -1)).reshape(x.shape)
@@ -217,7 +219,7 @@ class _Extreme(torch.autograd.Function):
 
 
 class _Digamma(torch.autograd.Function):
-    """Digamma with an infinite gradient at the poles."""
+    """Digamma whose gradient is infinite at the poles."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs several PyTorch functions as one program through each entry point of the package; all targets must return equal
-bits."""
+"""Runs several PyTorch functions as one program through each entry point ("door") of the package; all targets must
+return equal bits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Case:
     """A program and whether its gradients are computed.
 
     Attributes:
-      differentiated: whether to compute gradients, if an input and a result are floats.
+      differentiated: whether to compute gradients; there are none unless an input and a result are floats.
     """
 
     program: Program
@@ -51,14 +51,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a program, and the gradient of each input or None."""
+    """The results of a program, and for each input its gradient, or None if it has none."""
 
     values: list[torch.Tensor]
     gradients: list[torch.Tensor | None]
 
 
 def weights(value: torch.Tensor) -> torch.Tensor:
-    """Returns nonzero factors for the elements of a result in the loss."""
+    """Returns nonzero factors for the elements of a result. The loss is the sum of all elements times their factors."""
     count = torch.arange(value.numel(), dtype=torch.float64)
     return ((count * 7 % 11 - 4.5) / 4).reshape(value.shape).to(value.dtype)
 
@@ -88,7 +88,7 @@ def _cut(found: Sequence[Any], counts: Iterable[int]) -> list[list[Any]]:
 
 
 class _All(torch.nn.Module):
-    """A module of the functions of several programs; if it is trained, float inputs are parameters."""
+    """A module that calls the functions of several programs. With `trained`, float inputs become parameters."""
 
     def __init__(self, cases: Sequence[Case], trained: bool) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ def _loss(values: list[torch.Tensor], factors: Sequence[torch.Tensor]) -> torch.
 
 
 def by_compile(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
-    """Runs the cases through `repro_mlir.compile`, which has no gradients."""
+    """Runs the cases through `repro_mlir.capture` and `repro_mlir.compile`; all gradients are None."""
     inputs = (torch.zeros(()), *(value.detach() for case in cases for value in case.tensors()))
     program = repro_mlir.capture(_All(cases, False), inputs)
     _, found = _on_every_target(program, {}, inputs, targets)
@@ -147,7 +147,8 @@ def by_torch_compile(cases: Sequence[Case], targets: Sequence[str]) -> list[Resu
 
 
 def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
-    """Runs the cases as a step of `Trainer`: results, gradients, loss and updated parameters."""
+    """Runs the cases as a step of `Trainer`. Returns results and gradients; checks the loss and the updated
+    parameters."""
     model = _All(cases, True)
     if not any(model.trained):
         return by_compile(cases, targets)
@@ -174,7 +175,7 @@ def by_trainer(cases: Sequence[Case], targets: Sequence[str]) -> list[Results]:
             old, new = before[f"x{i}"], model.get_parameter(f"x{i}").detach()
             want = old if slope is None else old - RATE * slope
             torch.testing.assert_close(new, want, equal_nan=True, msg=lambda text: f"update: {text}")
-    # Both sides are f32 sums of the same numbers.
+    # The loss of the step and `exact` are f32 sums of the same numbers in different orders.
     known = zip(step.outputs, factors, values, strict=True)
     pairs = [(found, factor) for found, factor, value in known if value.requires_grad]
     most = sum(float((value * factor).double().abs().sum()) for value, factor in pairs)
@@ -203,8 +204,8 @@ def _inputs(program: CanonicalProgram, given: Sequence[np.ndarray]) -> list[Any]
 def _on_every_target(
     program: CanonicalProgram, state: dict[str, Any], inputs: Sequence[Any], targets: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the new state and the outputs of the first target, after it has checked that the other targets return the
-    same bits."""
+    """Runs one step on each target and checks that all return the same bits. Returns the new state and the outputs of
+    the first target."""
     first: tuple[dict[str, Any], dict[str, Any]] | None = None
     for target in targets:
         own = {name: np.array(value) for name, value in state.items()}

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random PyTorch functions through each entry point of the package: close to eager, with equal bits on all targets.
+"""Runs random PyTorch functions through each entry point of the package: results must be near those of eager PyTorch
+and have equal bits on all targets.
 
 python test/fuzz/torch_modules.py --count 20000 --journal build/fuzz/torch.jsonl    resumes where it stopped
 python test/fuzz/torch_modules.py --show 8        one program, reduced as far as possible
@@ -51,15 +52,16 @@ _TURNS = [
 
 
 def targets(group: int) -> list[str]:
-    """Returns the targets of a group of programs: the reference and, for every third group, a CPU level or the
-    emulator."""
+    """Returns the targets of a group of programs: the reference interpreter and, in a third of the groups, another
+    target."""
     turn = group // len(_TURNS)
     others = [*LEVELS, "ptx-emulator"]
     return ["reference", *([others[turn // 3 % len(others)]] if turn % 3 == 0 else [])]
 
 
 def case_of(program: Program, door: str) -> tuple[Case, Results]:
-    """Returns a case with the gradients that the entry point and eager PyTorch support, and eager PyTorch's results."""
+    """Returns a case and eager PyTorch's results. Gradients are computed if both the entry point and eager PyTorch
+    can."""
     try:
         case = Case(program, door != "compile")
         return case, eager(program.function(), case.tensors())
@@ -69,8 +71,8 @@ def case_of(program: Program, door: str) -> tuple[Case, Results]:
 
 
 def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
-    """Returns the outcome of each program (see forked.py); if the group fails as a whole, runs each program
-    separately."""
+    """Runs the programs together and returns the outcome of each (see forked.py). A program that an error names is run
+    alone; if the error names none, each program is."""
     known = [case_of(program, door) for program in programs]
     waiting = list(range(len(programs)))
     found = [""] * len(programs)
@@ -116,7 +118,7 @@ def _outcome(error: Exception) -> str:
 
 
 def _is_of_pytorch(error: Exception, case: Case) -> bool:
-    """Whether PyTorch's own backend `aot_eager`, which runs the same graphs, fails with the same error."""
+    """Whether the error is PyTorch's: its backend `aot_eager`, which gets the same graph, fails with the same error."""
     torch._dynamo.reset()
     try:
         eager(torch.compile(case.program.function(), backend="aot_eager", fullgraph=True), case.tensors())
@@ -126,14 +128,15 @@ def _is_of_pytorch(error: Exception, case: Case) -> bool:
 
 
 def _root(error: Exception) -> str:
-    """Returns the type and first line of the root cause of an error."""
+    """Returns the type and the first line of an error, or of the error of our backend that PyTorch has wrapped."""
     if isinstance(error, BackendCompilerFailed):
         error = error.inner_exception
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _place(error: Exception, programs: Sequence[Program]) -> int | None:
-    """Returns the index of the program that the line number in an error message belongs to."""
+    """Returns the index of the program that contains the line number in an error message; None if there is no line
+    number."""
     match = re.search(r"programs_\w{8}\.py:(\d+)", str(error))
     if match is None:
         return None
@@ -146,12 +149,13 @@ def _place(error: Exception, programs: Sequence[Program]) -> int | None:
 
 
 def door_of(group: int) -> str:
-    """Returns the entry point for a group; groups rotate through all of them."""
+    """Returns the entry point of a group: groups take turns."""
     return _TURNS[group % len(_TURNS)]
 
 
 def work(known: dict[int, list[str]]) -> forked.Work:
-    """Runs a whole group when it gets the group's first number; for the other numbers, returns the stored outcomes."""
+    """Returns a function that returns the outcome of a number. It runs the whole group at the group's first number,
+    stores the outcomes in `known`, and looks up the others there."""
 
     def of(number: int) -> str:
         group, place = divmod(number, GROUP)
@@ -166,16 +170,17 @@ def work(known: dict[int, list[str]]) -> forked.Work:
 
 
 def alone(number: int) -> str:
-    """Runs one program separately."""
+    """Runs the program with the given number by itself and returns its outcome."""
     group = number // GROUP
     return outcomes([torch_programs.program(number)], group, door_of(group))[0]
 
 
 def begin() -> None:
-    """Does once in the parent what every child would repeat: some imports within PyTorch take seconds."""
+    """Imports and initializes in the parent what every child would otherwise repeat: some imports of PyTorch take
+    seconds."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    # Code compiled for one program cannot be reused for another.
+    # Programs are different, so a cache of compiled code would never be hit.
     os.environ["REPRO_MLIR_CACHE"] = "off"
     program = Program((torch_programs.Input("float32", (2,), "normal", 0),), ("x0 * 2",), ("v0",))
     for door in DOORS:
@@ -186,7 +191,7 @@ def begin() -> None:
 
 
 def smallest(program: Program, fails: Callable[[Program], bool]) -> Program:
-    """Returns a failing program such that no smaller variant of it fails."""
+    """Reduces a failing program until no smaller variant of it fails, and returns it."""
     while True:
         for other in torch_programs.smaller(program):
             if fails(other):
@@ -211,7 +216,7 @@ def show(number: int) -> None:
 
 
 def forked_outcome(program: Program, group: int, door: str) -> str:
-    """Returns the outcome of a program in a child."""
+    """Runs a program in a child process and returns its outcome."""
 
     def of(_: int) -> str:
         return outcomes([program], group, door)[0]
@@ -221,7 +226,7 @@ def forked_outcome(program: Program, group: int, door: str) -> str:
 
 
 def replay(door: str) -> list[str]:
-    """Returns the findings among the programs of the corpus, through an entry point."""
+    """Runs the programs of the corpus through an entry point and returns a line for each whose outcome is not "ok"."""
     files = sorted(CORPUS.glob("*.py"))
     programs = [torch_programs.read(file) for file in files]
     found = zip(files, outcomes(programs, list(DOORS).index(door) + 1, door), strict=True)
@@ -232,7 +237,7 @@ _VARIED = re.compile(r"\S*programs_\w+\.py:\d+: |-?\b\d+\b")
 
 
 def classes(journal: Journal) -> Counter[str]:
-    """Counts the outcomes by class; messages that differ only in numbers belong to one class."""
+    """Counts the outcomes. Messages that differ only in numbers and source locations are counted as one."""
     return Counter(_VARIED.sub("", outcome.splitlines()[0])[:160] for outcome in journal.outcomes.values())
 
 

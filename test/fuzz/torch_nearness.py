@@ -3,11 +3,11 @@
 
 """Decides whether results match eager PyTorch within the accuracy that the function allows.
 
-If a result is not near eager PyTorch's, the function runs again in float64, again with strides for which PyTorch has
-no vector code (which differs from its scalar code in NaNs), and several times with each value and gradient changed
-by a rounding error. Any result between the results of these runs is correct. For other results, finite elements are
-compared with runs that also change each value within PyTorch's definitions of its operators, and the remaining
-elements with the table of differences (torch_differences.py).
+If a result is not near eager PyTorch's, eager PyTorch runs the function again: in float64; with strides for which it
+has no vector code, whose NaNs differ from those of its scalar code; and several times with each value and gradient
+changed by a rounding error. An element between the results of these runs is correct. Other elements are correct if rows
+of the table of differences (torch_differences.py) explain them or, for finite elements, if they are between the results
+of runs that also change each intermediate value within PyTorch's decompositions of operators.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _rounded(value: torch.Tensor) -> torch.Tensor:
 
 
 class _WrittenOut(TorchDispatchMode):
-    """Runs operators as PyTorch's decompositions, with each intermediate value changed by a rounding error."""
+    """Runs operators as their decompositions in PyTorch, with each intermediate value changed by a rounding error."""
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         definition = _definitions().get(operator)
@@ -70,7 +70,7 @@ class _WrittenOut(TorchDispatchMode):
         makes_views = any(each.alias_info is not None for each in operator._schema.returns)
         if not isinstance(found, torch.Tensor) or makes_views or found.dtype not in _ROUNDING:
             return found
-        # Whole numbers stay unchanged because they may become indices.
+        # Does not change values that are whole numbers, because they may become indices.
         return found.where(found == found.round(), _rounded(found))
 
 
@@ -85,7 +85,8 @@ def _definitions() -> dict[Any, Callable[..., Any]]:
 
 
 class _SampledByDefinition(TorchFunctionMode):
-    """Decomposes `grid_sample`, because PyTorch has no decomposition of the operator that is its gradient."""
+    """Computes `grid_sample` by its decomposition, because PyTorch has none for the operator that computes its
+    gradient."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is not torch.nn.functional.grid_sample:
@@ -100,7 +101,7 @@ class _Far:
 
     def __init__(self, want: Results, got: Results) -> None:
         known = [*zip(got.gradients, want.gradients, strict=True)]
-        # The inputs for which at least one of the two results has a gradient.
+        # The numbers of the inputs for which we or PyTorch have a gradient.
         self._slopes = [i for i, (mine, other) in enumerate(known) if mine is not None or other is not None]
         names = [*(f"result {i}" for i in range(len(want.values))), *(f"gradient of x{i}" for i in self._slopes)]
         self._want, self._names = want, names
@@ -113,7 +114,7 @@ class _Far:
         self.places = [_far(mine, [other]) for mine, other in self._pairs]
 
     def _flat(self, results: Results, like: Results) -> list[torch.Tensor]:
-        """Returns all tensors, with zeros for gradients that only `like` has."""
+        """Returns the results and gradients in one list, with zeros for a gradient that only `like` has."""
         found = [*results.values]
         for i in self._slopes:
             slope, other = results.gradients[i], like.gradients[i]
@@ -124,13 +125,14 @@ class _Far:
         return any(bool(places.any()) for places in self.places)
 
     def without(self, judge: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]) -> _Far:
-        """Keeps the positions that `judge` also marks; `judge` receives the index, our tensor and PyTorch's tensor."""
+        """Returns a copy that keeps only the positions that `judge` also marks, given the index of a tensor, our tensor
+        and PyTorch's."""
         found = copy(self)
         found.places = [places & judge(i, *self._pairs[i]) for i, places in enumerate(self.places)]
         return found
 
     def of(self, runs: Iterable[Results]) -> list[list[torch.Tensor]]:
-        """Returns the tensors of the runs."""
+        """Returns the results and gradients of each run as one list of tensors."""
         return [self._flat(run, self._want) for run in runs]
 
     def text(self) -> str:
@@ -164,7 +166,8 @@ def verdict(case: Case, want: Results, got: Results) -> str:
 
 
 def _by_the_table(case: Case, far: _Far, results: int) -> list[str]:
-    """Returns the names of one row of the table, or of all rows that the function meets, if they explain `far`."""
+    """Returns the names of the rows that explain all positions in `far`: one row or, if that is not enough, all rows
+    that apply to the function's calls. Returns an empty list if they do not explain `far`."""
     instead = Instead(DIFFERENCES)
     with instead:
         [*_attempts(case, [_same])]
@@ -185,7 +188,8 @@ def _is_wrong(
     mine: torch.Tensor,
     other: torch.Tensor,
 ) -> torch.Tensor:
-    """Marks elements of result `i` (from `results` on: a gradient) that the rows of the table do not explain."""
+    """Marks elements that the rows do not explain, in tensor `i`: a result, or a gradient if `i` is at least
+    `results`."""
     rows = [row for row in rows if i >= results or not row.is_of_gradients]
     wrong = torch.ones_like(mine, dtype=torch.bool)
     if any(row.instead is not None for row in rows):
@@ -196,10 +200,10 @@ def _is_wrong(
 
 
 def _far(mine: torch.Tensor, others: Sequence[torch.Tensor], *, has_edges: bool = True) -> torch.Tensor:
-    """Marks elements that lie outside the range of the other runs and are not near any of them.
+    """Returns a mask of the elements that are near no element of the other runs and not between them.
 
     Args:
-      has_edges: whether any value is correct at elements that are infinite or NaN in one run and finite in another.
+      has_edges: whether to accept any value for an element that is finite in one of the other runs but not in all.
     """
     if not mine.is_floating_point():
         return torch.stack([mine != other.to(mine.dtype) for other in others]).all(0)
@@ -225,7 +229,7 @@ def _same(value: torch.Tensor) -> torch.Tensor:
 
 
 def _attempts(case: Case, changes: Iterable[Change], *, in_double: bool = False) -> Iterator[Results]:
-    """Yields runs of the function; omits runs that fail because element types do not match."""
+    """Yields a run of the function for each change. Skips runs that fail, as float64 does where types must match."""
     for change in changes:
         try:
             yield _run(case, change, in_double=in_double)
@@ -242,8 +246,7 @@ def _runs(case: Case) -> list[Results]:
 
 
 def _runs_within(case: Case) -> list[Results]:
-    """Returns runs in which each intermediate value, within the definitions of operators, is changed by a rounding
-    error."""
+    """Returns runs in which operators are decomposed and each intermediate value is changed by a rounding error."""
     with torch.random.fork_rng(devices=[]), _SampledByDefinition(), _WrittenOut():
         torch.manual_seed(0)
         return [*_attempts(case, [_same] * _RUNS)]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls of PyTorch's operators with unusual parameters, as text, on the values of a random program."""
+"""Writes calls of PyTorch's operators, as text, with unusual parameters and with the values of a random program."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Values(Protocol):
     """The values that a program has computed so far.
 
     Attributes:
-      choose: the source of all choices.
+      choose: the random generator of the program.
     """
 
     choose: random.Random
 
     def take(self, kinds: str = "f", low: int = 0, high: int = 4) -> str:
-        """Returns the name of a value or a new input of rank `low` to `high`, of kinds f (float), i (integer), b
-        (boolean)."""
+        """Returns the name of an existing value or of a new input, with `low` to `high` dimensions. `kinds` are the
+        element types allowed: f (float), i (integer), b (boolean)."""
 
     def new(self, like: torch.dtype | None, shape: Sequence[int], values: str = "normal") -> str:
-        """Returns the name of a new input; `like` None means the float type of the program."""
+        """Adds an input and returns its name. If `like` is None, its element type is the program's float type."""
 
     def of(self, name: str) -> torch.Tensor:
         """Returns the value with the given name."""
@@ -45,7 +45,8 @@ OPERATORS: list[tuple[str, Write, int]] = []
 
 
 def operator(weight: int = 1) -> Callable[[Write], Write]:
-    """Registers a function that writes calls of an operator, and how often it is chosen."""
+    """Registers a function that writes calls of an operator. `weight` is how often it is chosen, relative to the
+    others."""
 
     def add(write: Write) -> Write:
         OPERATORS.append((write.__name__, write, weight))
@@ -58,14 +59,15 @@ def operator(weight: int = 1) -> Callable[[Write], Write]:
 
 
 def dim_of(v: Values, name: str, extra: int = 0) -> int:
-    """Returns a dimension, negative half of the time; for rank 0 it is 0 or -1."""
+    """Returns a random dimension of a value, counted from the end (negative) half of the time; for rank 0 it is 0 or
+    -1."""
     rank = max(v.of(name).dim() + extra, 1)
     dim = v.choose.randrange(rank)
     return dim - rank if v.choose.random() < 0.5 else dim
 
 
 def dims_of(v: Values, name: str) -> list[int]:
-    """Returns a random list of distinct dimensions."""
+    """Returns a random list of distinct dimensions of a value; each is negative half of the time."""
     rank = v.of(name).dim()
     dims = v.choose.sample(range(rank), v.choose.randint(min(1, rank), rank))
     return [dim - rank if v.choose.random() < 0.5 else dim for dim in dims]
@@ -82,7 +84,7 @@ def number(v: Values) -> float:
 
 
 def broadcast_with(v: Values, name: str, kinds: str = "f") -> str:
-    """Returns a value that broadcasts with another one."""
+    """Returns the name of a value, or of a new input, that broadcasts with the value `name`."""
     value = v.of(name)
     other = v.take(kinds)
     try:
@@ -98,14 +100,15 @@ def broadcast_with(v: Values, name: str, kinds: str = "f") -> str:
 
 
 def window(v: Values, rank: int, largest: int = 3) -> str:
-    """Returns a number, or a list of one number per dimension."""
+    """Returns the text of a window parameter: a number from 1 to `largest`, or a tuple with one for each of `rank`
+    dimensions."""
     if flag(v):
         return str(v.choose.randint(1, largest))
     return str(tuple(v.choose.randint(1, largest) for _ in range(rank)))
 
 
 def image(v: Values, rank: int, channels: int | None = None) -> str:
-    """Returns a value of shape [N, C, ...] with `rank` spatial dimensions."""
+    """Returns the name of a value, or of a new input, of shape [N, C, ...] with `rank` spatial dimensions."""
     for _ in range(4):
         name = v.take("f", rank + 2, rank + 2)
         shape = v.of(name).shape
@@ -281,7 +284,7 @@ def ternary(v: Values) -> str:
 def cast(v: Values) -> str:
     x = v.take("fib")
     if v.of(x).is_floating_point() and flag(v, 0.4):
-        # In C++, the conversion of NaN and of numbers outside the integer range is undefined.
+        # In C++, converting NaN or a number outside the integer range is undefined, so the operand is limited first.
         kind = v.choose.choice(["int64", "int32", "int8", "uint8"])
         return f"{x}.nan_to_num(1.0, 9.0, 2.0).clamp(0, 100).to(torch.{kind})"
     kind = v.choose.choice(["float32"] * 3 + ["float64", "bfloat16", "bool"])
@@ -516,7 +519,7 @@ def padding(v: Values) -> str:
     x = image(v, rank)
     extents = [v.of(x).shape[-1 - d] + sides[2 * d] + sides[2 * d + 1] for d in range(rank)]
     if mode == "reflect" and 0 in extents:
-        # For an empty tensor, PyTorch returns uninitialized memory as the gradient.
+        # PyTorch's gradient of this padding of an empty tensor is uninitialized memory.
         raise Unsuitable
     return f"F.pad({x}, {sides}, mode={mode!r})"
 
@@ -708,7 +711,8 @@ def convolution(v: Values) -> str:
         raise Unsuitable
     out = groups * v.choose.choice([1, 2])
     kernel = [v.choose.choice([1, 2, 3]) for _ in range(rank)]
-    # (K2) We multiply padding: padding times infinity is NaN, but PyTorch skips padding in some gradients.
+    # (K2) multiplies padding: zero times infinity is NaN. PyTorch skips padding in some gradients, so the weights are
+    # finite.
     weight = v.new(v.of(x).dtype, [out, channels // groups, *kernel], "small")
     bias = v.new(v.of(x).dtype, [out]) if flag(v) else "None"
     stride = window(v, rank)
@@ -810,7 +814,8 @@ def sampled_grid(v: Values) -> str:
     grid = v.new(v.of(x).dtype, [v.of(x).shape[0], 2, 3, 2], "unit")
     mode, pad = v.choose.choice(["bilinear", "nearest", "bicubic"]), v.choose.choice(["zeros", "border", "reflection"])
     if not v.of(x).isfinite().all():
-        # Where PyTorch clamps a position, it multiplies a possibly infinite gradient by 0.
+        # In other padding modes, PyTorch multiplies the gradient of a clamped position, which may be infinite here, by
+        # 0.
         pad = "zeros"
     return f"F.grid_sample({x}, {grid} * 3 - 1.5, {mode!r}, {pad!r}, align_corners={flag(v)})"
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random PyTorch functions generated from a number, and functions of the corpus."""
+"""Random PyTorch functions, each generated from a number, and functions read from the corpus."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Input:
     seed: int
 
     def tensor(self) -> torch.Tensor:
-        """Returns the tensor of the input."""
+        """Returns the tensor, which depends only on the attributes."""
         generator = torch.Generator().manual_seed(self.seed)
         dtype: torch.dtype = getattr(torch, self.dtype)
         if self.values.startswith("below"):
@@ -74,17 +74,17 @@ class Program:
     results: tuple[str, ...]
 
     def source(self, name: str, around: str = "{}") -> str:
-        """Returns the source; `around` wraps each value."""
+        """Returns the Python source of the function. `around` is a format for the expression of each value."""
         arguments = ", ".join(f"x{i}" for i in range(len(self.inputs)))
         body = [f"    v{i} = {around.format(line)}" for i, line in enumerate(self.lines)]
         return "\n".join([f"def {name}({arguments}):", *body, f"    return ({', '.join(self.results)},)", ""])
 
     def function(self, around: str = "{}", **names: Any) -> Callable[..., tuple[torch.Tensor, ...]]:
-        """Returns the compiled function; see `functions`."""
+        """Returns the function, compiled by `functions`."""
         return functions([self], around, **names)[0]
 
     def text(self) -> str:
-        """Returns the text of a corpus file."""
+        """Returns the program as the text of a file of the corpus."""
         inputs = "".join(f"    {(i.dtype, i.shape, i.values, i.seed)!r},\n" for i in self.inputs)
         return f"INPUTS = [\n{inputs}]\n\n\n{self.source('f')}"
 
@@ -92,8 +92,8 @@ class Program:
 def functions(
     programs: Sequence[Program], around: str = "{}", **names: Any
 ) -> list[Callable[..., tuple[torch.Tensor, ...]]]:
-    """Compiles the programs under an invented file name and registers their source with linecache, because Dynamo and
-    error messages need the source lines."""
+    """Compiles the programs' functions under an invented file name. Registers their source with linecache, because
+    Dynamo and error messages need the source lines."""
     source = "\n".join(program.source(f"f{i}", around) for i, program in enumerate(programs))
     file = f"/fuzz/programs_{hash(source) & 0xFFFFFFFF:08x}.py"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
@@ -117,7 +117,7 @@ def read(path: Path) -> Program:
 
 
 class _Making:
-    """A program under construction (`torch_operators.Values`)."""
+    """A program under construction; implements `torch_operators.Values`."""
 
     def __init__(self, number: int) -> None:
         self.choose = random.Random(number)
@@ -162,7 +162,8 @@ class _Making:
         return self.new(dtype, [self.choose.choice(_EXTENTS) for _ in range(rank)])
 
     def attempt(self) -> bool:
-        """Adds one operator; returns False if the operator does not fit."""
+        """Adds one line with a random operator; returns False, and adds nothing, if PyTorch rejects the call or its
+        result is unsuitable."""
         inputs, known = list(self.inputs), dict(self.known)
         write = self.choose.choices([w for _, w, _ in OPERATORS], [weight for _, _, weight in OPERATORS])[0]
         try:
@@ -174,14 +175,14 @@ class _Making:
                 self.lines.append(line)
                 return True
         except Exception:
-            # PyTorch or the operator rejects the drawn arguments.
+            # PyTorch rejects the arguments, or the function that writes the call does.
             pass
         self.inputs, self.known = inputs, known
         return False
 
 
 def program(number: int) -> Program:
-    """Returns the program with the given number; eager PyTorch can run it."""
+    """Returns the program with the given number. Eager PyTorch has run each of its lines."""
     making = _Making(number)
     steps = making.choose.randint(1, MOST_STEPS)
     with warnings.catch_warnings():
@@ -193,7 +194,7 @@ def program(number: int) -> Program:
 
 
 def _without_unused(inputs: Sequence[Input], lines: Sequence[str]) -> Program:
-    """Returns a program with only the inputs that are read; values that nothing reads become results."""
+    """Returns a program without the inputs that no line reads; the values that no line reads are its results."""
     read = set(_NAME.findall(" ".join(lines)))
     kept = [i for i in range(len(inputs)) if f"x{i}" in read]
     renamed = {f"x{old}": f"x{new}" for new, old in enumerate(kept)}
@@ -203,7 +204,8 @@ def _without_unused(inputs: Sequence[Input], lines: Sequence[str]) -> Program:
 
 
 def smaller(program: Program) -> Iterator[Program]:
-    """Yields programs with one line removed, or with an input in place of a computed value."""
+    """Yields the variants of a program with one line less. If other lines read the removed value, an input replaces
+    it."""
     values = _values(program)
     for i, line in enumerate(program.lines):
         others = [*program.lines[:i], *program.lines[i + 1 :]]
@@ -225,7 +227,7 @@ def _renamed(line: str, names: Mapping[str, str]) -> str:
 
 
 def _values(program: Program) -> dict[str, torch.Tensor]:
-    """Returns all values by name."""
+    """Runs the program and returns its inputs and values by name."""
     known: dict[str, Any] = {f"x{i}": each.tensor() for i, each in enumerate(program.inputs)}
     for i, line in enumerate(program.lines):
         known[f"v{i}"] = eval(line, {"torch": torch, "F": torch.nn.functional}, known)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1), (Q3) Compares codes and roundings with gfloat, in a separate environment (`make gfloat-test`)."""
+"""(Q1), (Q3) Compares values of codes and rounded codes with the package gfloat, in a separate environment (`make
+gfloat-test`)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ THEIRS = {
 
 
 def values() -> np.ndarray:
-    """Returns a million f32: random bits that are finite numbers, and numbers with exponents near that of 1."""
+    """Returns a million f32 values: half are finite numbers with random bits, half have exponents near that of 1."""
     rng = np.random.default_rng(1)
     free = rng.integers(0, 2**32, COUNT // 2, dtype=np.uint32).view(np.float32)
     near = (rng.standard_normal(COUNT // 2) * 2.0 ** rng.integers(-20, 20, COUNT // 2)).astype(np.float32)
@@ -69,7 +70,7 @@ def test_roundings(name: str, ours: object, theirs: RoundMode) -> None:
 @pytest.mark.parametrize("name", THEIRS)
 @pytest.mark.parametrize("bits", [1, 8, 13, 16])
 def test_stochastic(name: str, bits: int) -> None:
-    """gfloat's mode is named StochasticFastest."""
+    """Compares stochastic rounding with gfloat's mode StochasticFastest, which adds the random bits in the same way."""
     x = values()
     random = np.random.default_rng(bits).integers(0, 2**bits, len(x))
     got = decode(round_elements(x, FORMATS[name], stochastic(bits), random=random), FORMATS[name])

@@ -50,7 +50,7 @@ MOST_GROWTH = 64 << 20
 
 
 def questions() -> list[dict[str, Any]]:
-    """Returns different prompts, lengths and sampling parameters."""
+    """Returns DISTINCT requests with different prompts, lengths and sampling parameters."""
     draw = random.Random(1)
     made = []
     for number in range(DISTINCT):
@@ -62,18 +62,18 @@ def questions() -> list[dict[str, Any]]:
 
 
 def alone() -> Any:
-    """Returns a generator with one slot, whose chunk and CPU level differ from the server's."""
+    """Returns a generator with one slot; its prefill chunk and CPU level differ from those of the server."""
     return known_generator(1, 5, "cpu:x86-64-v2")
 
 
 def expected(question: dict[str, Any]) -> list[int]:
-    """Returns the expected tokens of an answer."""
+    """Returns the tokens that the server should answer to a request."""
     sampling = Sampling(question["temperature"], question.get("top_k"), question.get("top_p", 1.0), question["seed"])
     return alone().generate([question["prompt"]], question["max_tokens"], sampling, Pieces.stop_tokens)[0]
 
 
 class Load:
-    """The clients and the answers that they receive."""
+    """The clients, and counts of the answers that they received."""
 
     def __init__(self, port: int, requests: int, concurrent: int) -> None:
         self.port = port
@@ -87,7 +87,7 @@ class Load:
         self.samples: list[dict[str, Any]] = []
 
     async def run(self, begun: Any) -> None:
-        """Sends all requests; calls `begun` after a thousand of them."""
+        """Sends all requests; calls `begun` before request 1000."""
         numbers = iter(range(self.requests))
 
         async def client() -> None:
@@ -218,7 +218,7 @@ def main() -> int:
                 "seconds": round(seconds, 1),
                 "p50_ms": round(1000 * ordered[len(ordered) // 2], 1),
                 "p99_ms": round(1000 * ordered[len(ordered) * 99 // 100], 1),
-                # At the start, after a thousand requests, and at the end.
+                # Resident memory of the server at the start, after a thousand requests and at the end.
                 "rss_mb": [round(each / 1e6, 1) for each in memory],
                 "receipts_verified": verified,
                 "errors": load.errors[:20],

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Creates model folders with small random models and tokenizers, without access to the Hugging Face Hub."""
+"""Creates model folders with small models with random parameters and small tokenizers, without access to the Hugging
+Face Hub."""
 
 import json
 from pathlib import Path
@@ -36,7 +37,7 @@ def byte_tokenizer(vocabulary: int = 320) -> transformers.PreTrainedTokenizerFas
 
 
 def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFast:
-    """Returns a tokenizer of pieces like that of Llama, which splits unknown text into bytes."""
+    """Returns a SentencePiece-like tokenizer as Llama has, which encodes unknown text as the tokens of its bytes."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     made.normalizer = tokenizers.normalizers.Sequence(
         [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
@@ -54,7 +55,7 @@ def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFa
         vocab_size=len(special) + vocabulary, special_tokens=special, show_progress=False, limit_alphabet=40
     )
     made.train_from_iterator(TEXT, trainer)
-    # The tokens of single bytes must be ordinary tokens, not added ones.
+    # The trainer marks the tokens of single bytes as special tokens. In models' files they are ordinary tokens.
     described = json.loads(made.to_str())
     described["added_tokens"] = [each for each in described["added_tokens"] if not each["content"].startswith("<0x")]
     made = tokenizers.Tokenizer.from_str(json.dumps(described))
@@ -65,7 +66,7 @@ def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFa
 
 
 def gpt2_folder(path: Path, seed: int = 0) -> Path:
-    """Writes GPT-2 with a byte-level tokenizer and a chat template."""
+    """Writes a folder with a GPT-2 model, a byte-level tokenizer and a chat template."""
     tokenizer = byte_tokenizer()
     torch.manual_seed(seed)
     config = transformers.GPT2Config(
@@ -78,7 +79,7 @@ def gpt2_folder(path: Path, seed: int = 0) -> Path:
 
 
 def llama_folder(path: Path, head_size: int = 8) -> Path:
-    """Writes Llama with a tokenizer of pieces and no chat template."""
+    """Writes a folder with a Llama model and a tokenizer of pieces, without a chat template."""
     tokenizer = piece_tokenizer()
     torch.manual_seed(1)
     config = transformers.LlamaConfig(

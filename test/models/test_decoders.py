@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6), (K7) Decoders of transformers generate with a cache: bits as without it, tokens as those of `generate`."""
+"""(K6), (K7) Decoders of transformers, run with a cache: the bits of runs without a cache, and the tokens of
+`generate`."""
 
 from collections.abc import Callable
 
@@ -30,7 +31,7 @@ def gpt2() -> transformers.PreTrainedModel:
 
 
 def llama() -> transformers.PreTrainedModel:
-    """Returns a Llama in which two queries share a key."""
+    """Returns a Llama in which two query heads share a key head."""
     config = transformers.LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **SIZES)
     return transformers.LlamaForCausalLM(config)
 
@@ -44,7 +45,8 @@ def qwen3_moe() -> transformers.PreTrainedModel:
 
 
 def deepseek_v3() -> transformers.PreTrainedModel:
-    """Returns a DeepSeek V3 with groups of experts; the values of its attention are smaller than the keys."""
+    """Returns a DeepSeek V3 with groups of experts; the value vectors of its attention are shorter than the key
+    vectors."""
     config = transformers.DeepseekV3Config(
         num_attention_heads=4, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
         topk_group=1, moe_intermediate_size=16, first_k_dense_replace=1, kv_lora_rank=16, q_lora_rank=16,

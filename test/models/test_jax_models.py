@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Training steps of flax and equinox with optax: the same bits on every target, close to JAX."""
+"""Training steps of flax and equinox models with optax: the same bits on every target, results close to JAX."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,7 @@ def _linen() -> Made:
     class Model(flax.linen.Module):
         @flax.linen.compact
         def __call__(self, x: jax.Array) -> jax.Array:
-            # The gradient of a bias before a BatchNorm is only rounding error, which AdamW would scale up to a full
+            # No bias: before a BatchNorm, its gradient is only rounding error, which AdamW would scale up to a full
             # step.
             x = flax.linen.relu(
                 flax.linen.BatchNorm(use_running_average=False)(flax.linen.Conv(4, (3, 3), use_bias=False)(x))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Models of other packages train and infer as in eager mode, with the same bits on all targets."""
+"""Models of transformers, torchvision and timm train and infer as in eager mode, with the same bits on all targets."""
 
 import copy
 import operator
@@ -31,7 +31,7 @@ def floats_of(model: Any) -> torch.Tensor:
 
 
 def mapped(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """Returns the batch with each float tensor replaced by the result of `function`."""
+    """Returns the batch with each float tensor replaced by the result of `function` for it."""
 
     def apply(each: torch.Tensor) -> torch.Tensor:
         return function(each) if each.is_floating_point() else each
@@ -40,7 +40,8 @@ def mapped(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
 
 
 def eager_step(model: Any, batch: Any, dtype: torch.dtype) -> tuple[float, torch.Tensor]:
-    """Runs a step in eager mode; returns the loss, and the parameters after the step."""
+    """Runs a training step of a copy of the model in eager mode. Returns the loss, and the parameters after the
+    step."""
     trained = copy.deepcopy(model).to(dtype)
     batch = mapped(lambda each: each.to(dtype), batch)
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
@@ -68,9 +69,8 @@ def test_training(name: str) -> None:
         found[target] = [first, trainer.step(*arguments)], trainer.state_hash()
     loss, exact = eager_step(model, batch, torch.float64)
     assert found["cpu"][0][0] == pytest.approx(loss, rel=1e-4)
-    # Batch norms over 16 numbers amplify errors: PyTorch's own second loss differs by 7 % between one thread and two,
-    # so it is not compared. Errors are compared with those of PyTorch for inputs that differ by an ulp, because one
-    # value that crosses zero before a relu can multiply an error by a hundred.
+    # Batch norms over 16 numbers amplify errors (PyTorch's second loss differs by 7 % between 1 and 2 threads), so the
+    # second loss is not compared. Errors of the update are compared with PyTorch's for inputs that differ by an ulp.
     update = (exact - floats_of(model)).norm()
 
     def error_of(parameters: torch.Tensor) -> float:

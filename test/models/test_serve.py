@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro serve` runs directories of transformers; `repro verify --model` checks its answers on other targets."""
+"""`repro serve` runs model folders of transformers; `repro verify --model` checks its answers on other targets."""
 
 import contextlib
 import json
@@ -109,8 +109,8 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
         answer = ask(port, "/v1/completions", {"prompt": "The fox", "max_tokens": 20, "seed": 1, "stop": ["e"]}).json()
         assert ask(port, "/v1/chat/completions", {"messages": []}).status == 404
     assert answer["receipt"]["cache"] == server["cache"] and '"f4E2M1FN"' in server["cache"]
-    # Keys and values of each layer, for four slots: half a byte for each code, and one byte for the scale of each
-    # block.
+    # Bytes of the cache: keys and values of each layer, for four slots. A code has half a byte, a block's scale one
+    # byte.
     config = json.loads((folder / "config.json").read_text())
     heads, size = config["num_key_value_heads"], config["hidden_size"] // config["num_attention_heads"]
     assert server["cache_bytes"] == 2 * config["num_hidden_layers"] * 4 * heads * 49 * (size // 2 + 1)
@@ -120,7 +120,8 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
 
 
 def test_weights_follow_from_the_page_and_the_file(tmp_path: Path) -> None:
-    """Recomputes docs/guides/serving.md, "Weights and programs", without this package."""
+    """Computes a model's weights by the rules of docs/guides/serving.md ("Weights and programs") without this
+    package."""
     folder = llama_folder(tmp_path / "llama", head_size=96)
     known = programs_of(ModelFolder(folder).model, 16)
     stored = load_file(folder / "model.safetensors")
@@ -166,7 +167,7 @@ def test_tensors_that_no_rule_defines(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(rope, "compute_default_rope_parameters", staticmethod(drawn))
     with pytest.raises(ReproError, match=f"{message}inv_freq"):
         _ = ModelFolder(folder).model
-    # Old files contain this tensor, which transformers ignores.
+    # The refusal does not depend on the file: old files contain this tensor, but transformers ignores it.
     stored = load_file(folder / "model.safetensors")
     save_file({**stored, "model.rotary_emb.inv_freq": torch.rand(4)}, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(ReproError, match=f"{message}inv_freq"):
@@ -312,7 +313,8 @@ def test_configurations_beyond_the_weights_are_refused_at_once(
 
 
 def test_models_of_more_modules_than_tensors(monkeypatch: Any, tmp_path: Path) -> None:
-    """The number of modules is limited even if no known field of the configuration states it."""
+    """Limits the number of modules while the model is built, in case no known field of the configuration states its
+    size."""
     folder = gpt2_folder(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "n_layer": 1_000_000}))
@@ -393,7 +395,8 @@ def test_templates_give_the_text_of_transformers(tmp_path: Path, monkeypatch: An
 
 
 def test_texts_on_which_a_tokenizer_fails() -> None:
-    """A panic in Rust code does not derive from Exception, and must become a ReproError."""
+    """A panic in the tokenizer's Rust code raises an exception that is not an `Exception`. It must become a
+    ReproError."""
     tokenizer = byte_tokenizer()
     tokenizer.backend_tokenizer.normalizer = tokenizers.normalizers.Replace("", "x")
     used = FolderTokenizer(tokenizer, set())

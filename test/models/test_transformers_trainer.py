@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Trainer of transformers with compiled steps has the bits of our Trainer, and numbers close to those without
-compiled steps."""
+"""The Trainer of transformers with compiled steps: the bits of our Trainer, and numbers close to those of the
+original."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ STEPS = 4
 
 
 def examples(name: str) -> list[dict[str, torch.Tensor]]:
-    """Returns the rows of five batches of two rows each."""
+    """Returns ten rows: five batches of two rows each."""
     batch = CASES[name].batch()
     rows = [{key: value[row] for key, value in batch.items()} for row in range(2)]
     return [{key: torch.roll(value, shift) for key, value in row.items()} for shift in range(5) for row in rows]
@@ -49,7 +49,7 @@ def logged(trainer: transformers.Trainer, key: str) -> list[float]:
 
 @pytest.mark.parametrize("name", ["transformers/gpt2", "transformers/bert"])
 def test_a_run_is_that_of_both_trainers(name: str, tmp_path: Path) -> None:
-    """Runs with a schedule, clipping and an evaluation at the end."""
+    """Compares runs with a learning rate schedule, gradient clipping and an evaluation at the end."""
     data = examples(name)
     model = CASES[name].model()
     eager, by_hand = copy.deepcopy(model), copy.deepcopy(model)
@@ -83,7 +83,8 @@ def dropout_model() -> torch.nn.Module:
 
 
 def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
-    """Runs with dropout and shuffled data, and resumes in a new trainer with another model."""
+    """A run with dropout and shuffled data is resumed from a checkpoint, in a new trainer whose model has other
+    weights."""
     data = examples("transformers/gpt2")
     options = {"save_strategy": "steps", "save_steps": 3, "train_sampling_strategy": "random", "max_steps": 7}
     model = dropout_model()
@@ -101,12 +102,13 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path) -> None:
     positions = [json.loads((tmp_path / f"checkpoint-{at}" / "repro_state.json").read_text()) for at in (3, 6, 7)]
     for key in ("steps", "cursor", "random_step"):
         assert [each[key] for each in positions] == [3, 6, 7]
-    # The receipt contains four steps; the first of them uses the random numbers of step 3.
+    # The resumed run has four steps. Its first step, after checkpoint-3, draws the random numbers of step 3 (counted
+    # from 0).
     verified = repro_mlir.verify(tmp_path / "receipt")
     assert (verified.steps, verified.state_hash) == (4, whole.compiled.state_hash())
     assert Receipt(tmp_path / "receipt").state_after(0)["step"] == 3
     assert state_of(transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "checkpoint-7")) == state_of(model)
-    # Without the stored position of the random number generator, the dropout masks differ.
+    # Without the file that stores the number of the step, the resumed run draws other dropout masks.
     (tmp_path / "checkpoint-3" / "repro_state.json").unlink()
     other = ReproTrainer(model=dropout_model(), args=arguments(tmp_path, **options), train_dataset=data)
     other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
@@ -148,7 +150,7 @@ class Classifier(torch.nn.Module):
 
 
 class Decaying(torch.optim.SGD):
-    """An optimizer that halves its learning rate in each call of `step`, even without gradients."""
+    """An optimizer that halves its learning rate in each call of `step`, even if no parameter has a gradient."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -166,7 +168,8 @@ def accuracy(prediction: Any) -> dict[str, float]:
 
 
 def test_a_receipt_is_written(tmp_path: Path) -> None:
-    """Records two epochs with a smaller last batch: one optimizer step per batch, and the best model at the end."""
+    """Records two epochs whose last batch is smaller. Each batch is one optimizer step, and the best model is loaded at
+    the end."""
 
     def make(kind: Callable[..., Any], folder: str, **options: Any) -> Any:
         args = arguments(
@@ -217,7 +220,7 @@ class LooksAtGradients(transformers.TrainerCallback):
 
 
 def test_activation_checkpointing_keeps_less_and_changes_no_bit(tmp_path: Path) -> None:
-    """Runs with dropout, whose masks are drawn again in the backward pass."""
+    """Covers dropout, whose masks are drawn again in the backward pass."""
     found = []
     for is_on in (False, True):
         model = dropout_model().train()

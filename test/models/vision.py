@@ -13,8 +13,8 @@ _library = torch.library.Library("torchvision", "FRAGMENT")
 
 
 def _import(name: str) -> Any:
-    # The registry's build of torchvision needs CUDA's libraries. Without them, its import misses operators, such as
-    # those for detection, which classification models do not call.
+    # PyPI's torchvision needs CUDA's libraries. Without them, its import fails because operators are missing, such as
+    # those for detection. This defines them without an implementation: classification models do not call them.
     while True:
         try:
             return importlib.import_module(name)

@@ -16,12 +16,12 @@ _WORDS, _CLASSES = 97, 10
 
 @dataclass(frozen=True)
 class Case:
-    """A model and a batch as users create them.
+    """A model and a training batch, as users create them.
 
     Attributes:
       make: creates the model.
-      batch: creates the arguments by name, which include labels, so that the model computes the loss; or `(images,
-        classes)`.
+      batch: creates a dict of the model's arguments, with labels, from which the model computes the loss; or a pair
+        `(images, classes)`.
       interpreted: whether the reference interpreter can run a step within seconds.
     """
 
@@ -30,7 +30,7 @@ class Case:
     interpreted: bool = False
 
     def model(self) -> torch.nn.Module:
-        """Creates the model with the same parameters each time, and without dropout."""
+        """Creates the model without dropout, and with the same parameters in each call."""
         torch.manual_seed(0)
         model = self.make()
         for module in model.modules():

@@ -53,6 +53,6 @@ def test_ranks_of_mpirun_have_the_receipt_of_one_process(tmp_path: Path) -> None
     done = train([*LAUNCH, "-m", "mpi4py"], ranks, "--shares", "3:2:1", "--target-of", "1=cpu:x86-64-v2,2=reference")
     assert done.returncode == 0, done.stderr[-2000:]
     assert (ranks / "steps.jsonl").read_bytes() == (alone / "steps.jsonl").read_bytes()
-    # With mpi4py's runner, an error of one rank ends all ranks.
+    # If mpi4py runs the script (`-m mpi4py`), an error in one rank ends all ranks.
     done = train([*LAUNCH, "-m", "mpi4py"], ranks)
     assert done.returncode != 0 and "resume it, or give the receipt another name" in done.stderr
