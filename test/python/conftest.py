@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A program small enough to write by hand, and a backend that needs no compiler."""
+"""Fixtures: a program small enough to write by hand, and a backend that runs it without the compiler."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,8 @@ func.func @main(%w: tensor<2x3xf32>, %n: tensor<i64>, %lr: tensor<f32>, %x: tens
 
 
 class CountingBackend:
-    """A backend that adds the input to the first state and 1 to the second; its output is the first input."""
+    """Implements the step of `TEXT`: adds the input `x` to the state `w` and 1 to the state `n`; the output is the
+    input `lr`."""
 
     def run(self, states, inputs, outputs) -> None:
         assert all(array.flags.c_contiguous for array in (*states, *inputs, *outputs))

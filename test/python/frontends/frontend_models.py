@@ -9,7 +9,7 @@ from torch import nn
 
 
 class MLP(nn.Sequential):
-    """Linear, ReLU, optional dropout: [B, 16] to [B, 8]."""
+    """Two linear layers with a ReLU and optional dropout between them: maps [B, 16] to [B, 8]."""
 
     def __init__(self, dropout: float = 0.0) -> None:
         layers = [nn.Linear(16, 32), nn.ReLU()]
@@ -19,7 +19,7 @@ class MLP(nn.Sequential):
 
 
 class CNN(nn.Module):
-    """Convolutions (one strided), BatchNorm, max-pool, dropout: [B, 3, 16, 16] to [B, 10]."""
+    """Two convolutions (one strided) with BatchNorm, max-pooling and dropout: maps [B, 3, 16, 16] to [B, 10]."""
 
     def __init__(self, dropout: float = 0.0) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Decoder with tied embeddings: tokens [B, T] to logits [B, T, vocabulary]."""
+    """Transformer decoder whose embedding is also the output layer: maps tokens [B, T] to logits [B, T, vocabulary]."""
 
     def __init__(
         self, vocabulary: int = 64, width: int = 64, layers: int = 2, length: int = 16, dropout: float = 0.0

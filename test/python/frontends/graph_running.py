@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs captured programs without the compiler, as ATen graphs in eager mode; and parses imported text with LLVM 22."""
+"""Runs the ATen graphs of captured programs in eager mode, without the compiler; parses imported text with LLVM 22."""
 
 import copy
 import subprocess
@@ -20,7 +20,7 @@ MLIR_OPT = Path(mlir.__path__[0]) / "bin" / "mlir-opt"
 
 
 def parse_with_llvm(text: str, *passes: str) -> str:
-    """Runs LLVM 22's mlir-opt on `text`; returns its output, or fails with its errors."""
+    """Runs LLVM 22's mlir-opt with `passes` on `text` and returns its output; a failure fails the test."""
     done = subprocess.run(
         [MLIR_OPT, "--allow-unregistered-dialect", "--mlir-print-debuginfo", "--mlir-print-local-scope", *passes],
         input=text,
@@ -33,19 +33,20 @@ def parse_with_llvm(text: str, *passes: str) -> str:
 
 
 def initial_state(captured: ImportedProgram[TorchBindings]) -> list[torch.Tensor]:
-    """The initial state as tensors that share its memory."""
+    """Returns the initial state as tensors that share the memory of `captured.initial`."""
     return [to_tensor(value, kind) for value, kind in zip(captured.initial, captured.state, strict=True)]
 
 
 class GraphTrainer:
-    """Trains by running a captured program's graph; its state is separate from the user's objects."""
+    """Trains by running a captured program's graph; keeps its own copy of the state, apart from the user's model and
+    optimizer."""
 
     def __init__(self, captured: ImportedProgram[TorchBindings]) -> None:
         self.bindings = captured.bindings
         self.state = initial_state(captured)
 
     def step(self, batch: Any) -> list[torch.Tensor]:
-        """Runs one step; returns the outputs, the loss first."""
+        """Runs one step and returns the outputs; the first one is the loss."""
         bindings = self.bindings
         arguments = [*self.state, *bindings.hyper_parameters(), *bindings.flatten_batch(batch)]
         results = bindings.graph(*(a.clone() for a in arguments))
@@ -53,7 +54,7 @@ class GraphTrainer:
         return results[len(bindings.state) :]
 
     def sync(self) -> None:
-        """Copies the state to the user's objects."""
+        """Copies the state to the user's model and optimizer."""
         self.bindings.write_state(self.state)
 
 
@@ -86,12 +87,13 @@ def compare_training(
     before_step: Callable[[torch.optim.Optimizer, int], None] | None = None,
     **options: Any,
 ) -> ImportedProgram[TorchBindings]:
-    """Trains a captured and an eager model, and compares losses, parameters, buffers and optimizer state.
+    """Trains with a captured program's graph and in eager mode, and compares losses, parameters, buffers and optimizer
+    state.
 
     Args:
       make_optimizer: creates an optimizer from the model's parameters.
       batches: one per step.
-      before_step: called with the optimizer and the step number before each step, on both sides.
+      before_step: called before each step with the optimizer and the step number, for both runs.
       options: options of CaptureOptions, and of `eager_step`.
     """
     theirs = copy.deepcopy(model)
@@ -108,7 +110,7 @@ def compare_training(
     trainer.sync()
     _compare_state(model.state_dict(), theirs.state_dict(), tolerance)
     _compare_state(_by_name(optimizer), _by_name(their_optimizer), tolerance)
-    # A step in eager mode, which starts from the synchronized state, must continue the training.
+    # An eager step with the user's objects, to which the state has been copied, must continue the training.
     want, got = (
         eager_step(m, loss_fn, o, batches[0], **options) for m, o in ((theirs, their_optimizer), (model, optimizer))
     )

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs operators as one program: results near those of eager PyTorch, with the same bits on the reference and a CPU
-level."""
+"""Captures operators as one program: results must be near those of eager PyTorch, and the interpreter and compiled code
+must return equal bits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,8 +29,8 @@ class _Module(torch.nn.Module):
 
 
 def gradients(function: Function) -> Function:
-    """Returns a function that computes the float results and, for the sum of their squares, the gradients of the
-    arguments."""
+    """Returns a function that computes the floating-point results of `function`, followed by the gradients of the
+    arguments for the loss that is the sum of the squared results."""
 
     @torch.enable_grad()
     def call(*values: torch.Tensor) -> list[torch.Tensor]:
@@ -47,7 +47,8 @@ def gradients(function: Function) -> Function:
 def check(
     functions: Mapping[str, Function], *arguments: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-5
 ) -> list[torch.Tensor]:
-    """Captures and compares functions of the arguments; returns the results, complex ones as pairs (Z1)."""
+    """Captures the functions of the arguments as one program and compares its results with eager PyTorch's. Returns
+    them; complex results are pairs (Z1)."""
     program = repro_mlir.capture(_Module(functions), arguments)
     wanted = [represented(each) for each in _Module(functions)(*(a.clone() for a in arguments))]
     given = [*map(_numpy, map(represented, arguments))]
@@ -57,7 +58,7 @@ def check(
         array = _numpy(want)
         assert got.shape == array.shape, name
         np.testing.assert_allclose(got.astype(array.dtype), array, rtol, atol, err_msg=name)
-    # The coverage suite tests the other CPU levels.
+    # Compares one CPU configuration only; the coverage suite covers the other CPU levels.
     kit.check(program.text, given, kit.configurations()[-1:], runs=1, want=kit.bits_of(results, known))
     return [torch.from_numpy(np.ascontiguousarray(each)) for each in results]
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers without a rule, whose step is traced: close to eager mode, with the same bits on every target."""
+"""Optimizers without a rule in numerics.md, whose step is traced: results close to eager mode, and the same bits on
+every target."""
 
 import copy
 import math
@@ -59,7 +60,7 @@ def eager_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, number:
 
 
 def assert_near(got: Any, want: Any, tolerance: float, where: str = "") -> None:
-    """Asserts that two state_dicts have the same keys, types and tensor types, and near values."""
+    """Asserts that two state_dicts have equal keys and types, and values that differ by at most `tolerance`."""
     assert type(got) is type(want), where
     if isinstance(got, dict):
         assert got.keys() == want.keys(), where
@@ -199,7 +200,8 @@ BETWEEN: dict[str, Between] = {
 @pytest.mark.diagonal
 def test_what_changes_between_steps(name: str, between: str) -> None:
     trainer = compare(CASES[name], steps=5, between=BETWEEN[between])
-    # Without weight decay, old_adam and nadam have a different step, so a second program.
+    # Without weight decay, the steps of old_adam and nadam are different programs; the step of lion is the same
+    # program.
     assert len(trainer._forms) == (2 if between == "weight_decay" and name != "lion" else 1)
 
 
@@ -367,7 +369,7 @@ def test_one_program_is_not_to_be_had_of_an_optimizer_that_has_several() -> None
 
 
 class Refused(Written):
-    """An optimizer whose update the test passes as `change`."""
+    """An optimizer whose update is the function `what`, which a test sets."""
 
     what: Any = None
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K5) Blockwise attention computes the same results and gradients as the framework's attention."""
+"""(K5) Blockwise attention has the results and gradients of the framework's attention, up to rounding."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -43,7 +43,8 @@ def _run(program: repro_mlir.Program, arguments: Sequence[torch.Tensor]) -> list
 
 
 def _with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
-    """Returns a function of (gradient of the result, *arguments): the result, then the gradients of the arguments."""
+    """Returns a function that takes the gradient of the result and the arguments; it returns the result and the
+    gradients of the arguments."""
 
     def both(grad: torch.Tensor, *arguments: torch.Tensor) -> list[torch.Tensor]:
         with torch.enable_grad():
@@ -58,7 +59,8 @@ def _with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., list
 def _compare(
     function: Callable[..., torch.Tensor], *arguments: torch.Tensor, block: int, tolerance: float = 2e-5
 ) -> repro_mlir.Program:
-    """Compares the blockwise function, captured and compiled, with the same function in eager mode."""
+    """Captures `function` with blockwise attention and compares the compiled program with eager mode. Returns the
+    program."""
     both = _with_gradients(function)
     inputs = [torch.randn_like(function(*arguments)), *arguments]
     program = _capture(both, inputs, block)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Activation checkpointing of the frameworks (V5) keeps fewer tensors and changes no bit."""
+"""Activation checkpointing of PyTorch and JAX (V5) keeps fewer tensors for the backward pass and changes no bit."""
 
 from typing import Any
 
@@ -21,7 +21,8 @@ def _arena(program: Program) -> int:
 
 
 def _check(kept: Program, again: Program, *batch: Any) -> None:
-    """Checks that two steps have the same bits, and that `again` keeps at most half of the saved tensors."""
+    """Checks that the steps have the same bits, and that `again`, which recomputes tensors, keeps at most half of the
+    tensors that `kept` keeps."""
     assert kept.data.count(b"repro.barrier") == 0 < again.data.count(b"repro.barrier")
     found = []
     for program in (kept, again):
@@ -117,7 +118,7 @@ def test_checkpoints_of_jax() -> None:
 
 
 def test_V4_a_barrier_makes_nans_canonical() -> None:
-    """The barrier makes a NaN with other bits canonical."""
+    """The result of a barrier is the canonical NaN if its operand is another NaN."""
     jax = pytest.importorskip("jax")
     from repro_mlir.frontends.jax import capture
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Complex numbers as pairs (Z1) and Fourier transforms (Z2): near eager PyTorch, the same bits everywhere."""
+"""Complex numbers as pairs (Z1) and Fourier transforms (Z2): results near eager PyTorch, and the same bits on every
+target."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -233,8 +234,8 @@ def _scalar(results: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) ->
 
 @pytest.mark.exhaustive
 def test_gradients_of_complex_numbers_by_both_doors_are_those_of_differences() -> None:
-    """Compares with differences, in PyTorch's convention: the derivative by the real part, plus i times that by the
-    imaginary part."""
+    """Compares gradients with difference quotients. In PyTorch's convention, a gradient is the derivative by the real
+    part plus i times the derivative by the imaginary part."""
     x, y = _numbers((3, 4), 1), _numbers((3, 4), 2)
     weights = [_numbers(each.shape, 3, each.dtype) for each in _all(x, y)]
     wide = [value.to(torch.complex128) for value in (x, y)]

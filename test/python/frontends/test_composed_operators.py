@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators that the frontend composes from others: near eager PyTorch, the same bits everywhere."""
+"""Operators that the frontend composes of other operators: results near eager PyTorch, and the same bits on every
+target."""
 
 import mpmath as mp
 import pytest
@@ -135,7 +136,7 @@ def test_ctc_loss_of_targets_in_one_row(reduction: str) -> None:
     from repro_mlir.frontends.torch.operators.ctc import ctc_loss
 
     scores = _normal(6, 3, 4).log_softmax(2)
-    # The last sequence has no valid alignment.
+    # The last target (4 labels for 3 inputs) is too long for any alignment, so its loss is infinite.
     arguments = torch.tensor([1, 2, 3, 3, 3, 3]), torch.tensor([6, 5, 3]), torch.tensor([2, 0, 4])
     for zero_infinity in (False, True):
         found, wanted = (

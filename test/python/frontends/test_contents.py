@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Captures that are cached on disk: an equal graph finds the entry, and no other graph does."""
+"""The cache of captures on disk: a graph with equal contents finds the entry, and a different graph does not."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Returns the list of lowered programs."""
+    """Returns the list to which each lowered program's text is added from now on."""
     texts: list[str] = []
     lower = lowering.lower
 
@@ -65,7 +65,7 @@ def test_found_again(lowered: list[str]) -> None:
     assert again.bindings.written == first.bindings.written
     assert "norm.running_mean" in again.bindings.written and "seed" not in again.bindings.written
     assert program_of(again).hash == program_of(first).hash
-    # The graph is built on first access.
+    # A program from the cache has no graph until `graph` is read, which builds it.
     assert str(again.bindings.graph.graph) == str(first.bindings.graph.graph)
 
 
@@ -122,13 +122,13 @@ def test_default_type_counts(lowered: list[str]) -> None:
         torch.set_default_dtype(torch.float32)
     assert len(lowered) == 2
     assert [each.outputs[0].element for each in (first, other)] == ["f32", "f64"]
-    # The graph is built on first access, but with the default type that was set at the capture.
+    # Reading `graph` builds it with the default type that was set during the capture, not with the present one.
     (output,) = (node for node in other.bindings.graph.graph.nodes if node.op == "output")
     assert output.args[0][0].meta["val"].dtype is torch.float64
 
 
 def test_operators_of_the_user() -> None:
-    """The user may change the implementation of a custom operator at any time."""
+    """A custom operator's implementation can change at any time, so a graph that calls one is not cached."""
     library = torch.library.Library("contents_test", "DEF")
     library.define("twice(Tensor x) -> Tensor")
     library.impl("twice", lambda x: x * 2.0, "CompositeExplicitAutograd")
@@ -145,7 +145,8 @@ def test_another_frontend(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_frontend_that_was_replaced_meanwhile(lowered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The frontend's files changed after its import, so nothing is stored under the identity of the new files."""
+    """If the frontend's files have changed since they were imported, captures are not cached under the new files'
+    identity."""
     monkeypatch.setattr(graph_hash, "_IMPORTED", 0.0)
     monkeypatch.setattr(
         "repro_mlir.frontends.torch.capture.imported_steps.frontend_identity", graph_hash.frontend_identity.__wrapped__
@@ -165,6 +166,6 @@ def test_program_is_found_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setattr(program, "import_program", note)
     first, again = program_of(capture(Net())), program_of(capture(Net()))
     assert again.data == first.data and len(texts) == 1
-    # Dumps are written only if the passes run.
+    # REPRO_DUMP needs the passes to run, so the program is not taken from the cache.
     monkeypatch.setenv("REPRO_DUMP", str(tmp_path / "dumps"))
     assert program_of(capture(Net())).data == first.data and len(texts) == 2

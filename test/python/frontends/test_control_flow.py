@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch.cond, while_loop, scan, map and associative_scan: near eager PyTorch, bits as in `check`."""
+"""torch.cond, while_loop, scan, map and associative_scan: results near eager PyTorch, and equal bits on the targets
+that `check` compares."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -26,14 +27,15 @@ FAR = torch.tensor([5, 77])
 
 @pytest.fixture
 def eager_without_compiling() -> Iterator[None]:
-    """Runs these functions in eager mode without torch.compile, which PyTorch would otherwise call, and which takes
+    """Runs these operators in eager mode without torch.compile, by which PyTorch would run them, and which takes
     seconds."""
     with calls_of_operators():
         yield
 
 
 def cond(pred: torch.Tensor, first: Callable[..., Any], second: Callable[..., Any], operands: tuple[Any, ...]) -> Any:
-    """Calls torch.cond in a trace and computes its definition elsewhere, since eager torch.cond has no gradient."""
+    """Calls torch.cond in a trace. In eager mode, where torch.cond has no gradient, calls the chosen function
+    instead."""
     if isinstance(pred, FakeTensor):
         return torch.cond(pred, first, second, operands)
     return (first if pred else second)(*operands)
@@ -134,8 +136,8 @@ def test_constant_choice_computes_one_branch() -> None:
 
 
 def test_a_tensor_written_before_a_choice_is_not_a_constant() -> None:
-    """Before a choice, a tensor is written through one of its views, or through one of several views: it is not a
-    constant."""
+    """The capture must not treat `flag` as a constant: between the two choices it is written, as a whole or through one
+    of several views."""
 
     class Model(torch.nn.Module):
         def __init__(self, written: str) -> None:

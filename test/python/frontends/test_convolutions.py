@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K2) Convolutions and their gradients as repro.convolution, without inserted zeros."""
+"""(K2) Convolutions and their gradients become repro.convolution operations, and no tensor has zeros inserted between
+its elements."""
 
 import re
 
@@ -113,8 +114,8 @@ def test_K2_weight_gradient_folds_over_batch_and_output_positions() -> None:
         return list(torch.autograd.grad(F.conv2d(x, weight, stride=2), [weight], gradient))
 
     text = _check(run, [x, weight, gradient])
-    # In the gradient of the weight, the batch of 5 is the channel of the convolution, and its kernel has 4 x 4 output
-    # positions. The sum runs over these in this order.
+    # The gradient of the weight is a convolution that sums over the batch of 5 and over a kernel of the 4 x 4 output
+    # positions, in this order.
     (operation,) = re.findall(r'"repro\.convolution".*', text)
     assert "(tensor<2x5x9x9xf32>, tensor<3x5x4x4xf32>, tensor<2x3x3x3xf32>)" in operation
     assert "strides = array<i64: 1, 1>" in operation and "kernel_dilation = array<i64: 2, 2>" in operation
