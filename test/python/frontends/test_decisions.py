@@ -160,7 +160,7 @@ def test_pairs(case: int) -> None:
     graph = second_stage(first_stage(_step(after), arguments))
     torch.testing.assert_close([*graph(*arguments)], expected)
     if before is _loops_before:
-        # Capture also accepts the original step: it selects rows by a mask.
+        # The original step can be captured as well, because it selects rows by a mask.
         graph = second_stage(first_stage(_step(before), arguments))
         torch.testing.assert_close([*graph(*arguments)], expected)
         return

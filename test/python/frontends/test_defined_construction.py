@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G5) Values computed while a model is constructed do not depend on PyTorch's kernels; values that could are
-reported."""
+"""(G5) Tensors that a model computes while it is constructed have bits that do not depend on PyTorch's kernels; tensors
+for which this is not known are reported."""
 
 import math
 import warnings
@@ -17,12 +17,12 @@ from repro_mlir.frontends.torch.objects.defined_construction import DefinedConst
 
 
 def rotary(theta: float, size: int) -> torch.Tensor:
-    """Computes rotary frequencies as transformers does."""
+    """Returns the frequencies of rotary embeddings, computed as transformers does."""
     return 1.0 / (theta ** (torch.arange(0, size, 2, dtype=torch.int64).to(dtype=torch.float) / size))
 
 
 def table(length: int, size: int) -> torch.Tensor:
-    """Returns positions as sines and cosines."""
+    """Returns a table of sinusoidal position encodings [length, size]."""
     found = torch.zeros(length, size)
     angles = torch.arange(length)[:, None] * torch.exp(torch.arange(0, size, 2).float() * (-math.log(10000.0) / size))
     found[:, 0::2] = torch.sin(angles)
@@ -31,7 +31,7 @@ def table(length: int, size: int) -> torch.Tensor:
 
 
 def rounded(value: mpmath.mpf) -> np.float32:
-    """Rounds a positive normal number once."""
+    """Returns a positive value, in the range of normal f32 numbers, rounded once to f32."""
     mantissa, exponent = mpmath.frexp(value)
     return np.float32(math.ldexp(int(mpmath.nint(mpmath.ldexp(mantissa, 24))), exponent - 24))
 

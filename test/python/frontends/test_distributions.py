@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch.distributions with validation: values near those of eager mode, and checks in the step (E1)."""
+"""torch.distributions with validated arguments: values near those of eager mode, and validation as checks in the step
+(E1)."""
 
 from collections.abc import Callable, Iterator, Sequence
 

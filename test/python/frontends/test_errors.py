@@ -19,7 +19,7 @@ from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES, SGD
 from torch import nn
 from torch.nn.utils.parametrizations import orthogonal
 
-# Messages name the file by its path below the import folder.
+# Error messages name a file by its path relative to the folder from which it was imported.
 NAME = Path(__file__).name
 UNSUPPORTED = "operator aten.linalg_eig is not supported on complex numbers"
 
@@ -117,7 +117,8 @@ def test_unsupported_operator_of_an_optimizer_names_its_line(monkeypatch: pytest
 
 def test_error_without_a_line_names_the_module() -> None:
     images = torch.randn(1, 1, 16, 16)
-    # The weight is computed in PyTorch's own code, so the message cannot name a line of the user's source.
+    # The parametrization computes the weight in PyTorch's own code, so the message names the module instead of a line
+    # of the user's source.
     square = orthogonal(nn.Linear(16, 16))
     nested = nn.Sequential(nn.Linear(16, 16), nn.Sequential(nn.ReLU(), square))
     message = _error(lambda: capture_inference(nested, images))
@@ -196,7 +197,8 @@ def test_failure_leaves_torch_as_it_was() -> None:
 
 
 def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> None:
-    """Replaces torch-mlir's tool by one that performs `action` if a program contains a tanh."""
+    """Replaces torch-mlir's tool by a script that executes `action` if the program contains a tanh, and else runs the
+    tool."""
     tool = folder / "torch-mlir-opt"
     tool.write_text(
         f"#!{sys.executable}\n"
@@ -210,7 +212,8 @@ def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> 
 
 
 def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower limits that the caller has set with ulimit stay in effect: only a privileged process may raise them."""
+    """If the caller has set a lower memory limit with ulimit, the child process gets this limit: only a privileged
+    process may raise it."""
     own, most, given = resource.prlimit, 6 << 30, []
 
     def limit(process: int, kind: int, limits: tuple[int, int] | None = None) -> tuple[int, int]:
@@ -222,7 +225,7 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
         return own(process, kind, limits)
 
     monkeypatch.setattr(lowering_process.resource, "prlimit", limit)
-    # A cached program needs no child process.
+    # Without this, the program could come from the cache and start no child process.
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
     capture_inference(_Apply(lambda x: x + 1), torch.randn(3))
     assert {*given} == {(most, most)}
@@ -234,7 +237,7 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
         ("os.abort()", "crashes torch-mlir"),
         ("while True: pass", "takes torch-mlir more than 1 s; capture_seconds of REPRO_MLIR_LIMITS is the limit"),
         (
-            # Imitates how LLVM ends when it runs out of memory.
+            # Does what LLVM does when memory runs out: prints a message and aborts.
             "try: bytes(3 << 30)\n except MemoryError:\n  print('out of memory', file=sys.stderr)\n  os.abort()",
             "takes torch-mlir more than 2,147,483,648 bytes of memory; memory_bytes of REPRO_MLIR_LIMITS is the limit",
         ),

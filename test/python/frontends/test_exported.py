@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch.export programs as models."""
+"""Captures programs of torch.export as models."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_the_program_is_that_of_the_model() -> None:
 
 
 def test_P0_of_any_size() -> None:
-    """Each size has its own program; the bits of a row do not depend on the size."""
+    """An exported program with a dynamic size is captured once per size; a row has the same bits in each."""
     exported = torch.export.export(model(), (X,), dynamic_shapes=({0: torch.export.Dim("rows", min=1, max=64)},))
     rows = []
     for size in (1, 3, 7):

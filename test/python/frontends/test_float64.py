@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""float64 models with elementary functions (S5), captured from PyTorch and JAX: results close to theirs in f64."""
+"""float64 models with elementary functions (S5), captured from PyTorch and JAX, have results close to the
+frameworks'."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def test_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
 
 
 def test_training_step() -> None:
-    """Compiled code returns the interpreter's bits, gradients included."""
+    """Compiled code returns the losses of the reference interpreter in three training steps, bit by bit."""
     losses = []
     for target in ("reference", "cpu"):
         torch.manual_seed(0)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""HLO modules imported as linalg, and features of HLO that do not occur in the StableHLO of JAX."""
+"""Imports HLO modules as linalg, with features of HLO that JAX does not generate."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ module {
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
 @pytest.mark.diagonal
 def test_random_bits_are_those_of_xla(shape: tuple[int, ...], dtype: str) -> None:
-    """The lower word of the Philox counter overflows in the last block."""
+    """Compares XLA's generators, also with a Philox counter whose lower word overflows within the tensor."""
     words = [[3 * 2**40 + 5, 2**33 + 7], [2**63 + 1, 2**64 - 2]]
     with jax.enable_x64(True):
         for name, given in (("THREE_FRY", words[0]), ("PHILOX", words[0]), ("PHILOX", words[1])):
             algorithm = getattr(jax.lax.RandomAlgorithm, f"RNG_{name}")
             seed = np.array(given, np.uint64)
-            # The interface of JAX splits the words of Philox keys into halves.
+            # JAX takes the 64-bit words of a Philox key as pairs of 32-bit words.
             key = seed.view(np.uint32) if name == "PHILOX" else seed
             state, bits = jax.lax.rng_bit_generator(key, shape, dtype, algorithm)
             lowered = jax.jit(jax.lax.rng_bit_generator, static_argnums=(1, 2, 3)).lower(key, shape, dtype, algorithm)
@@ -109,7 +109,7 @@ def test_random_bits_are_those_of_xla(shape: tuple[int, ...], dtype: str) -> Non
 
 
 def run(tmp_path: Path, body: str, *inputs: np.ndarray) -> list[np.ndarray]:
-    """Returns the results of a StableHLO function; checks that every target returns the same bits."""
+    """Runs a StableHLO function on every target, checks that the bits are equal, and returns its results."""
     path = tmp_path / "x.mlir"
     path.write_text(body)
     program, found = Program.load(path), []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hyper-parameters that the user changes between steps: inputs of the program, or changes that need another program."""
+"""Hyper-parameters that the user changes between steps: some are inputs of the program, others need a new program."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -46,7 +46,7 @@ def _cyclic(optimizer: Optimizer) -> CyclicLR:
     return CyclicLR(optimizer, 0.01, 0.1, step_size_up=3, base_momentum=0.6, max_momentum=0.95)
 
 
-# The program runs without a trainer, so the optimizer never sees a step.
+# The program runs without a trainer, so PyTorch warns that the scheduler steps before the optimizer.
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 @pytest.mark.parametrize(
     ("make", "schedule"),
@@ -196,7 +196,7 @@ def test_another_structure(name: str) -> None:
 
 def test_the_same_structure() -> None:
     captured, optimizer = capture(lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.1))
-    # Without momentum, dampening and nesterov have no effect.
+    # SGD ignores dampening and nesterov if momentum is 0, so changing them needs no new program.
     optimizer.param_groups[0].update(dampening=0.1, nesterov=True)
     optimizer.load_state_dict(optimizer.state_dict())
     assert captured.bindings.optimizer_structure() == captured.bindings.structure
@@ -220,8 +220,8 @@ def test_inference_has_no_structure() -> None:
 
 
 def _captured_again(make: Callable[[Any], Optimizer], change: Callable[[Optimizer], None]) -> Iterator[torch.Tensor]:
-    """Yields the parameters after 3 steps, a change of the optimizer and 3 more steps: first with a new capture, then
-    in eager mode."""
+    """Trains 3 steps, changes the optimizer and trains 3 more. Yields the parameters of a run with programs, captured
+    again after the change, and those of eager mode."""
     batches = [(torch.randn(4, 6), torch.randn(4, 3)) for _ in range(6)]
     initial = nn.Linear(6, 3).state_dict()
     for eager in (False, True):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Indices of reads and writes, negative or empty, compared with PyTorch."""
+"""Reads and writes with index tensors that have negative indices or are empty, compared with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Integer operators at the extremes of every type: equal to eager PyTorch on every target, without floats."""
+"""Integer operators at the extremes of every type: every target returns eager PyTorch's values, and no program uses
+floats."""
 
 import re
 from collections.abc import Callable
@@ -63,7 +64,7 @@ DIVISIONS: dict[str, Function] = {
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_I1_divisions(kind: torch.dtype) -> None:
     x, y = pairs(kind)
-    # For the other operands, PyTorch raises an error or the processor traps.
+    # For a divisor of 0 and for the least integer divided by -1, PyTorch raises an error or the processor traps.
     defined = (y != 0) & ~((x == torch.iinfo(kind).min) & (y == -1))
     check(DIVISIONS, x[defined], y[defined])
 
@@ -111,7 +112,7 @@ PAIRS: dict[str, Function] = {
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 def test_pairs_of_extremes(kind: torch.dtype) -> None:
     x, y = pairs(kind)
-    # PyTorch raises an error for negative scalar exponents, and divides by zero for zero to a negative power.
+    # 0 to a negative power makes PyTorch divide by zero.
     defined = ~((x == 0) & (y < 0))
     check(PAIRS, x[defined], y[defined])
 
@@ -140,7 +141,7 @@ ALL: dict[str, Function] = {
 def test_tensors_of_extremes(kind: torch.dtype) -> None:
     functions = ALL
     if kind is torch.int8:
-        # PyTorch also accumulates the counts of the mean in this type, where they overflow.
+        # PyTorch counts the elements of each mean in the result's type, where the counts overflow.
         functions = {name: function for name, function in ALL.items() if name != "scatter mean"}
     check(functions, extremes(kind))
 

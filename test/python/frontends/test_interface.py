@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the interface of frontends with an invented framework, whose programs use nothing but the interface."""
+"""Tests the interface between frontends and the rest of the package with an invented framework."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ W, RATE, X = TensorType("w", "f32", (3,)), TensorType("rate", "f32", ()), Tensor
 
 
 class ListsOfNumbers:
-    """The bindings of a framework whose tensors are lists."""
+    """The bindings of the invented framework, whose tensors are lists of numbers."""
 
     def __init__(self) -> None:
         self.rate = 0.5

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""JAX functions as programs: their names and state, and their bits on every target."""
+"""Captures JAX functions: their names and state in programs, and the same bits on every target."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 
 
 def run(imported: ImportedProgram[Any], state: tuple[Any, ...], inputs: tuple[Any, ...], steps: int = 1) -> Any:
-    """Returns the state and outputs after some steps, as pytrees; checks that every target returns the same bits."""
+    """Runs some steps on every target and checks that the bits are equal. Returns the state and outputs as pytrees."""
     program = program_of(imported)
     found = []
     for target in TARGETS:
@@ -43,7 +43,8 @@ def run(imported: ImportedProgram[Any], state: tuple[Any, ...], inputs: tuple[An
 
 
 def check(function: Callable[..., Any], *arguments: Any, others: Sequence[tuple[Any, ...]] = ()) -> None:
-    """Checks that a function has the same bits on every target and is close to JAX, also for other arguments."""
+    """Checks that a function of `arguments`, and of each tuple in `others`, has the same bits on every target and is
+    close to JAX."""
     imported = import_function(function, *arguments)
     for given in (arguments, *others):
         _, found = run(imported, (), given)
@@ -199,7 +200,7 @@ def test_slices_stay_within_the_tensor_and_updates_outside_are_dropped() -> None
     methods = ("set", "add", "multiply", "min", "max")
     check(lambda x, i, u: [getattr(x.at[i[:, 0]], method)(u) for method in methods], x, places, updates)
     check(lambda x, i: x.at[i[:, 0]].get(mode="fill", fill_value=-1.0), x, places)
-    # Adding +0 would turn -0 into +0.
+    # An update out of range must be dropped: adding +0 instead would turn -0 into +0.
     zeros = -np.zeros((2, 2), np.float32)
     _, found = run(import_function(lambda x: x.at[jnp.array([7])].add(1.0), zeros), (), (zeros,))
     assert np.signbit(found).all()
@@ -253,7 +254,8 @@ def test_an_algorithm_of_a_contraction_is_that_of_k1() -> None:
         one, other = a.astype(dtype), b.astype(dtype)
         stated = functools.partial(jnp.dot, precision=preset, preferred_element_type=np.float32)
         silent = functools.partial(jnp.dot, preferred_element_type=np.float32)
-        # JAX itself does not support every preset on CPUs.
+        # JAX on a CPU cannot run every preset, so `stated` is compared with `silent`, which sets the result's type
+        # only.
         check(silent, one, other)
         _, found = run(import_function(stated, one, other), (), (one, other))
         _, want = run(import_function(silent, one, other), (), (one, other))

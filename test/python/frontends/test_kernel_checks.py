@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arguments that PyTorch's kernels reject, although PyTorch accepts them when it computes only shapes."""
+"""Arguments that PyTorch's kernels reject, but shape inference (meta kernels) accepts: the capture must reject them,
+too."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -20,7 +20,7 @@ NAME = Path(__file__).name
 
 
 def line_of(text: str) -> int:
-    """Returns the number of the line of this file that contains the text and ends with the given mark."""
+    """Returns the number of the line of this file that ends with the comment `# text`."""
     lines = Path(__file__).read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if line.endswith(f"# {text}"))
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX models that contradict themselves or are too large for any memory: a one-line error before any work."""
+"""ONNX models that contradict themselves or whose tensors are too large for any memory are refused with a one-line
+error, before anything is computed."""
 
 import re
 from typing import Any
@@ -23,7 +24,7 @@ def zeros(*shape: int) -> np.ndarray:
 
 
 def model(nodes: list[Any], x: list[int], weights: dict[str, Any], output: str = "y", opset: int = 21) -> Any:
-    """Returns a model with the single input x."""
+    """Returns a model with one input named x and one output; `weights` are its initializers."""
     graph = make_graph(
         nodes,
         "graph",

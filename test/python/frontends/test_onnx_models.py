@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""ONNX models as programs: signature, state, locations, sizes, and rejected models."""
+"""Loads ONNX models as programs: signature, state, locations and sizes; refuses invalid models."""
 
 import os
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def test_example_inputs_give_sizes() -> None:
 
 
 def test_numbers_of_the_graph_are_not_state() -> None:
-    """The graph computes a size from scales in floats; these constants are not state of the program."""
+    """Constants with which the graph computes a size are folded, so the program has no state."""
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),
         helper.make_node("Cast", ["shape"], ["floats"], to=F32),
@@ -92,7 +92,7 @@ def test_numbers_of_the_graph_are_not_state() -> None:
 
 
 def test_constants_are_computed_by_the_program_not_by_pytorch() -> None:
-    """A constant exponential has the bits of the program's function, not those of PyTorch's function."""
+    """The exponential of a constant has the bits of the program's exponential, not those of PyTorch's."""
     nodes = [helper.make_node("Exp", ["c"], ["e"]), helper.make_node("Add", ["x", "e"], ["y"])]
     exponent = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(X))
     program = load(model_of([exponent, *nodes], {"x": (F32, [2, 3])}, ["y"]))
@@ -103,7 +103,7 @@ def test_constants_are_computed_by_the_program_not_by_pytorch() -> None:
 
 
 def test_bytes_within_a_graph() -> None:
-    """(I2) Quantized activations are UINT8 and pass between operators as integers."""
+    """(I2) Quantized activations are UINT8 tensors, which other operators can read as integers."""
     scale, zero = np.array(0.02, np.float32), np.array(100, np.uint8)
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
@@ -134,7 +134,8 @@ def test_inputs_that_decide_shapes_can_be_fixed() -> None:
 
 
 def test_versions_before_13() -> None:
-    """Axes and the bounds of Clip are attributes, and softmax covers all dimensions from the axis on."""
+    """Before opset 13, axes and the bounds of Clip are attributes, and Softmax normalizes over all dimensions from the
+    axis on."""
     nodes = [
         helper.make_node("Unsqueeze", ["x"], ["a"], axes=[0]),
         helper.make_node("Softmax", ["a"], ["b"], axis=1),
@@ -166,7 +167,7 @@ def test_functions_of_the_model_and_of_the_standard() -> None:
 
 
 def loop(most: int, depth: int = 1) -> Any:
-    """Returns a model with `depth` nested loops of `most` iterations that add 1."""
+    """Returns a model of `depth` nested loops with `most` iterations each; the innermost body adds 1."""
     node = helper.make_node("Add", ["s0", "unit"], ["t0"])
     for level in range(depth):
         taken, given = ("i", I64), ("c", TensorProto.BOOL)
@@ -252,7 +253,7 @@ def test_tensors_in_files_next_to_the_model(tmp_path: Path) -> None:
 
 
 def test_damaged_files(tmp_path: Path) -> None:
-    """Each damaged file raises one of our errors or is another valid model."""
+    """A damaged file must raise one of our errors, or load as another valid model."""
     path = tmp_path / "damaged.onnx"
     data = linear(2).SerializeToString()
     rng = np.random.default_rng(0)

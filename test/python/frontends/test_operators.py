@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Decompositions compared with eager PyTorch: special values must be equal, other values equal up to rounding."""
+"""Compares decompositions with eager PyTorch: special values must be equal, other values equal up to rounding."""
 
 import math
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Positions of maxima in windows with NaNs, with only -inf, or with padding, compared with PyTorch."""
+"""The indices that max-pooling returns, in windows with NaNs, only -inf, or padding, compared with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R1), (R2) Random numbers of PyTorch functions, drawn at numbered sites."""
+"""(R1), (R2) Random numbers in captured PyTorch functions, each drawn at a numbered site."""
 
 import re
 
@@ -38,7 +38,7 @@ def _draw(draw, shape=(64, 64), seed: int = 5):
 
 
 def test_R1_philox_words() -> None:
-    # Known answers of Philox4x32-10 for an all-zeros and an all-ones counter and key.
+    # The published results of Philox4x32-10 for a counter and a key of all zero bits and of all one bits.
     zero = torch.tensor(0)
     words = philox_bits(zero, zero, 0, [4]).tolist()
     assert words == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
@@ -57,7 +57,7 @@ def test_R2_uniform() -> None:
 
 
 def _random_op(text: str) -> str:
-    """Returns the attributes of the only `repro.random`, except those for operand segments."""
+    """Returns the attributes of the text's only `repro.random`, without operandSegmentSizes."""
     (attributes,) = re.findall(r'"repro\.random"\([^)]*\) \{([^}]*)\}', text)
     return attributes.replace("operandSegmentSizes = array<i32: 2, 1>, ", "")
 
@@ -126,7 +126,7 @@ def test_dropout_in_training() -> None:
     want = F.cross_entropy(hidden @ parameters["3.weight"].T + parameters["3.bias"], batch[1])
     torch.testing.assert_close(trainer.step(batch)[0], want)
     assert [int(v) for v in trainer.state[-2:]] == [9, 1]
-    # With the same parameters, the next step draws other numbers.
+    # With the initial parameters again, the next step draws other numbers, because its step number differs.
     trainer.state[:-2] = initial_state(captured)[:-2]
     assert not torch.equal(trainer.step(batch)[0], want)
 
@@ -160,7 +160,8 @@ def test_R1_recomputation_keeps_its_site() -> None:
     nodes = captured.bindings.graph.graph.nodes
     sites = [node.args[2] for node in nodes if str(node.target).startswith("repro.random_")]
     assert sites == [0, 1, 0]
-    # The matrix product that is recomputed must not be merged with the original one.
+    # The recomputed matrix product must remain: the graph has more products than that of the model without
+    # checkpointing.
     products = [n for n in captured.bindings.graph.graph.nodes if n.target is torch.ops.aten.mm.default]
     plain = nn.Sequential(model.body, nn.Dropout(0.5), model.head)
     kept = capture_training(plain, F.cross_entropy, torch.optim.SGD(plain.parameters()), batch)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Repeated calls in a trace are copied from the first one; the program equals that of tracing every call."""
+"""The nodes of a repeated call are copied from its first trace; the program is the one that tracing every call would
+give."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,7 +50,7 @@ def _captured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def without_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], str]], str]:
-    """Returns a wrapper that runs a function with every call traced."""
+    """Returns a function that runs another one, without arguments, while copying of calls is disabled."""
 
     def run(function: Callable[[], str]) -> str:
         with monkeypatch.context() as patched:
@@ -61,7 +62,7 @@ def without_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], st
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns the number of nodes of each call that was copied."""
+    """Returns a list to which each copied call adds the number of its nodes."""
     numbers: list[int] = []
     copied = Repeats._copied
 
@@ -118,12 +119,13 @@ def test_low_precision_is_the_same(
 def test_layers_are_copied(copies: list[int]) -> None:
     model = layers(Block)
     training_text(model, torch.optim.AdamW(model.parameters()), (2, 5, WIDTH))
-    # 18 parameters have 4 shapes, so the trace of their updates copies 14 of them; an update has at least 15 nodes.
+    # Parameters have 4 shapes, so at least 14 of 18 updates are copied; an update has at least 15 nodes.
     assert sum(number >= 15 for number in copies) >= 14
 
 
 class Calls(nn.Module):
-    """Calls that differ in something other than the shapes of their arguments."""
+    """Calls that must not be copied from each other, although their functions and the shapes of their arguments are
+    equal."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
         return [
@@ -149,7 +151,7 @@ def test_calls_that_differ(without_copies: Callable[[Callable[[], str]], str], c
 
 
 def test_each_operator_keeps_its_line() -> None:
-    """A copied node has the source location of its own call, not that of the traced call."""
+    """A copied node has the source location of its own call, not that of the call from which it is copied."""
 
     class Lines(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Rows selected by a mask: values and gradients match eager PyTorch; unsupported uses are rejected."""
+"""Tensors of the rows that a mask selects: values and gradients match eager PyTorch; unsupported uses are refused."""
 
 import functools
 import warnings
@@ -156,7 +156,8 @@ CASES: list[tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = [
 
 
 def _step(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that computes the result and its gradients."""
+    """Returns a function that computes the result and the gradients of the arguments for the sum of the squared
+    result."""
 
     def step(*arguments: torch.Tensor) -> list[torch.Tensor]:
         leaves = [each.detach().requires_grad_(each.is_floating_point()) for each in arguments]
@@ -215,7 +216,7 @@ def test_checks_of_the_step(function: Callable[..., torch.Tensor], message: str)
 
 
 class _Masked(nn.Module):
-    """An embedding, a layer with normalization, and scores of 11 words."""
+    """A language model without attention: an embedding, layers with a normalization, and logits of 11 words."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Dynamic shapes in the notation of torch.export, and branches on sizes during a trace."""
+"""Captures with dynamic sizes, stated in the notation of torch.export, and branches of Python on these sizes."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_notations() -> None:
     both = capture(lambda x: x + 1, (X,), ({0: Dim("n", min=3), 1: Dim.AUTO},))
     assert symbols(both) == [("n", 3, GREATEST_SIZE), ("batch_0_1", 1, GREATEST_SIZE)]
     assert symbols(capture(lambda x: x + 1, (X,), ({0: Dim.DYNAMIC(min=2, max=8)},))) == [("batch_0_0", 2, 8)]
-    # A single tensor, several arguments, containers and keyword arguments.
+    # `dynamic_shapes` for a single tensor, several arguments, containers and keyword arguments.
     assert symbols(repro_mlir.capture(Applied(torch.sin), X, dynamic_shapes=[{0: N}])) == [("n", 1, 99)]
     rest = capture(lambda x, y, z: x + y + z, (X, X, X), {"x": {0: N}, "others": ({0: N}, {0: N})})
     assert [each.extents for each in rest.inputs] == [("s0", 4)] * 3
@@ -100,7 +100,8 @@ def test_notations_that_are_refused() -> None:
 
 
 def test_decisions_are_conditions() -> None:
-    """The size of the example decides the branch; sizes for which the other branch is right are refused."""
+    """The capture takes the branch of the example's size. The program is refused for sizes that take the other
+    branch."""
     doubled = capture(lambda x: x * 2 if x.shape[0] > 5 else x)
     doubled.specialize(n=6)
     with pytest.raises(ReproError, match=r"^n = 5: the program holds for sizes with n > 5$"):
@@ -120,7 +121,7 @@ def test_decisions_are_conditions() -> None:
 
 
 def test_an_einsum_keeps_its_conditions() -> None:
-    """A label that names two dimensions requires that their extents are equal."""
+    """A label that occurs twice in an operand requires that both dimensions have the same extent."""
     program = capture(lambda x: torch.einsum("ii->i", x), (X[:4],), [{0: N, 1: Dim("m")}])
     program.specialize(n=4, m=4)
     with pytest.raises(ReproError, match=r"^n = 3, m = 4: the program holds for sizes with "):
@@ -128,8 +129,7 @@ def test_an_einsum_keeps_its_conditions() -> None:
 
 
 def test_a_squeeze_is_a_condition() -> None:
-    """A squeeze adds the condition that the extent is not 1, because squeezing such a dimension would change the
-    rank."""
+    """A squeeze requires that the dynamic extent is not 1: squeezing a dimension of extent 1 would change the rank."""
     for dims in ((), (0,), ((0, 1),), (-2,)):
         program = capture(lambda x, dims=dims: x.squeeze(*dims))
         program.specialize(n=2)
@@ -138,8 +138,7 @@ def test_a_squeeze_is_a_condition() -> None:
 
 
 def test_a_choice_of_an_algorithm_is_none() -> None:
-    """PyTorch selects algorithms and memory formats by size, but this adds no condition: the program is valid for all
-    sizes."""
+    """PyTorch selects algorithms and memory formats by size. Such a choice must not limit the sizes of the program."""
     w = torch.ones(4, 3)
     functions: list[Any] = [
         lambda x: x.t()[None] @ x,

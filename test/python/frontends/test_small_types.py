@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V1), (S3) Inputs of f8E8M0FNU and f4 in captured functions, as types of PyTorch, JAX and ml_dtypes."""
+"""(V1), (S3) Captured functions with inputs of f8E8M0FNU and f4, given as types of PyTorch, JAX and ml_dtypes."""
 
 from __future__ import annotations
 

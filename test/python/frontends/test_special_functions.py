@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Composed special functions compared with mpmath: maximum error in units in the last place, special values.
+"""Special functions composed of other functions, compared with mpmath: maximum error in ulps, and special values.
 
 The compositions run in eager mode here, in f64 and f32; the coverage suite checks that targets agree.
 """
@@ -61,7 +61,7 @@ def _order(order: int) -> Callable[[torch.Tensor], torch.Tensor]:
 GAMMA_ARGUMENTS = [_geometric(1e-30, 1e30), _uniform(0.5, 3), _uniform(-20, 0)]
 POLYGAMMA_ARGUMENTS = [_geometric(1e-4, 1e4), _uniform(-20, 0)]
 BESSEL_ARGUMENTS = [_uniform(-85, 85), _uniform(-9, 9), _geometric(1e-20, 1)]
-#: name, function, exact function, arguments, error bound in units in the last place (docs/reference/functions.md).
+#: Name, our function, mpmath's function, arguments, and the error bound in ulps (as in docs/reference/functions.md).
 ACCURACY: list[tuple[str, Callable[..., Any], Callable[..., Any], list[NDArray[np.float32]], float]] = [
     ("lgamma", DECOMPOSITIONS[aten.lgamma.default], lambda x: mp.re(mp.loggamma(x)), GAMMA_ARGUMENTS, 0.51),
     ("digamma", DECOMPOSITIONS[aten.digamma.default], mp.digamma, GAMMA_ARGUMENTS, 0.51),
@@ -81,14 +81,14 @@ ACCURACY: list[tuple[str, Callable[..., Any], Callable[..., Any], list[NDArray[n
         DECOMPOSITIONS[aten.special_i0e.default],
         lambda x: mp.besseli(0, x) * mp.exp(-abs(x)),
         [*BESSEL_ARGUMENTS, _geometric(10, 1e4)],
-        1.6,  # PyTorch's exp is off by up to one unit on some processors
+        1.6,  # includes up to one ulp of PyTorch's exp on some processors
     ),
     (
         "i1e",
         DECOMPOSITIONS[aten.special_i1e.default],
         lambda x: mp.besseli(1, x) * mp.exp(-abs(x)),
         [*BESSEL_ARGUMENTS, _geometric(10, 1e4)],
-        1.6,  # PyTorch's exp is off by up to one unit on some processors
+        1.6,  # includes up to one ulp of PyTorch's exp on some processors
     ),
     (
         "log_ndtr",
@@ -176,7 +176,8 @@ def test_other_types_are_left_to_the_default() -> None:
 
 
 def test_own_gradients_at_single_points() -> None:
-    """Tests points at which a branch of the function ends, and points that the function treats separately."""
+    """Tests gradients where one branch of a function ends and another begins, and at points that have their own
+    case."""
 
     def functions(x: torch.Tensor) -> list[torch.Tensor]:
         zero, one = x[:2], x[2:]

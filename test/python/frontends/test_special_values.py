@@ -21,8 +21,8 @@ VALUES = torch.tensor(
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 
-# In these functions of PyTorch, the sign of a zero depends on the position in the tensor: vector code or its remainder
-# loop.
+# Functions of PyTorch whose vector code and scalar loop return zeros of different signs, so that the sign of a zero
+# depends on its position in the tensor.
 _SIGN_OF_ZERO = {
     "clamp from below",
     "maximum",
@@ -126,7 +126,7 @@ class _All(nn.Module):
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Returns our result and PyTorch's result for each function; one program computes all of ours."""
+    """Returns our result and PyTorch's result by the name of the function. One program computes all of our results."""
     program = repro_mlir.capture(_All(), VALUES)
     _, outputs = repro_mlir.compile(program, "cpu", threads=1)(program.initial_state(), VALUES)
     return dict(zip(FUNCTIONS, zip(outputs.values(), _All()(VALUES), strict=True), strict=True))
@@ -171,7 +171,8 @@ def test_mode_with_nan() -> None:
 
 
 def test_ldexp_by_a_power_out_of_range() -> None:
-    # PyTorch computes the gradient with an integer power of 2, which is 0 for these exponents.
+    # PyTorch computes the gradient with an integer power of 2, which is 0 for negative exponents and too large for
+    # others.
     values, powers = (
         torch.tensor([1e-40, 1e30, 0.0, -0.0, 1.0, _INF, 3e-45]),
         torch.tensor([200, -170, 200, 9, 300, -200, 149]),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The imported linalg text satisfies its contract in docs/contributors/architecture.md, and LLVM 22 can parse it."""
+"""The imported linalg text has the form that docs/contributors/architecture.md defines, and LLVM 22 can parse it."""
 
 import re
 from pathlib import Path
@@ -51,8 +51,8 @@ def test_llvm_parses_and_keeps_names_and_lines(gpt: ImportedProgram[TorchBinding
 
 
 def test_operators_carry_the_users_lines(gpt: ImportedProgram[TorchBindings]) -> None:
-    # The locations are those of the forward pass and the loss; operators of the backward pass have the lines of the
-    # forward.
+    # Operators have the line of the forward pass or loss that the user wrote; those of the backward pass have the line
+    # of the operator that they differentiate.
     lines = dict(re.findall(r'(#loc\d*) = loc\("[^"]*frontend_models\.py":(\d+):0\)', gpt.text))
     products = re.findall(r'"linalg\.matmul".*?\) -> tensor<\S+ loc\((#loc\d*)\)', gpt.text, re.S)
     assert len(products) > 20 and all(name in lines for name in products)
@@ -130,7 +130,7 @@ def test_step_counter_and_powers_are_of_the_program() -> None:
     captured = capture_training(model, F.cross_entropy, torch.optim.AdamW(model.parameters()), batch)
     assert captured.text.count('"math.powf"') == 2
     assert "optimizer.group0.step" in [entry.name for entry in captured.state]
-    # Neither power has a constant exponent: the number of the step is in the state.
+    # The exponent of both powers (of the betas of AdamW) is the step number, which is a state and not a constant.
     assert [kind.element for kind in captured.state if kind.name.endswith("step")] == ["f32"]
 
 

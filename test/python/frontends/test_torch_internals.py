@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that only torch_internals.py uses private names of PyTorch and torch-mlir, and that each name exists."""
+"""Tests that only torch_internals.py uses private names of PyTorch and torch-mlir, and that they exist in these
+packages."""
 
 import ast
 import functools
@@ -71,7 +72,7 @@ def is_foreign(name: str) -> bool:
 
 
 def bound_names(tree: ast.Module) -> dict[str, str]:
-    """Returns the names that a module binds by imports, each with the full name of the imported object."""
+    """Maps each name that a module's imports bind to the full name of the imported object."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -84,8 +85,8 @@ def bound_names(tree: ast.Module) -> dict[str, str]:
 
 
 def chains(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
-    """Yields, for each chain such as `a.b.c`, the first name and the attributes; the name is empty if the chain starts
-    with another expression."""
+    """Yields the first name and the attributes of each chain such as `a.b.c`. The name is empty if the chain starts
+    with another expression, such as a call."""
     inner = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node not in inner:
@@ -105,7 +106,7 @@ def private_names(module: str) -> list[str]:
     imported = [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
     read = [".".join([bound[name], *attributes]) for name, attributes in chains(tree) if name in bound]
     names = {*imported, *bound.values(), *read}
-    # Programs name operators by their schemas, even those that begin with an underscore.
+    # Skips operators: their names are part of their schemas, even if they begin with an underscore.
     return sorted(n for n in names if is_foreign(n) and is_private(n) and not n.startswith("torch.ops."))
 
 
@@ -156,7 +157,8 @@ def test_replaced_functions_are_restored() -> None:
 
 
 def private_attributes(module: str) -> set[str]:
-    """Returns the private attributes that a module reads and that are defined neither in it nor in its imports."""
+    """Returns the private attributes that a module reads from objects, except those that the module or its imports
+    define."""
     tree = tree_of(module)
     bound = bound_names(tree)
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
@@ -167,7 +169,7 @@ def private_attributes(module: str) -> set[str]:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and len(node.args) > 1]
     named = [call.args[1] for call in calls if isinstance(call.func, ast.Name) and call.func.id.endswith("attr")]
     read |= {each.value for each in named if isinstance(each, ast.Constant)}
-    # Named tuples define _fields.
+    # `_fields` is the documented attribute of named tuples.
     return {*filter(is_private, read)} - own - {"_fields"}
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Captured training steps compared with eager PyTorch over several steps."""
+"""Compares several captured training steps with those of eager PyTorch."""
 
 import pytest
 import torch

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Cases that would fail silently, crash or not be lowered if no code treated them specially: one test for each."""
+"""Tests for special cases in the frontend: without them, a capture would be wrong, crash or not be lowered."""
 
 import pytest
 import repro_mlir
@@ -27,7 +27,7 @@ def _mean_square(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def _regression(model: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-4) -> str:
-    """Trains `model` for two steps toward random targets; returns the imported text."""
+    """Trains `model` for two steps toward random targets and compares with eager mode. Returns the imported text."""
     target = torch.randn_like(model(*inputs))
     captured = compare_training(model, _mean_square, _sgd, [(*inputs, target)] * 2, tolerance=tolerance)
     parse_with_llvm(captured.text)
@@ -35,7 +35,7 @@ def _regression(model: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-4
 
 
 class _Apply(nn.Module):
-    """A linear layer followed by a function."""
+    """A linear layer of the first input, followed by a function of its result and the other inputs."""
 
     def __init__(self, function, width: int = 6) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def test_batch_norm_statistics_change() -> None:
     trainer.sync()
     assert float(model.norm1.running_mean.abs().max()) > 0
     assert int(model.norm1.num_batches_tracked) == 1
-    # In the text as well, no result is the argument at the same position, except for state that the step does not use.
+    # The program must return new values for the state. Only state that a step does not use is returned as it was given.
     order = [entry.name for entry in captured.state]
     returned = captured.text.rpartition('"func.return"(')[2].split(")")[0].split(", ")
     assert not any(value.startswith("%arg") for value in returned[: len(order)])
@@ -130,7 +130,7 @@ def test_nll_loss_gradient_does_not_scatter() -> None:
             [(torch.randn(4, 16), target)] * 2,
         ).text
         assert "tm_tensor" not in text and "f64" not in text
-        # (E1) An out-of-range class number fails the step.
+        # (E1) The assertion fails the step if a class number is out of range.
         assert '"cf.assert"' in text
 
 
@@ -193,13 +193,13 @@ class _Call(nn.Module):
 )
 @pytest.mark.diagonal
 def test_adaptive_max_pooling(pool, shape: tuple[int, ...], outputs, value: float) -> None:
-    """Checks that the first of equal elements wins, and tests -inf in otherwise empty windows, and NaN."""
+    """Compares windows with equal elements, in which the first must win, windows of -inf, and windows with NaN."""
     x = torch.randint(0, 2, shape) * torch.full(shape, value).index_fill(-1, torch.tensor([0]), 3.0)
     want = pool(x, outputs, return_indices=True)
     compiled = repro_mlir.compile(_Call(lambda x: pool(x, outputs, return_indices=True)), "reference", inputs=(x,))
     got = [torch.as_tensor(each) for each in compiled({}, x)[1].values()]
     assert torch.equal(got[0].nan_to_num(nan=99.0), want[0].nan_to_num(nan=99.0))
-    # For a window with NaNs, PyTorch returns the position of the last one, and a program that of the first one (D2).
+    # In a window with NaNs, PyTorch returns the position of the last NaN, but (D2) requires that of the first one.
     assert torch.equal(torch.where(got[0].isnan(), 0, got[1]), torch.where(want[0].isnan(), 0, want[1]))
 
 
@@ -238,12 +238,12 @@ def test_bf16_autocast(model: str) -> None:
         batch = (torch.randn(4, 3, 16, 16), torch.randint(0, 10, (4,)))
     else:
         module, loss, batch = MLP(), F.cross_entropy, (torch.randn(4, 16), torch.randint(0, 8, (4,)))
-    # oneDNN's convolutions for AMX differ from the f32 sums by more than two bf16 steps.
+    # PyTorch's oneDNN convolutions with AMX differ from f32 sums by more than two bf16 ulps, so they are disabled.
     with torch.backends.mkldnn.flags(enabled=False):
         captured = compare_training(module, loss, _sgd, [batch] * 2, tolerance=2e-2, autocast=torch.bfloat16)
     assert "bf16" in captured.text and "f64" not in captured.text
     parse_with_llvm(captured.text)
-    # (F7), (V1) Outside contractions, no arithmetic is done in bf16.
+    # (F7), (V1) Only contractions may have bf16 operands.
     for line in captured.text.splitlines():
         if any(name in line for name in ('"arith.addf"', '"arith.divf"', '"math.exp"', '"math.rsqrt"')):
             assert "(bf16" not in line or _is_contraction(captured.text, line), line

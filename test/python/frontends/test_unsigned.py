@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's unsigned integers: signed types in programs (V1), unsigned numbers for the user."""
+"""PyTorch's unsigned integers are signed types in programs (V1) and unsigned numbers for the user."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def test_bytes_as_eager_computes_them() -> None:
         {
             "sums": lambda x, y: [x + y, x - y, x * y, -x, ~x, x + 300, 3 - x, torch.add(x, y, alpha=3)],
             "quotients": lambda x, y: [x // y, x / y, x % y, torch.fmod(x, y), torch.div(x, 7, rounding_mode="trunc")],
-            # In a float quotient, a Python number is not converted to the integer type.
+            # A quotient of floats does not convert the Python number to the tensor's integer type.
             "true quotients": lambda x, y: [x / -3, x / 300, -3 / y, x / torch.tensor(-300), x / 2.5],
             "bits": lambda x, y: [x & y, x | y, x ^ y, x << 3, x >> 3, x << 9, x >> 9, x >> (y & 7)],
             # Python numbers are converted to the tensor's type: 300 becomes 44, -1 becomes 255.
@@ -77,7 +77,7 @@ def test_wider_unsigned_integers() -> None:
                 y.to(torch.uint64),
             ],
             "64": lambda x, y, z: [z.double(), z.float(), z.to(torch.uint8), z.to(torch.int64), z.reshape(2, 2)],
-            # PyTorch computes in floats if the other operand or the result is a float.
+            # PyTorch computes in floats if the other operand is a float or the operator returns floats.
             "with floats": lambda x, y, z: [
                 *(each for v in (y, z) for each in (v / -3, v / torch.tensor(-3), v / 2.5, v * 2.5, v > 2.5)),
                 z + torch.tensor(0.5, dtype=torch.float64),
@@ -89,7 +89,7 @@ def test_wider_unsigned_integers() -> None:
         wide,
         widest,
     )
-    # PyTorch supports hardly any operators on these types.
+    # NumPy computes the expected values, because PyTorch has few operators on these types.
     x, y = (torch.from_numpy(each) for each in numbers)
     want = [numbers[0] // numbers[1], numbers[0] % numbers[1], numbers[0] > numbers[1], numbers[0] >> np.uint64(3)]
 
@@ -135,14 +135,14 @@ def test_the_user_has_unsigned_arrays(target: str, tmp_path: Path) -> None:
 
 
 def test_signed_tensors_have_the_same_program() -> None:
-    """(V1) The program does not distinguish signed from unsigned integers; its signature does."""
+    """(V1) A program has the same types for signed and unsigned integers. Only its signature distinguishes them."""
     signed = repro_mlir.capture(_Of(lambda x: x + x), (X.view(torch.int8),))
     unsigned = repro_mlir.capture(_Of(lambda x: x.view(torch.int8) + x.view(torch.int8)), (X,))
     assert signed.hash == unsigned.hash and str(unsigned.inputs[0]) == "batch[0]: 8xui8"
 
 
 def test_floats_saturate() -> None:
-    """(S3) Conversions of floats saturate; in these cases PyTorch's result depends on the processor."""
+    """(S3) Conversions of floats to integers saturate. In these cases, PyTorch's result depends on the processor."""
     x = torch.tensor([-1.0, -torch.inf, 255.9, 256.0, 1e30, torch.inf, torch.nan])
     program = repro_mlir.capture(_Of(lambda x: [x.to(torch.uint8), x.to(torch.uint32), x.to(torch.uint64)]), (x,))
     for target in TARGETS:

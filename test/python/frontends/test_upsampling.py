@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Image resizing with scales that disagree with the sizes."""
+"""Image resizing whose scale factors are not the quotients of the sizes."""
 
 from typing import Any
 

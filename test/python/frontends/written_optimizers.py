@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers like those that users write."""
+"""Optimizers as users write them, in different styles. Tests trace their steps."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import torch
 
 
 class Written(torch.optim.Optimizer):
-    """Calls `change` with each parameter that has a gradient, and with its group, gradient and state."""
+    """Base class: `step` calls `change` with each parameter that has a gradient, and its group, gradient and state."""
 
     options: Mapping[str, Any] = MappingProxyType({})
 
@@ -46,7 +46,7 @@ class Lion(Written):
 
 
 class OldAdam(torch.optim.Optimizer):
-    """Uses a Python int as the step counter, `.data`, and the square root of `math` under two names."""
+    """Adam in the style of old PyTorch code: an int counts steps, `.data` is updated, and `math.sqrt` has two names."""
 
     def __init__(self, params, lr=0.01, betas=(0.9, 0.999), eps=1e-8, weight_decay=0):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
@@ -95,7 +95,7 @@ class FirstGradient(Written):
 
 
 class WarmedUp(Written):
-    """Compares its step count with a number; its state also contains a float, None and a flag."""
+    """Branches on its step count; its state also contains a float, None and a flag."""
 
     options = MappingProxyType({"warmup": 3})
 
@@ -112,7 +112,7 @@ class WarmedUp(Written):
 
 
 class GroupCounter(Written):
-    """Counts steps in the parameter group instead of the state."""
+    """Counts steps in an option of the parameter group instead of the state."""
 
     options = MappingProxyType({"k": 0, "decay": 0.1})
 
@@ -127,7 +127,7 @@ class GroupCounter(Written):
 
 
 class Foreach(Written):
-    """Operates on lists of tensors."""
+    """Updates all parameters of a group at once, with torch._foreach functions on lists of tensors."""
 
     options = MappingProxyType({"momentum": 0.9})
 
@@ -143,7 +143,7 @@ class Foreach(Written):
 
 
 class TensorCounter(Written):
-    """Uses a tensor as a counter, in tensor arithmetic, and trust ratios of norms."""
+    """Counts steps in a tensor, and scales updates by the ratio of two norms."""
 
     options = MappingProxyType({"beta": 0.95})
 
@@ -160,7 +160,7 @@ class TensorCounter(Written):
 
 
 class Clipped(Written):
-    """Converts elements of tensors to Python numbers, and chooses one with `min`."""
+    """Converts a norm to a Python number with `item()`, and limits the update with Python's `min`."""
 
     def change(self, p, grad, group, state):
         norm = grad.norm().item()
@@ -175,7 +175,7 @@ class Noisy(Written):
 
 
 class Shampoo(Written):
-    """Computes inverse fourth roots by a Newton iteration."""
+    """Preconditions gradients with inverse fourth roots of matrices, computed by Newton's iteration."""
 
     options = MappingProxyType({"epsilon": 1e-2})
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reports at the end of a run which values were compared with recorded outputs, and which were skipped and why."""
+"""Prints after a test run which elements were compared with recorded outputs, and which were skipped and why."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SPECIAL = np.array([*_ENDS, *_NOT_NUMBERS], np.uint32).view(np.float32)
 
 
 def as_f32(bits: np.ndarray) -> np.ndarray:
-    """Reinterprets 32-bit integers as float32."""
+    """Returns the float32 values with the given bits."""
     return np.asarray(bits).astype(np.uint32).view(np.float32)
 
 
@@ -25,14 +25,14 @@ def bits(x: np.ndarray) -> np.ndarray:
 
 
 def around(x: np.ndarray, ulps: int) -> np.ndarray:
-    """Returns positive float32 values and their neighbours within `ulps` ulps."""
+    """Returns the positive float32 values that are at most `ulps` ulps from a value of `x`."""
     wide = np.asarray(x, np.float32).view(np.uint32).astype(np.int64)
     return as_f32(np.clip(wide[..., np.newaxis] + np.arange(-ulps, ulps + 1), 1, 0x7F7FFFFF)).ravel()
 
 
 def edges(of: Format) -> np.ndarray:
-    """Returns all values of a format, the ties between neighbours and above the largest, and 3 ulps around each,
-    with both signs."""
+    """Returns all values of a format, the ties between them and the values above the largest one at which rounding
+    changes; also values within 3 ulps of each, with both signs, and `SPECIAL`."""
     values = decode(np.arange(of.largest + 1), of).astype(np.float64)
     step = values[-1] - values[-2]
     ties = (values[1:] + values[:-1]) / 2
@@ -42,7 +42,7 @@ def edges(of: Format) -> np.ndarray:
 
 
 def random_f32(rng: np.random.Generator, count: int, spread: int = 30) -> np.ndarray:
-    """Returns random f32 values: half have any bits, half have exponents near that of 1."""
+    """Returns random f32 values: half have random bits, half have exponents near that of 1."""
     free = rng.integers(0, 2**32, count // 2, dtype=np.uint32)
     near = rng.standard_normal(count - count // 2) * 2.0 ** rng.integers(-spread, spread, count - count // 2)
     return np.concatenate([free.view(np.float32), near.astype(np.float32)])

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The rules (Q1) to (Q5) and (M1) to (M3) of docs/reference/numerics.md, computed one value at a time in fractions.
+"""The rules (Q1) to (Q5) and (M1) to (M3) of docs/reference/numerics.md, computed one value at a time with Python's
+fractions.
 
 Shares no code with the package: formats are tables of all their values, and rounding searches these tables. A value
 is a Fraction, or one of INF, -INF, NAN, and MINUS_ZERO where the sign of a zero matters.
@@ -70,7 +71,8 @@ def value_of(code: int, name: str) -> Value:
 
 @cache
 def magnitudes(name: str) -> list[Fraction]:
-    """Returns all values from 0 up by code, and those above the largest that an unbounded exponent would add."""
+    """Returns the non-negative values of a format in the order of their codes, and some larger ones as if the exponent
+    had more values."""
     if name == "mxint8":
         return [Fraction(i, 64) for i in range(2**9)]
     exponent_bits, fraction_bits, bias, *_ = FIELDS[name]
@@ -91,7 +93,7 @@ def to_code(
     nan: int | None = None,
     signed_zero: bool = True,
 ) -> int:
-    """(Q3) Returns the code to which x rounds."""
+    """(Q3) Returns the code to which x rounds. NaN has the code `nan` or, if that is None, the format's own."""
     table = magnitudes(name)
     top = 127 if name == "mxint8" else FIELDS[name][3]
     sign_bit = 0 if name == "mxint8" else 2 ** (FIELDS[name][0] + FIELDS[name][1])
@@ -153,7 +155,7 @@ def f32(x: Value) -> Value:
 
 
 def exponent_of(x: Fraction) -> int:
-    """Returns n with 2^n <= x < 2^(n+1), found by comparison."""
+    """Returns n with 2^n <= x < 2^(n+1)."""
     n = x.numerator.bit_length() - x.denominator.bit_length()
     while two(n) > x:
         n -= 1
@@ -205,7 +207,8 @@ def over(x: Value, y: Value) -> Value:
 
 
 def plus(x: Value, y: Value, z: Value = Fraction(1)) -> Value:
-    """Returns x * z + y in one rounding to f32; signs of zeros follow IEEE 754. Infinities and NaNs require z = 1."""
+    """Returns x * z + y, rounded once to f32, with IEEE 754's signs of zeros. If x or y is infinite or NaN, z must be
+    1."""
     special = [v for v in (x, y) if v != v or v in (INF, -INF)]
     if special:
         return special[0] if len(set(special)) == 1 else NAN
@@ -218,7 +221,7 @@ def plus(x: Value, y: Value, z: Value = Fraction(1)) -> Value:
 
 
 def at_most(x: Value, limit: Fraction) -> Value:
-    """Returns the smaller value; a NaN stays."""
+    """Returns the smaller of x and limit; NaN if x is NaN."""
     return x if x != x or x <= limit else limit
 
 
@@ -229,14 +232,14 @@ FLT_MAX = two(128) - two(104)
 
 
 def amax_of(block: Sequence[Value]) -> Value:
-    """Returns the greatest magnitude, or NaN if the block contains one."""
+    """Returns the largest magnitude in a block, or NaN if the block contains one."""
     if any(x != x for x in block):
         return NAN
     return max((INF if x in (INF, -INF) else abs(Fraction(x)) for x in block), default=Fraction(0))
 
 
 def power_byte(amax: Value, element: str, rule: str, infinity: str = "nan") -> int:
-    """Returns the f8E8M0FNU byte of a block's scale."""
+    """Returns the f8E8M0FNU code of a block's power-of-two scale, by the scale rule `rule`."""
     if amax != amax:
         return 255
     fraction_bits = 6 if element == "mxint8" else FIELDS[element][1]
@@ -271,7 +274,8 @@ def e4m3(x: Value) -> Value:
 
 
 def nvfp4(amax: Value, tensor: Value, largest: int = 448) -> tuple[Value, Value]:
-    """Returns the scale of a block and the factor of its elements."""
+    """Returns the scale of an nvfp4 block and the factor by which its elements are multiplied before they are
+    rounded."""
     s = at_most(over(Fraction(6 * largest), tensor), FLT_MAX)
     if s == 0:
         s = Fraction(1)
@@ -280,7 +284,7 @@ def nvfp4(amax: Value, tensor: Value, largest: int = 448) -> tuple[Value, Value]
 
 
 def nvfp4_quotient(amax: Value, tensor: Value | None) -> tuple[Value, Value]:
-    """Returns the scale of a block and the factor of its elements; without `tensor`, by nvfp4_single."""
+    """Returns what `nvfp4` returns for the variants that divide by the scale: nvfp4_single if `tensor` is None."""
     quotient = over(amax, Fraction(6))
     if tensor is not None:
         quotient = over(quotient, tensor)
@@ -294,7 +298,8 @@ def nvfp4_quotient(amax: Value, tensor: Value | None) -> tuple[Value, Value]:
 
 
 def contraction(dots: Sequence[Fraction], scales: Sequence[Fraction], split: bool) -> Value:
-    """Returns one chain over blocks of exact dot products."""
+    """Returns the sum over blocks of a dot product, rounded once to f32, times its scale. `split` rounds the product
+    before it is added."""
     total: Value = Fraction(0)
     for dot, scale in zip(dots, scales, strict=True):
         d = f32(dot)
@@ -303,7 +308,8 @@ def contraction(dots: Sequence[Fraction], scales: Sequence[Fraction], split: boo
 
 
 def transform(x: Sequence[Fraction], signs: Sequence[int]) -> list[Value]:
-    """Returns the Hadamard transform, computed stage by stage."""
+    """Returns the Hadamard transform of `x` times `signs`. Each stage of sums is rounded, and so is the final
+    scaling."""
     n = len(x)
     v: list[Value] = [a * s for a, s in zip(x, signs, strict=True)]
     h = 1
@@ -333,12 +339,12 @@ def split_value(x: Fraction, name: str) -> tuple[Fraction, int]:
 
 
 def cut(x: Fraction, places: int, how: Callable[[Fraction], int] = math.trunc) -> Fraction:
-    """Rounds x to `places` bits after the binary point."""
+    """Rounds x to a multiple of 2^-places with `how`, by default toward zero."""
     return how(x * two(places)) / two(places)
 
 
 def round_sum(x: Fraction, how: str) -> Value:
-    """Rounds a sum by a rounding mode of (M1)."""
+    """Rounds the sum of a block by one of the rounding modes of (M1)."""
     if x == 0:
         return Fraction(0)
     if how == "rne_f32":
@@ -368,7 +374,8 @@ def fdpa(
     scales: Sequence[tuple[Fraction, Fraction]] | None = None,
     scale_name: str | tuple[str, str] = "f8E8M0FNU",
 ) -> Value:
-    """Computes one block of (M1), (M2); `name` can be a pair, one per operand or per scale."""
+    """Returns the result of one block of products (M1), with scales (M2). `name` and `scale_name` are element types:
+    one, or one for each side."""
     names = (name, name) if isinstance(name, str) else name
     scale_names = (scale_name, scale_name) if isinstance(scale_name, str) else scale_name
     terms = []
@@ -390,7 +397,7 @@ def fdpa(
 
 
 def cdna3(a: Sequence[Fraction], b: Sequence[Fraction], c: Fraction, name: str) -> Value:
-    """Computes one block of (M3) cdna3."""
+    """Returns the result of one block of products by the class cdna3 (M3)."""
     pairs = [(split_value(x, name), split_value(y, name)) for x, y in zip(a, b, strict=True)]
     terms = [(s * t, e + f) for (s, e), (t, f) in pairs if s * t]
     top = max((e for _, e in terms), default=-10000)
@@ -403,7 +410,7 @@ def cdna3(a: Sequence[Fraction], b: Sequence[Fraction], c: Fraction, name: str) 
 
 
 def flush(x: Value, name: str, signed: bool) -> Value:
-    """Replaces a subnormal by zero."""
+    """Returns x, or zero if it is subnormal in the format; a zero keeps the sign if `signed`."""
     if x != x or x in (INF, -INF):
         return x
     if abs(Fraction(x)) >= two(MIN_EXPONENT[name]):
@@ -412,7 +419,7 @@ def flush(x: Value, name: str, signed: bool) -> Value:
 
 
 def cdna2(a: Sequence[Fraction], b: Sequence[Fraction], c: Fraction, name: str) -> Value:
-    """Computes one block of (M3) cdna2."""
+    """Returns the result of one block of four products by the class cdna2 (M3)."""
     p = [flush(times(flush(x, name, False), flush(y, name, False)), "f32", True) for x, y in zip(a, b, strict=True)]
     left, right = (flush(plus(x, y), "f32", True) for x, y in ((p[0], p[1]), (p[2], p[3])))
     return flush(plus(flush(c, "f32", False), flush(plus(left, right), "f32", True)), "f32", True)
