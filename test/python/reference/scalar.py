@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/reference/numerics.md implemented one element at a time, as the oracle for the interpreter's arrays."""
+"""Rules of docs/reference/numerics.md, implemented one element at a time: the expected values for the interpreter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def ordered(
     run: int,
     refold: bool,
 ) -> np.generic:
-    """Computes (F1) to (F4) for one result: `step(acc, *elements[t])`; `run` is in elements."""
+    """Returns the result of a fold in a defined order (F1) to (F4). `step(acc, *elements[t])` adds one element and `op`
+    combines accumulators; `run` is a number of elements."""
     if not elements:
         return init
 
@@ -60,7 +61,7 @@ def ordered(
 
 
 def scan(elements: Sequence[np.generic], op: Op) -> list[np.generic]:
-    """Computes the scan of (D3)."""
+    """Returns the running results of `op` by (D3): in chunks of 512 elements."""
     results: list[np.generic] = []
     carry = None
     for first in range(0, len(elements), 512):
@@ -73,7 +74,7 @@ def scan(elements: Sequence[np.generic], op: Op) -> list[np.generic]:
 
 
 def scatter(old: list, updates: Sequence, destinations: Sequence[int], start: np.generic, op: Op) -> list:
-    """Computes (D1) for one column."""
+    """Returns one column of a scatter by (D1): `old` with the updates of each destination combined in chunks of 512."""
     new = list(old)
     for d in set(destinations):
         total = None
@@ -94,7 +95,7 @@ def scatter(old: list, updates: Sequence, destinations: Sequence[int], start: np
 
 
 def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Computes Philox4x32-10 as Salmon et al. define it."""
+    """Returns the four words of Philox4x32-10 as Salmon et al. define it."""
     c, k = list(counter), list(key)
     for r in range(10):
         if r:

@@ -21,7 +21,7 @@ STORAGE = ["bf16", "f16", "f8E4M3FN", "f8E5M2"]
 
 
 def floats(width: int) -> st.SearchStrategy[float]:
-    """Returns floats whose exponents are often equal, with special values, subnormals and halfway cases."""
+    """Returns a strategy for floats with often equal exponents, special values, subnormals and halfway cases."""
     fmt = ELEMENTS[f"f{width}"].format
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, fmt.max_finite, -fmt.max_finite]
     special += [2.0**fmt.min_exponent, 2.0 ** (fmt.min_exponent - fmt.precision + 1)]
@@ -61,19 +61,21 @@ def test_fma_S1(width: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_fma_S1_ties(width: int) -> None:
-    """Products on a tie, and an addend so small that a wider format cannot represent the sum; and the reverse."""
+    """Covers a product on a tie with an addend so small that no wider format could represent the sum, and an addend on
+    a tie with such a product."""
     rng = np.random.default_rng(0)
     dtype = np.dtype(f"f{width // 8}")
     p = ELEMENTS[f"f{width}"].format.precision
     n = 3000
-    # Odd factors whose product has p + 1 bits are on a tie.
+    # A product of odd factors that has p + 1 bits is a tie.
     high = rng.integers(2 ** (p // 2), 2 ** (p // 2 + 1), n) | 1
     low = rng.integers(2 ** (p - p // 2), 2 ** (p - p // 2 + 1), n) | 1
     shift = 2.0 ** rng.integers(-p, p, n)
     a, b = high * shift, low * 2.0 ** rng.integers(-p, p, n)
     c = rng.choice([-1.0, 1.0, 0.0], n) * 2.0 ** -rng.integers(2 * p, 4 * p, n) * rng.integers(1, 9, n)
     cases = [(a, b, c), (-a, b, c)]
-    # 2^36 +- 1 and 2^72 +- 1 have factors that fit: a power of two with a bit far below it.
+    # 2^36 +- 1 and 2^72 +- 1 are products of two values of the format. They are a power of two with a bit far below it,
+    # so that they break a tie by very little.
     half = 12 if width == 32 else 24
     plus = (2.0**half + 1, 2.0 ** (2 * half) - 2.0**half + 1)
     minus = (2.0 ** (3 * half // 2) - 1, 2.0 ** (3 * half // 2) + 1)
@@ -81,7 +83,7 @@ def test_fma_S1_ties(width: int) -> None:
         down = 2.0 ** (-3 * half - p)
         even_or_odd = 1 + 2.0 ** (1 - p) * np.arange(8)
         cases += [(np.full(8, s * x * down), np.full(8, y), even_or_odd) for s in (-1, 1)]
-    # As above, at the last bit of a subnormal, which is not the p-th bit of the product.
+    # The same at the last bit of a subnormal result, which is not the p-th bit of the product.
     place = ELEMENTS[f"f{width}"].format.min_exponent - p + 1
     scale = place - 1 - 3 * half
     for x, y in (plus, minus):
@@ -98,7 +100,7 @@ def test_fma_S1_ties(width: int) -> None:
 
 
 def naive_round(x: float, name: str, saturate: bool = False) -> float:
-    """Rounds with MPFR's significand and exponent range."""
+    """Rounds x to a float type with MPFR, which is set to the type's precision and exponent range."""
     fmt = ELEMENTS[name].format
     if math.isnan(x) or math.isinf(x):
         if fmt.has_infinity or math.isnan(x):
@@ -256,7 +258,7 @@ WIDTHS = [1, 3, 8, 16, 31, 32, 33, 63, 64]
 
 
 def scalar_integer(name: str, a: int, b: int, width: int) -> int:
-    """(I1) Computes the operation with Python's integers; a and b are signed values."""
+    """(I1) Returns the result of an operation on signed values a and b, computed with Python's integers."""
     mask = 2**width - 1
     ua, ub = a & mask, b & mask
     if name == "divide_signed":

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1) to (Q3): tests what repro.quantize and repro.dequantize pass to the block functions in the interpreter."""
+"""(Q1) to (Q3) Tests that the interpreter's repro.quantize and repro.dequantize call the block functions with the right
+arguments."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def format_of(form: Form, shape: tuple[int, ...]) -> BlockFormat:
         given.get("nan", "largest"), "signed_zero" not in given,
     )  # fmt: skip
     name = form.element if form.element != "i8" else "mxint8" if form.symmetric else "mxint8_full"
-    # The functions fill partial blocks, which could have 2^31 rows here.
+    # Limits a block to the tensor's rows: the functions pad partial blocks, and a block may have 2^31 rows.
     rows = min(form.rows, max(shape[-2], 1))
     return BlockFormat(ELEMENT_FORMATS[name], (rows or None, form.columns or None), scale_of(form), rounding)
 
@@ -81,7 +82,7 @@ def test_Q1_Q2_Q3_random_programs(first: int) -> None:
                 random = site_bits(x.shape, of.rounding.bits, seed, site, step)
         with np.errstate(all="ignore"):
             want = quantize(x, of, tensor, random)
-            # Stored NaNs are canonical, as are codes that are read again.
+            # (V4) NaNs are canonical in stored tensors, and in codes when they are read again.
             value = dequantize(Quantized(want.codes, want.scales, tensor), of)
         codes, scales, result = kit.reference(case.program, case.inputs)
         assert codes.shape == x.shape and scales.shape == form.scale_shape(x.shape)
@@ -119,7 +120,7 @@ def test_Q7_two_codes_in_a_byte(columns: int) -> None:
     given = b.argument(codes.shape, "f4E2M1FN")
     data = b.argument((2, 3), "i8")
     results = block_programs.packed(b, given), block_programs.unpacked(b, data, columns)
-    # The high bits after the last code of an odd row are zeros and are not read.
+    # If a row has an odd number of codes, the high bits of its last byte are zeros when written and ignored when read.
     held = np.array(
         [[sum(int(x) << 4 * i for i, x in enumerate(row[at : at + 2])) for at in (0, 2, 4)] for row in codes]
     )
@@ -130,7 +131,7 @@ def test_Q7_two_codes_in_a_byte(columns: int) -> None:
 
 
 def test_one_layout_differs_from_the_other() -> None:
-    """The random bits of the site differ between the layouts `ptx` and `site`."""
+    """The same site draws different bits for the layouts `ptx` and `site`."""
     codes = []
     for layout in ("", ", layout = ptx"):
         form = Form("f4E2M1FN", 1, 4, "power_scale<rule = floor>", f"direction = sr, bits = 16{layout}")

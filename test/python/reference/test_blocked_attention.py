@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares (K5), written element by element, with the result of attention that capture imports, on every target."""
+"""Compares (K5), written element by element, with imported attention on every target."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def add(x: np.float32, y: np.float32) -> np.float32:
 
 
 def product(xs: np.ndarray, ys: np.ndarray) -> np.float32:
-    """Returns the dot product (K1), (P1) of two vectors."""
+    """Returns the dot product of two vectors (K1) in the order (P1)."""
     pairs = list(zip(xs, ys, strict=True))
     return scalar.ordered(
         pairs,
@@ -43,16 +43,17 @@ def products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def total(row: np.ndarray) -> np.float32:
-    """Returns the sum (P2) of a row."""
+    """Returns the sum of a row in the order (P2)."""
     return scalar.ordered([(x,) for x in row], ZERO, ZERO, add, add, chunk=8192, lanes=64, run=len(row), refold=True)
 
 
 def attention_K5(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, grad: np.ndarray, mask: np.ndarray, block: int, is_causal: bool
 ) -> tuple[np.ndarray, ...]:
-    """Returns the result and gradients for [L, E], [S, E], [S, F], given the gradient [L, F] of the result.
+    """Returns the result and the gradients of attention for q [L, E], k [S, E] and v [S, F], given the gradient [L, F]
+    of the result.
 
-    `mask` [L, S] selects the keys that each query attends to; `is_causal` implies the causal mask.
+    `mask` [L, S] selects the keys that each query attends to; with `is_causal`, it must be the causal mask.
     """
     scale = F32(1 / np.sqrt(q.shape[1]))
     q = q * scale
@@ -91,7 +92,8 @@ def attention_K5(
 
 
 class Attention(torch.nn.Module):
-    """Maps (q, k, v, gradient of the result, mask) to the result and the gradients."""
+    """Attention as PyTorch users write it: maps (q, k, v, gradient of the result, mask) to the result and the
+    gradients."""
 
     def __init__(self, is_causal: bool, masked: bool) -> None:
         super().__init__()

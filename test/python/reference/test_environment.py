@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V2) The caller's floating-point environment changes no bit of the interpreter, of hashes, or of compiled code."""
+"""(V2) The caller's floating-point environment (rounding mode and flushing of subnormals) changes no bit of the
+interpreter, of hashes, or of compiled code."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ everywhere = pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=E
 
 
 def cases() -> list[catalogue.Case]:
-    """Returns a few programs that cover every float operation, function, conversion and fold."""
+    """Returns cases of the catalogue that cover float operations, functions, conversions and folds."""
     wanted = ("binary-", "fma-", "unary-", "truncf-", "-from-i64", "exp-", "log-f32", "cbrt-bf16", "pow-f32", "of-bits")
     chosen = [case for case in catalogue.cases() if any(part in case.name for part in wanted)]
     folds = [case for case in catalogue.cases() if case.name.startswith(("row-fold", "matmul", "contraction", "exact"))]
@@ -40,7 +41,7 @@ def cases() -> list[catalogue.Case]:
 
 @functools.cache
 def interpreted() -> list[tuple[catalogue.Case, bytes, list[bytes]]]:
-    """Returns cases, their stored programs, and the results in the environment of a new process."""
+    """Returns cases, their stored programs, and their results in the default environment."""
     stored = [(case, to_bytes(case.program)) for case in cases()]
     return [(case, data, results(data, case)) for case, data in stored]
 
@@ -58,7 +59,7 @@ def test_V2_interpreter(environment: Callable) -> None:
 
 
 def test_V2_the_environment_matters() -> None:
-    """Shows why the other tests are needed: NumPy itself follows the environment."""
+    """Shows why the other tests are needed: the environment changes NumPy's results."""
     tiny, third = np.array([1e-40], np.float32), np.array([3], np.float32)
     with ENVIRONMENTS["flush"]():
         assert (tiny + tiny)[0] == 0
@@ -68,7 +69,7 @@ def test_V2_the_environment_matters() -> None:
 
 @everywhere
 def test_V2_one_operator(environment: Callable) -> None:
-    """Tests the computation of a single operator by a referee."""
+    """Runs a single operator, as the referee of a dispute does."""
     text = (
         "func.func @main(%a: tensor<3xbf16>) -> tensor<3xbf16> attributes {repro.num_state = 0 : i64} {\n"
         "  %e = tensor.empty() : tensor<3xbf16>\n  %c = arith.constant 1.0e-39 : f32\n"
@@ -123,7 +124,7 @@ def test_V2_hashes_and_reports(environment: Callable) -> None:
 
 @everywhere
 def test_V2_generated_values(environment: Callable) -> None:
-    """Covers learning rates, initial parameters and Python numbers."""
+    """Covers learning rate schedules, initial parameters, random scales and Python numbers."""
     scale = np.float32(2.0**-127)
 
     def run() -> list[object]:
@@ -166,7 +167,7 @@ func.func @main(%x: tensor<9xf32>) -> (tensor<9xf32>, tensor<9xf16>) attributes 
 
 @everywhere
 def test_V2_compiler(environment: Callable) -> None:
-    """Import folds the same constants, and the compiled code is identical byte by byte."""
+    """Checks that constants are folded to the same values and that the compiled code is identical byte by byte."""
 
     def run() -> list[object]:
         text = repro_mlir.program.canonicalize(PROGRAM)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares folds, scans, scatters, ordering by key and random numbers of the interpreter with scalar loops."""
+"""Compares the interpreter's folds, scans, scatters, sorts and random numbers with scalar loops."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_arg_extreme_and_sort_D2(items: list[float]) -> None:
         return math.isnan(items[i]), 0.0 if math.isnan(items[i]) else items[i] + 0.0
 
     everyone = range(len(items))
-    assert ordering.arg_extreme(x, largest=True) == max(everyone, key=rank)  # max() returns the first of equal elements
+    assert ordering.arg_extreme(x, largest=True) == max(everyone, key=rank)  # max() returns the first equal element
     least = min(everyone, key=lambda i: (not rank(i)[0], rank(i)[1]))
     assert ordering.arg_extreme(x, largest=False) == least
     assert ordering.sort_order(x, descending=False).tolist() == sorted(everyone, key=rank)
@@ -136,7 +136,7 @@ def test_integer_order_D2() -> None:
 
 
 def test_philox_R1() -> None:
-    # Known answers from the authors' Random123 library.
+    # Known results from Random123, the library of Philox's authors.
     ones = 0xFFFFFFFF
     known = {
         ((0, 0, 0, 0), (0, 0)): (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8),

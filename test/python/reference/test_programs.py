@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs whole canonical programs in the interpreter and compares them with scalar loops or simple expected values."""
+"""Runs whole canonical programs in the interpreter and compares their results with scalar loops or simple expected
+values."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def test_convolution_K2(stride: int) -> None:
 
 
 def reduction(shape: tuple[int, ...], reduced: list[int], order: str, step: str, element: str = "f32") -> str:
-    """Returns a fold of %x over dimensions, with transposed results to exercise output maps."""
+    """Returns a fold of %x over the dimensions `reduced`. The result's dimensions are reversed, to test output maps."""
     names = [f"d{i}" for i in range(len(shape))]
     kept = [i for i in range(len(shape)) if i not in reduced][::-1]
     kinds = ", ".join("reduction" if i in reduced else "parallel" for i in range(len(shape)))
@@ -170,7 +171,8 @@ def test_any_order_F5(shape: tuple[int, ...]) -> None:
 
 
 def test_sequential_body_F6() -> None:
-    """Computes Welford's running mean: two results and no start value."""
+    """Computes Welford's running mean and sum of squared differences: a body with two results that does not start from
+    a neutral element."""
     text = main(
         "%x: tensor<2x9xf32>, %m: tensor<2xf32>, %s: tensor<2xf32>",
         "tensor<2xf32>, tensor<2xf32>",
@@ -206,7 +208,7 @@ def test_sequential_body_F6() -> None:
 
 
 def elementwise(body: str, *types: str, result: str, n: int) -> str:
-    """Returns a linalg.generic of n elements whose body takes %x0, %x1, ... and yields %r."""
+    """Returns a program with one linalg.generic over n elements; its body takes %x0, %x1, ... and yields %r."""
     arguments = ", ".join(f"%a{i}: tensor<{n}x{t}>" for i, t in enumerate(types))
     maps = ", ".join(["affine_map<(d0) -> (d0)>"] * (len(types) + 1))
     inner = ", ".join(f"%x{i}: {t}" for i, t in enumerate(types))
@@ -428,7 +430,7 @@ def test_data_dependent_operations_D1_D2_D3_R1() -> None:
 
 
 def with_body(text: str, old: bytes, new: bytes) -> bytes:
-    """Returns a stored program with replaced bytes, which no verifier has checked."""
+    """Returns the stored bytes of a program with `old` replaced by `new`. No verifier has checked the result."""
     data = to_bytes(text)
     assert data.count(old) == 1
     size = struct.unpack_from("<Q", data, 24)[0] + len(new) - len(old)
@@ -436,7 +438,8 @@ def with_body(text: str, old: bytes, new: bytes) -> bytes:
 
 
 def test_errors_name_operation_and_place() -> None:
-    """The interpreter also rejects what the verifier rejects."""
+    """The interpreter itself rejects programs that the compiler's verifier would have rejected, with the operation's
+    location."""
     zeros = [np.zeros((2, 3), np.float32), np.zeros(2, np.float32)]
     order = "#repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>"
     text = reduction((2, 3), [1], order, "%1 = arith.addf %acc, %u : f32")
@@ -514,7 +517,7 @@ def test_tensor_hash_H1() -> None:
 
 @pytest.mark.parametrize("element", ["i1", "i8", "i64", "f16", "bf16", "f8E4M3FN", "f32", "f64"])
 def test_insertion_into_an_argument_of_rank_0(element: str) -> None:
-    """NumPy returns scalars, which cannot be assigned to, for arrays of rank 0."""
+    """NumPy functions return scalars instead of arrays of rank 0, and a slice cannot be assigned to a scalar."""
     text = main(
         f"%part: tensor<{element}>, %whole: tensor<{element}>",
         f"tensor<{element}>",

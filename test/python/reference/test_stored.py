@@ -92,13 +92,13 @@ def file(body: bytes, *sections: tuple[int, bytes]) -> bytes:
 def of_op(
     attributes: bytes, name: str, inputs: int = 1, results: Sequence[bytes] | None = None, outs: int = 0
 ) -> bytes:
-    """Returns a program of one operation on tensors of four f32, which does not return the operation's results."""
+    """Returns a program with one operation on tensors of four f32, whose results are not returned."""
     types = [kind("f32", 4)] if results is None else results
     operands = [0] * (inputs + outs)
     return file(program([kind("f32", 4)], [], [op(name, types, operands, attributes), op("func.return")]))
 
 
-# (M5) Terms, fraction, round, floor, late and group.
+# (M5) The parameters of an accumulator: terms, fraction, round, floor, late and group.
 ACCUMULATOR = (64, 35, 0, -133, 0, 16)
 
 
@@ -111,7 +111,8 @@ def in_unit(
     name: str = "repro.accumulated_block_contraction",
     rows: tuple[int, int] = (1, 1),
 ) -> bytes:
-    """Returns a contraction in blocks of [4, 32] and [4, 32] (M5); without an accumulator, one named by (Q4)."""
+    """Returns a contraction in blocks of two tensors [4, 32]: with an accumulator (M5), or by (Q4) if `name` says
+    so."""
     types = [kind(element, 4, 32), kind(scale, 4, -(-32 // block)), kind("f32", 4, 4)]
     by = u64(*accumulator) if "accumulated" in name else u64(0)
     attributes = u64(step, block, 2, *rows) + by + u64(2, 4, 1)
@@ -193,7 +194,7 @@ def test_enumerations(name: str) -> None:
     ids=lambda value: value if " = " not in value else "",
 )  # fmt: skip
 def test_enumerations_of_the_compiler(name: str, text: str) -> None:
-    """The reader decodes each word as the compiler wrote it."""
+    """Each word of an enumeration that the compiler writes is read as the same word."""
     for word in ENUMERATIONS[name]:
         element = {"bits": "i32", "uniform": "f32"}.get(word, "f32")
         line = text.replace("{}", word)
@@ -219,7 +220,7 @@ func.func @main(%x: !x, %w: tensor<4x1xi64>, %k: tensor<i64>) attributes {{repro
 
 
 def rewritten(read: ParsedProgram) -> bytes:
-    """Encodes the body again, to show that the reader has lost nothing."""
+    """Encodes the program that the reader returned, to show that it has lost nothing."""
     return program(
         [type_of(each) for each in read.body.argument_types],
         [type_of(each) for each in read.result_types],
@@ -339,7 +340,7 @@ def order_of(order: folds.FoldOrder) -> bytes:
 
 
 def block_sum_of(accumulator: Fdpa | LateFdpa) -> bytes:
-    """Returns the encoding of how the products of a block are added."""
+    """Returns the encoding of the parameters by which an accumulator adds products."""
     late = isinstance(accumulator, LateFdpa)
     by = accumulator.inner if isinstance(accumulator, LateFdpa) else accumulator
     return u64(by.terms, by.fraction or 0, int(ENUMERATIONS["round"][by.round]), by.floor, late)
@@ -353,13 +354,13 @@ def check(text: str) -> None:
 
 @pytest.mark.parametrize("group", stored_programs.GROUPS)
 def test_programs(group: str) -> None:
-    """The reader accepts everything that the compiler writes and loses nothing."""
+    """The reader accepts each program that the compiler writes, and loses nothing of it."""
     for text in stored_programs.programs(group):
         check(text)
 
 
 def with_map(indices: Sequence[bytes], dims: int = 1) -> bytes:
-    """Returns a generic on f32[4] whose input has this map."""
+    """Returns a generic on f32[4]; the results of its input's map are `indices`."""
     maps = many([u64(dims) + many(indices), u64(1, 1, 0, 1, 1) + b"\0" + u64(0)])
     body = block([kind("f32", scalar=True)] * 2, [op("linalg.yield", [], [2])])
     attributes = maps + u64(1) + b"\0" + u64(2, 1, 1)
@@ -416,7 +417,8 @@ def fold(
     order: bytes = b"\1", end: bytes = YIELD, segments: bytes = u64(2, 1, 1), iterators: bytes = u64(1) + b"\1",
     arguments: int = 2, returned: Sequence[int] = (),
 ) -> bytes:  # fmt: skip
-    """Returns a fold of f32[4], whose result is definition 2."""
+    """Returns a program with a fold of f32[4]. The fold's result is definition 2, the third value in the order of
+    definition."""
     maps = many([u64(1, 1, 0, 1, 1) + D0, u64(1, 0)])
     body = block([VALUE] * arguments, [end])
     whole = op("repro.fold", [kind("f32")], [0, 1], maps + iterators + order + segments, body)
@@ -533,7 +535,7 @@ def slices(sizes: Sequence[int], segments: Sequence[int]) -> bytes:
     return of_op(numbers * 3 + many(map(u64, segments)), "tensor.extract_slice")
 
 
-# A format of f4E2M1FN in blocks of one row, and the error for each change of one number.
+# The numbers that encode a block format: codes in f4E2M1FN, blocks of 1 x 4.
 FORM = (1, 4, 1, 0, 0, 0, 1, 0, 1, 0, 3, 0, 255, -127)
 STOCHASTIC = (1, 4, 1, 3, 8, 0, 1, 0, 1, 0, 3, 0, 255, -127)
 
@@ -552,7 +554,8 @@ def blocks(
     operands: Sequence[int] = (0,),
     codes: bytes | None = None,
 ) -> bytes:
-    """Returns a program that quantizes f32[2, 8]; definitions 1 and 2 are f32 and i64 scalars."""
+    """Returns a program that quantizes f32[2, 8]. Definitions 1 and 2, which operands may name, are scalars f32 and
+    i64."""
     results = [codes or kind("f4E2M1FN", 2, 8), scales or kind("f8E8M0FNU", 2, 2)]
     attributes = form_bytes(numbers, element) + many(map(u64, site)) + many(map(u64, segments))
     arguments = [kind("f32", 2, 8), kind("f32"), kind("i64")]
@@ -786,7 +789,7 @@ def test_refusals(name: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS_REFUSED)
 def test_refusals_of_the_compiler(name: str) -> None:
-    """The compiler refuses the same programs because of the same rules."""
+    """The compiler refuses each program that the reader refuses; its message names the same rule."""
     data, reason = BLOCKS_REFUSED[name]
     with pytest.raises(ReproError) as caught:
         from_bytes(data)
@@ -809,21 +812,22 @@ def attempt(data: bytes) -> bool:
 def test_prefixes() -> None:
     data = to_bytes(LINES)
     sizes = [size for size in range(len(data)) if attempt(data[:size])]
-    # The only prefix that is a program is the one that ends before the section of locations.
+    # Only one proper prefix of the bytes is a program: the one that lacks just the section of locations.
     assert sizes == [
         len(data) - 12 - struct.unpack_from("<Q", data, data.index(struct.pack("<I", 3) + b"", 400) + 4)[0]
     ]
 
 
 def test_every_byte_changed() -> None:
-    """After a change of any byte, the reader reports an error or reads a program that could exist."""
+    """Changes each byte: the reader must report an error or return a program, and never fail otherwise."""
     data = to_bytes(LINES)
     for position, value in itertools.product(range(len(data)), (0, 1, 2, 0x7F, 0x80, 0xFF)):
         attempt(data[:position] + bytes([value]) + data[position + 1 :])
 
 
 def test_every_number_changed() -> None:
-    """The reader compares counts with the remaining bytes before it allocates memory."""
+    """Replaces each number by a large one: the reader must compare counts with the remaining bytes before it allocates
+    memory."""
     data = to_bytes(LINES)
     tracemalloc.start()
     for position, number in itertools.product(range(20, len(data) - 8), (1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63)):
@@ -833,8 +837,7 @@ def test_every_number_changed() -> None:
 
 
 def test_bytes_that_the_compiler_accepts_are_accepted() -> None:
-    """The interpreter's reader is less strict than the compiler because it does not know types; it rejects nothing
-    that the compiler accepts."""
+    """The interpreter's reader may accept more than the compiler, because it does not check types, but never less."""
     draw = random.Random(3)
     data = to_bytes(EVERYTHING)
     accepted = 0

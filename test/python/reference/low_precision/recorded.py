@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares results with files of recorded outputs, in a folder that an environment variable names."""
+"""Compares results with recorded outputs, which are files in the folder that an environment variable names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ PROPERTY = "recorded"
 
 
 def files(variable: str, target: str) -> list[object]:
-    """Returns the .npz files of the folder that the environment variable names, as parameters of a test."""
+    """Returns a parameter of a test for each .npz file in the folder that `variable` names. If the variable is not set,
+    returns one that is skipped; the reason mentions the make target `target`."""
     folder = os.environ.get(variable)
     if not folder:
         reason = f"recorded outputs are no part of this repository: make {target} VECTORS=DIR"
@@ -30,11 +31,11 @@ def files(variable: str, target: str) -> list[object]:
 
 @dataclass
 class Comparison:
-    """The comparison with one file: which elements were compared, which differ, and which were skipped and why.
+    """The comparison with one file: how many elements were compared, differ, or were skipped, and for which reason.
 
     Attributes:
-      differing: descriptions of some differing elements; `wrong` counts all.
-      tolerated: the number of differing elements among the skipped ones.
+      differing: descriptions of some compared elements that differ; `wrong` is the number of all such elements.
+      tolerated: the number of skipped elements that differ, by reason.
     """
 
     name: str
@@ -46,9 +47,10 @@ class Comparison:
     wrong: int = 0
 
     def arrays(self, what: str, got: np.ndarray, want: np.ndarray, **without: np.ndarray) -> None:
-        """Compares the elements of two arrays except those in masks, whose argument names are the reasons.
+        """Compares the elements of two arrays, except those that a mask in `without` marks. The name of a mask is the
+        reason.
 
-        An element in several masks counts for the first of them.
+        An element that several masks mark is counted for the first of them.
         """
         assert got.shape == want.shape, (self.name, what, got.shape, want.shape)
         chosen = np.ones(want.shape, np.bool_)
@@ -77,10 +79,10 @@ class Comparison:
 
 
 def floats(data: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """Returns an f32 array that is stored as its bits."""
+    """Returns the f32 array `name` of a file, which stores its bits."""
     return as_f32(data[name]).reshape(data[name].shape)
 
 
 def without_nan_bits(bits: np.ndarray) -> np.ndarray:
-    """Returns bits of f32 with every NaN canonical (V4)."""
+    """Returns the bits of f32 values with the bits of every NaN canonical (V4)."""
     return np.where((bits & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FC00000), bits)

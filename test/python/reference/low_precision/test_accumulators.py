@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M1), (M2), (M3) Compares accumulators, both named and invented ones, with the rule in fractions."""
+"""(M1), (M2), (M3) Compares named accumulators, and others that no hardware has, with the rules in fractions."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ NAMED = [(name, *key) for name, each in ACCUMULATORS.items() for key in each]
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], of: BinaryFormat) -> np.ndarray:
-    """Returns finite values of a format, with zeros and subnormals; exponents are close together in one row, far
-    apart in another."""
+    """Returns finite values of a format, with zeros and subnormals. The exponents in a row are close together or far
+    apart."""
     codes = rng.integers(0, of.largest + 1, shape) | (rng.integers(0, 2, shape) << (of.width - 1))
     free = decode(codes, of)
     spread = rng.integers(1, 9, (*shape[:-1], 1))
@@ -55,7 +55,7 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], of: BinaryFormat) -
 
 
 def addends(rng: np.random.Generator, count: int, of: BinaryFormat) -> np.ndarray:
-    """Returns values of c: zero, small, large, subnormal."""
+    """Returns values for c (M1): zeros, subnormals, and small and large numbers."""
     x = rng.standard_normal(count) * 2.0 ** rng.integers(-30, 12, count)
     x[::7], x[1::7] = 0.0, rng.standard_normal(len(x[1::7])) * 2.0**-140
     return decode(round_elements(x.astype(np.float32), of, Rounding()), of)
@@ -70,7 +70,7 @@ def by_rule(
     scales: Sequence[tuple[Fraction, Fraction]] | None = None,
     scale_name: str = "f8E8M0FNU",
 ) -> rules.Value:
-    """Computes the chain of blocks by the rule in fractions."""
+    """Returns the result for a row of products, block after block, computed by the rule in fractions."""
     total: rules.Value = c
     for first in range(0, len(a), by.terms):
         x, y = a[first : first + by.terms], b[first : first + by.terms]
@@ -141,7 +141,7 @@ def test_made_up_M1(terms: int, fraction: int) -> None:
 
 @pytest.mark.parametrize("floor", [-160, -133, -126, -20, 0, 3])
 def test_floor_M1(floor: int) -> None:
-    """The smallest exponent (`floor`) matters only if all products are small."""
+    """Covers products so small that the smallest exponent E, `floor` (M1), determines which bits are cut."""
     rng = np.random.default_rng(7)
     by = Fdpa(8, 24, "rz_f32", floor)
     a = (rng.standard_normal((200, 8)) * 2.0 ** rng.integers(-80, -60, (200, 8))).astype(np.float32)
@@ -155,7 +155,7 @@ def test_floor_M1(floor: int) -> None:
 
 
 def test_subnormal_addends_M1() -> None:
-    """The exponent of a subnormal c is that of the smallest normal value of its format (f16's if the result is f16)."""
+    """Covers subnormal c: its exponent is that of the smallest normal number of its format, f16 or f32."""
     rng = np.random.default_rng(12)
     by = Fdpa(4, 10, "rne_f16", -133)
     a, b = (rng.uniform(-1, 1, (400, 4)) * 2.0 ** rng.integers(-13, -9, (400, 4)) for _ in range(2))
@@ -228,7 +228,7 @@ def test_overflow_and_zeros_M1() -> None:
     big = np.full((1, 4), 2.0**127, np.float32)
     one, zero = np.ones((1, 4), np.float32), np.zeros(1, np.float32)
     assert accumulate(big, one, zero, by, BF16) == np.inf
-    # Products that exceed f32 do not become infinities before the addition.
+    # Products above the largest f32 are added as they are, so they can cancel each other.
     signs = np.array([[1, -1, 1, -1]], np.float32)
     cancelled = accumulate(big, big * signs, zero, by, BF16)
     assert bits(cancelled).tolist() == [0]
@@ -251,11 +251,12 @@ def test_ragged_block_M1() -> None:
 
 @pytest.mark.parametrize("name", [name for name in ACCUMULATORS if name not in UNVERIFIED and "_mma" not in name])
 def test_every_bit_of_fraction_matters_M1(name: str) -> None:
-    """One fraction bit more or less changes a result within 2,000 random blocks."""
+    """Checks that 2,000 random blocks determine the number of fraction bits: one bit more or less changes a result."""
     rng = np.random.default_rng(10)
     for (of_name, result), by in ACCUMULATORS[name].items():
         if result == "f16" or of_name in ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN"):
-            # An f16 result hides the last bits, and products with few bits do not reach them.
+            # Results in f16 do not show the last fraction bits, and products of f6 and f4 have too few bits to reach
+            # them.
             continue
         of = FORMATS[of_name]
         assert isinstance(by, Fdpa) and by.fraction is not None
@@ -269,7 +270,7 @@ def test_every_bit_of_fraction_matters_M1(name: str) -> None:
 
 
 def test_classes_differ_M3() -> None:
-    """Different accumulator classes give different results for one input, whose exact sum is -0.875."""
+    """The exact sum is -0.875; accumulator classes cut different bits of its terms, so their results differ."""
     a = np.array([[2.0**12, -(2.0**12), 0.5, 0.25]], np.float32)
     b = np.array([[2.0**11, 2.0**11, -1.0, -1.0]], np.float32)
     c = np.array([-0.125], np.float32)
@@ -279,7 +280,7 @@ def test_classes_differ_M3() -> None:
 
 
 def test_cdna1_is_exact_M3() -> None:
-    """1 + 2^-24 is a tie, which 2^-200 breaks."""
+    """The class cdna1 cuts no bits: 1 + 2^-24 is a tie, and adding or subtracting 2^-200 breaks it."""
     a = np.array([[2.0**-12, 0.0], [2.0**-12, 2.0**-100], [2.0**-12, -(2.0**-100)]], np.float32)
     b = np.array([2.0**-12, 2.0**-100], np.float32)
     got = accumulate(a, b, np.ones(3, np.float32), named_accumulator("cdna1", BF16), BF16)
@@ -287,14 +288,14 @@ def test_cdna1_is_exact_M3() -> None:
 
 
 def test_exact_sum_without_other_dimensions_M3() -> None:
-    """A single block without outer dimensions, whose sum is a NumPy scalar."""
+    """Covers operands that are vectors: the sum of their only block is a NumPy scalar, not an array."""
     ones = np.ones(4, np.float32)
     got = accumulate(ones, ones, np.float32(1), named_accumulator("cdna1", BF16), BF16)
     assert got.shape == () and got == 5.0
 
 
 def test_zeros_of_cdna2_M3() -> None:
-    """Operands and c lose their sign when they are flushed; products and sums keep it."""
+    """If an operand or c is subnormal, it becomes +0; a subnormal product or sum becomes a zero with its sign."""
     by, zero = named_accumulator("cdna2", BF16), np.zeros((1, 4), np.float32)
     one, tiny = np.ones((1, 4), np.float32), np.full((1, 4), 2.0**-130, np.float32)
     small = np.full((1, 4), 2.0**-70, np.float32)
@@ -303,13 +304,12 @@ def test_zeros_of_cdna2_M3() -> None:
         return int(bits(accumulate(a, b, np.array([c], np.float32), by, BF16))[0])
 
     assert run(one, -zero, -0.0) == 0 and run(-tiny, one, -(2.0**-130)) == 0
-    # Products of -2^-140 become +0 and leave c unchanged.
+    # Sums of products of -2^-140, which become -0, leave c unchanged.
     assert run(-small, small, 0.0) == 0 and run(-small, small, 1.0) == 0x3F800000
 
 
 def test_sum_of_cdna3_is_rounded_down_M3() -> None:
-    """The sum 1 - 2^-25 is a tie; a further -2^-33, which becomes -2^-31 when it is rounded down to 31 bits, breaks
-    the tie."""
+    """1 - 2^-25 is a tie. The further term -2^-33, which rounding down to 31 bits turns into -2^-31, breaks the tie."""
     a = np.zeros((2, 8), np.float32)
     a[:, 0], a[0, 1] = 2.0**-12, 2.0**-16
     b = np.full((2, 8), -(2.0**-13), np.float32)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Compares contractions of block-scaled tensors in accumulators with the rule in fractions, program by program."""
+"""(M5) Compares contractions of block-scaled tensors in accumulators of matrix units with the rules in fractions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INFINITIES = rules.INF, -rules.INF
 
 
 def scale_value(code: np.generic, name: str) -> rules.Value:
-    """(Q1) Returns the value of a scale; the sign of f8E4M3FN is ignored."""
+    """(Q1) Returns the value of a scale; the sign bit of a scale in f8E4M3FN is ignored."""
     if name == "f32":
         return rules.from_bits(int(np.float32(code).view(np.uint32)))
     value = rules.value_of(int(code) & (0x7F if name == "f8E4M3FN" else 0xFF), name)
@@ -42,14 +42,14 @@ def add_block(
     scales: list[tuple[Fraction, Fraction]] | None = None,
     of_scales: tuple[str, str] = ("", ""),
 ) -> rules.Value:
-    """(M1), (M2) Adds one block of finite products."""
+    """(M1), (M2) Returns c after one block of finite products has been added to it."""
     if not is_number(c):
         return c
     return rules.fdpa(x, y, Fraction(c), of, by.fraction, by.round, by.floor, by.group, scales, of_scales)
 
 
 def chain(x: Sequence[rules.Value], y: Sequence[rules.Value], by: Accumulator, of: tuple[str, str]) -> rules.Value:
-    """(M1), (M3) Returns the sum of the products, which starts from +0."""
+    """(M1), (M3) Returns the sum of the products x[k] * y[k], block after block, which starts from +0."""
     if not all(map(is_number, (*x, *y))):
         return rules.NAN
     a, b = [*map(Fraction, x)], [*map(Fraction, y)]
@@ -77,7 +77,7 @@ def scaled_chain(
     scales: list[tuple[rules.Value, rules.Value]],
     chosen: Sum,
 ) -> rules.Value:
-    """(M2) Returns the sum of products with scales, which starts from +0."""
+    """(M2) Returns the sum of the products with their scales, which starts from +0."""
     if not all(map(is_number, (*x, *y, *itertools.chain(*scales)))):
         return rules.NAN
     a, b = [*map(Fraction, x)], [*map(Fraction, y)]
@@ -101,7 +101,7 @@ def step(d: rules.Value, s: rules.Value, total: rules.Value, is_split: bool) -> 
 
 
 def element(chosen: Sum, arrays: Sequence[np.ndarray], i: int, j: int) -> rules.Value:
-    """Returns the sum of one element of the result, without init."""
+    """Returns element (i, j) of the result before the initial operand is added."""
     x_codes, x_scales, y_codes, y_scales = arrays
     x = [rules.value_of(int(code), chosen.codes[0]) for code in x_codes[i]]
     y = [rules.value_of(int(code), chosen.codes[1]) for code in y_codes[j]]
@@ -119,7 +119,7 @@ def element(chosen: Sum, arrays: Sequence[np.ndarray], i: int, j: int) -> rules.
 
 
 def check(case: Case, chosen: Sum) -> None:
-    """Compares all results of a program without outer dimensions."""
+    """Compares all results of the reference interpreter for a program without outer dimensions with the rules."""
     outcome = kit.reference(case.program, case.inputs)
     assert isinstance(outcome, list)
     *arrays, init = case.inputs
@@ -134,7 +134,7 @@ def check(case: Case, chosen: Sum) -> None:
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.diagonal
 def test_classes_and_others_M5(name: str, draw: str) -> None:
-    """Ragged extents, so that the last blocks of the chain, of the scales and of a group are partial."""
+    """Uses extents for which the last blocks of products, of scales and of a group are partial."""
     check(accumulated_blocks.product(f"{name}-{draw}", SUMS[name], (3, 5, 149), DRAWS[draw]), SUMS[name])
 
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Compares compiled programs on every target with recorded tensor cores: `make check-tensor-cores VECTORS=DIR`."""
+"""(M4) Compares compiled programs on every target with the recorded results of tensor cores. The recordings are not
+part of the repository: `make check-tensor-cores VECTORS=DIR`."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ COPIES = 5
 
 
 def accumulator(by: Unit) -> Accumulator:
-    """Returns the accumulator as programs contain it; c is the initial operand."""
+    """Returns the attribute of programs for an accumulator of the reference interpreter. Sums start from the initial
+    operand."""
     inner = by.inner if isinstance(by, LateFdpa) else by
     assert isinstance(inner, Fdpa)
     late = isinstance(by, LateFdpa)
@@ -43,7 +45,7 @@ def accumulator(by: Unit) -> Accumulator:
 
 
 def program(by: Unit, data: Recorded, result: str, copies: int) -> tuple[str, tuple[np.ndarray, ...]]:
-    """Returns a contraction with all cases as its batch, and its operands."""
+    """Returns a contraction that computes all recorded cases as a batch, `copies` times each, and its operands."""
     element = {"tf32": "f32"}.get(data.of.name, data.of.name)
     count, terms = data.a.shape
     sizes = {"b": count, "k": terms, "n": copies}
@@ -55,7 +57,7 @@ def program(by: Unit, data: Recorded, result: str, copies: int) -> tuple[str, tu
 
 
 def as_f32_bits(outcome: kit.Outcome, result: str) -> np.ndarray:
-    """Returns the results of all copies as bits of f32."""
+    """Returns the results of a program as the bits of f32 values, with every NaN canonical."""
     assert isinstance(outcome, list)
     values = from_bits(outcome[0], element_type(RESULTS[result].name)).astype(np.float32)
     return without_nan_bits(values.view(np.uint32))
@@ -95,14 +97,14 @@ PTX = {f8: name for name, f8 in NAMES.items()}
 
 @pytest.mark.parametrize("file", files("REPRO_TENSOR_CORES", "check-tensor-cores"))
 def test_instructions_M3(file: Path, record_property: Callable[[str, object], None]) -> None:
-    """Runs mma.sync on the emulator in the class of the device."""
+    """Compares mma.sync on the emulator, with the accumulator class of the recorded device, with the recordings."""
     data = recorded(file)
     count, terms = data.a.shape
     tiles = -(-count // SIDE)
     lines = np.arange(SIDE)
     found = Comparison(file.name)
     for result, want in data.results.items():
-        # Hopper's f8 with f32 results was recorded from wgmma.
+        # Skips f8 with f32 results on Hopper: these were recorded from wgmma, not from mma.sync.
         if data.of.name in PTX and (DEVICES[data.device], result) in WITHOUT_C:
             continue
         name, kind = PTX.get(data.of.name, data.of.name), RESULTS[result].name
@@ -110,7 +112,7 @@ def test_instructions_M3(file: Path, record_property: Callable[[str, object], No
         of = min(fitting, key=lambda each: each.depth)
 
         def padded(x: np.ndarray, width: int, element: str) -> np.ndarray:
-            """Returns the cases arranged in tiles, padded with zeros."""
+            """Returns the bits of the cases, arranged in tiles of `SIDE` cases and padded with zeros."""
             wide = np.zeros((tiles * SIDE, width), np.float32)
             wide[:count, : x.shape[1]] = x
             bits = accumulated.as_bits(wide, element)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares (Q4) contractions in blocks and (Q5) Hadamard transforms with the rule in fractions."""
+"""Compares contractions in blocks (Q4) and Hadamard transforms (Q5) with the rules in fractions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAIRS = [(a, a) for a in ELEMENT_FORMATS] + [("f8E4M3FN", "f8E5M2"), ("f4E2M1FN"
 
 
 def codes(rng: np.random.Generator, shape: tuple[int, ...], of: Format) -> np.ndarray:
-    """Returns codes of finite numbers."""
+    """Returns random codes whose values are finite."""
     all_codes = np.arange(1 << of.width, dtype=np.uint8)
     return rng.choice(all_codes[np.isfinite(decode(all_codes, of))], shape)
 
@@ -49,11 +49,11 @@ def codes(rng: np.random.Generator, shape: tuple[int, ...], of: Format) -> np.nd
 @pytest.mark.parametrize("names", PAIRS, ids="-".join)
 @pytest.mark.diagonal
 def test_contraction_Q4(names: tuple[str, str], step: str) -> None:
-    """The extent of K covers two full blocks and a partial one."""
+    """Covers two full blocks of K and a partial one."""
     rng = np.random.default_rng(1)
     of = ELEMENT_FORMATS[names[0]], ELEMENT_FORMATS[names[1]]
     x, y = codes(rng, (5, 80), of[0]), codes(rng, (4, 80), of[1])
-    # The scales are powers of two in the first block, where fused and split give equal results, and then have many
+    # In the first block, scales are powers of two, for which `fused` and `split` agree; the other scales have many
     # bits.
     sx, sy = (rng.uniform(0.5, 2, (n, 3)).astype(np.float32) for n in (5, 4))
     sx[:, 0], sy[:, 0] = 2.0**-9, 2.0**11
@@ -74,7 +74,8 @@ def test_contraction_Q4(names: tuple[str, str], step: str) -> None:
 
 @pytest.mark.parametrize("name", ["f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "mxint8", "mxint8_full"])
 def test_dots_of_largest_are_exact_Q4(name: str) -> None:
-    """In all formats except f8, the sum of a block of 32 fits in 24 bits."""
+    """Except for f8, the sum of a block of 32 products of the largest values fits in 24 bits, so f32 represents it
+    exactly."""
     of = ELEMENT_FORMATS[name]
     largest = np.array([0x80 if name == "mxint8_full" else of.largest], np.uint8)
     x = np.repeat(largest, 32).reshape(1, 32)
@@ -86,7 +87,8 @@ def test_dots_of_largest_are_exact_Q4(name: str) -> None:
 
 
 def test_dots_of_e5m2_are_rounded_once_Q4() -> None:
-    """Sums of up to 69 bits: 2^12 is half of the last bit of the sum, and 2^-32 breaks that tie."""
+    """Sums with up to 69 bits: without the product 2^-32 of the last elements, a sum is a tie; the product breaks
+    it."""
     top, sixty_four, tiny = 0x7B, 0x54, 0x01
     x = np.array([[top] * 30 + [sixty_four, tiny]], np.uint8)
     for last in (0, tiny):
@@ -107,7 +109,7 @@ def test_not_numbers_Q4() -> None:
     both = np.full((1, 32), one, np.uint8)
     both[0, :2] = inf, inf | 0x80
     assert np.isnan(block_dots(both, np.full((1, 32), one, np.uint8), (F8E5M2, F8E5M2), 32)).all()
-    # The first scale is NaN.
+    # Code 255, the first scale, is NaN.
     assert np.isnan(scale_products(np.array([[255]], np.uint8), np.array([[127]], np.uint8))).all()
 
 
@@ -125,14 +127,15 @@ def test_scales_of_bytes_Q4() -> None:
 
 
 def test_scales_beyond_f32_Q4() -> None:
-    """The product of two scales is an f32 value: infinite, or zero, in which case the block adds nothing."""
+    """The product of two scales is rounded to f32: it can be infinite, or 0, so that its block adds nothing."""
     low, high = np.array([[0]], np.uint8), np.array([[254]], np.uint8)
     assert scale_products(high, high) == np.inf and scale_products(low, low) == 0
     assert scale_products(low, high) == 1
 
 
 def test_nvfp4_Q9() -> None:
-    """Follows TransformerEngine's reference: a product, a sum for each block, then the factor of the tensors."""
+    """Computes what TransformerEngine's reference computes: the sum of each block, times the product of the scales,
+    added up and multiplied by the factor of the tensors."""
     rng = np.random.default_rng(2)
     form = BlockFormat(F4E2M1FN, TILES["nvfp4"], SCALE_RULES["nvfp4"])
     x, y = (quantize(rng.standard_normal((n, 64)).astype(np.float32), form) for n in (6, 5))
@@ -168,8 +171,8 @@ def test_hadamard_Q5(size: int, with_signs: bool) -> None:
 
 
 def test_hadamard_of_integers_Q5() -> None:
-    """The transform is exact if no sum is rounded: it equals the signs followed by Sylvester's matrix, and applying
-    it twice gives the identity."""
+    """If no sum is rounded, the transform multiplies by the signs and by Sylvester's matrix / 4. Without signs,
+    applying it twice gives back the operand."""
     x = np.random.default_rng(4).integers(-1000, 1000, (3, 16)).astype(np.float32)
     matrix = np.array([[(-1) ** (i & j).bit_count() for j in range(16)] for i in range(16)])
     np.testing.assert_array_equal(hadamard(x, np.array(SIGNS_16)), (x * SIGNS_16) @ matrix / 4)
@@ -191,7 +194,7 @@ def test_refuses_other_sizes_Q5() -> None:
 
 
 def test_f8_dots_need_more_than_f32_Q4() -> None:
-    """Shows why f8 has (K1) by default: the exact sum of a block of f8E4M3FN has up to 42 bits."""
+    """Shows why (K1) is the default for f8: the exact sum of a block of f8E4M3FN has up to 42 bits, more than f32."""
     x = np.array([[0x7E] * 31 + [0x01]], np.uint8)
     exact = 31 * 448**2 + 2.0**-18
     got = float(block_dots(x, x, (F8E4M3FN, F8E4M3FN), 32)[0, 0, 0])

@@ -63,8 +63,8 @@ def test_codes_of_scales_Q1() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(ELEMENTS) & set(FORMATS)))
 def test_agrees_with_storage_types_V1(name: str) -> None:
-    """A format that is also a storage type of programs is identical to it, and both ways to decode a code give its
-    value."""
+    """If a format is also a storage type of programs, both have the same parameters, and both functions that decode
+    agree."""
     of, element = FORMATS[name], ELEMENTS[name]
     assert element.format is of and isinstance(of, BinaryFormat) and of.width == element.width
     assert float(decode(np.array(of.largest), of)) == element.format.max_finite

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1), (Q2), (Q3) Compares other projects' quantizers with the named variants: `make check-block-formats VECTORS=DIR`.
+"""(Q1), (Q2), (Q3) Compares named variants with the recorded outputs of other projects' quantizers.
 
-The folder has .npz files whose names identify the project. Floats are stored as their bits (uint32), scales and
-codes as uint8, one code per element. `x` is the quantized input; the code below lists the names of scales and codes.
-`same_NAME` marks elements on which all code paths of one project agree.
+`make check-block-formats VECTORS=DIR`: DIR has .npz files whose names identify the project. Floats are stored as their
+bits (uint32), scales and codes as uint8, one code per element. `x` is the quantized input; the code below lists the
+names of scales and codes. `same_NAME` marks elements on which all code paths of one project agree.
 """
 
 from __future__ import annotations
@@ -90,12 +90,14 @@ def amax_of(x: np.ndarray) -> np.ndarray:
 
 
 def below_power(amax: np.ndarray) -> np.ndarray:
-    """Marks values slightly below 2^n: an f32 logarithm, with at most 17 fraction bits, may give n for them."""
+    """Marks values slightly below 2^n: a project that computes their logarithm in f32, with at most 17 fraction bits,
+    may get n."""
     return np.isfinite(amax) & (np.frexp(amax)[0] >= 1 - 2.0**-16)
 
 
 def above_maximum(amax: np.ndarray, element: Format) -> np.ndarray:
-    """Marks values slightly above max * 2^n, for which an f32 logarithm may be wrong as well."""
+    """Marks values slightly above the element type's maximum times 2^n, for which a logarithm in f32 may be rounded to
+    n."""
     largest = element.largest_integer * 2.0**element.least_place
     part = np.frexp(amax.astype(np.float64) / largest)[0]
     return np.isfinite(amax) & (part > 0.5) & (part < 0.5 + 2.0**-16)
@@ -114,7 +116,7 @@ def canonical_e5m2(codes: np.ndarray) -> np.ndarray:
 
 
 def canonical(codes: np.ndarray, element: Format) -> np.ndarray:
-    """(V4) Returns codes with every NaN canonical."""
+    """(V4) Returns the codes of f8 values with every NaN canonical; other codes stay as they are."""
     return {F8E4M3FN: canonical_e4m3, F8E5M2: canonical_e5m2}.get(element, lambda each: each)(codes)
 
 
@@ -123,7 +125,7 @@ def canonical(codes: np.ndarray, element: Format) -> np.ndarray:
 
 def torchao(data: Data, found: Comparison, version: str, kind: str) -> None:
     x, element = floats(data, "x"), ELEMENTS[kind]
-    # A version without an entry is newer than the releases, so main's rules apply.
+    # A version that TORCHAO does not list is newer than the releases in it, so the rules of the main branch apply.
     for mode, rule in TORCHAO[version if version in TORCHAO else "main"].items():
         q = quantize(x, BlockFormat(element, TILES["mx"], rule))
         scale, code = data[f"scale_{mode}"], data[f"code_{mode}"]
@@ -160,7 +162,7 @@ def torchao_nvfp4(data: Data, found: Comparison, version: str, kind: str) -> Non
             data["code"][rows],
             scale_is_NaN=(want == 0x7F)[:, np.newaxis],
             depends_on_the_CPU=same(data, "code")[rows],
-            # 0 * (1 / 0) is NaN, which f4E2M1FN lacks.
+            # For an element 0 and a scale 0, torchao computes 0 * (1 / 0), a NaN, which f4E2M1FN cannot represent.
             element_is_NaN=(x[rows] == 0) & (scale is not None and scale == 0),
         )
 
@@ -185,7 +187,8 @@ def microxcaling(data: Data, found: Comparison, kind: str) -> None:
         form = BlockFormat(element, TILES["mx"], PowerOfTwo(PowerRule.FLOOR), Rounding(direction, signed_zero=False))
         q = quantize(x, form)
         got, want = bits(dequantize(q, form)), without_nan_bits(data[f"y_{name}"])
-        # |x| is one ulp below half the smallest step, to which 0.5 is added in f32.
+        # |x| is one ulp below half of the smallest step of the format; adding 0.5 steps in f32, as the project does,
+        # rounds up to a step.
         half = np.float64(2.0) ** (q.scales.astype(np.float64) - 127 + element.least_place - 1)
         low = np.abs(x).astype(np.float64)
         close = (low < half) & (low >= half * (1 - 2.0**-24)) & (name != "floor")
@@ -262,7 +265,8 @@ def ml_dtypes(data: Data, found: Comparison) -> None:
         codes = np.arange(1 << element.width)
         found.arrays(f"decode_{name}", bits(decode(codes, element)), without_nan_bits(data[f"decode_{name}"]))
         got = round_elements(x, element, Rounding(saturate=False, nan="negative_zero"))
-        # A negative NaN gives code +0, because the sign of a NaN carries no information (V4).
+        # ml_dtypes converts a negative NaN to code +0 if the format has no NaN. Ours does not depend on a NaN's sign
+        # (V4).
         lost = np.isnan(x) & np.signbit(x) & (element.nan is None)
         found.arrays(name, got, canonical(data[name], element), sign_of_a_NaN=lost)
     name = "float8_e8m0fnu"
@@ -300,7 +304,7 @@ REASONS = {
 
 
 def compare(file: Path) -> Comparison:
-    """Compares a file with the variant of the project that recorded it."""
+    """Compares a recorded file with our variants of the project that its name identifies."""
     with np.load(file) as archive:
         data = {name: archive[name] for name in archive.files}
     found = Comparison(file.name)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Makes folders of recorded outputs by the rule in fractions: matching files pass and differing files are detected."""
+"""Tests the comparison with recorded outputs: files written by the rules in fractions match, and changed files
+differ."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def blocks(columns: int) -> np.ndarray:
 
 @pytest.fixture
 def torchao(tmp_path: Path) -> Path:
-    """Writes a file as torchao after 0.18.0 would, with another version."""
+    """Writes a file in the layout of torchao's main branch; its version is none of those that TORCHAO lists."""
     x = blocks(32)
     data: dict[str, np.ndarray] = {"x": bits(x)}
     for mode in ("FLOOR", "CEIL", "EVEN", "RCEIL"):
@@ -50,7 +51,7 @@ def torchao(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def transformer_engine(tmp_path: Path) -> Path:
-    """Writes a file as TransformerEngine's NVFP4 would, with an amax for each tensor."""
+    """Writes a file in the layout of TransformerEngine's NVFP4, with two tensors, each with its own amax."""
     x = np.stack([blocks(32), 3 * blocks(32)])
     scales, codes, amaxes = [], [], []
     for tensor in x:
@@ -76,7 +77,7 @@ def transformer_engine(tmp_path: Path) -> Path:
 
 
 def change(file: Path, name: str) -> None:
-    """Adds one to the last bit of the last element."""
+    """Flips the last bit of the last element of an array in a file."""
     with np.load(file) as archive:
         data = {key: archive[key] for key in archive.files}
     data[name].flat[-1] ^= 1
@@ -99,7 +100,8 @@ def test_transformer_engine_Q2(transformer_engine: Path) -> None:
 
 
 def tensor_core_file(folder: Path, name: str, of: str, fraction: int, terms: int) -> Path:
-    """Writes 300 blocks with products and c near 1."""
+    """Writes the results of 300 random blocks, with elements and c between -1 and 1, as if a device had been
+    recorded."""
     rng = np.random.default_rng(2)
     form = {"bf16": BF16, "fp16": F16, "E4M3": F8E4M3FN}[of]
     a, b = (
@@ -132,7 +134,8 @@ def test_another_fraction_fails_M3(tmp_path: Path, fraction: int) -> None:
 
 
 def test_blocks_that_tell_no_fraction_M3(tmp_path: Path) -> None:
-    """All products are equal: the file agrees, and the report notes that it does not determine the fraction bits."""
+    """If all products are equal, the file matches, and the report notes that it does not determine the fraction
+    bits."""
     one = np.full((10, 8), 0x3F800000, np.uint32)
     file = tmp_path / "A2-bf16.npz"
     np.savez(file, a=one, b=one, c=one[:, 0], d_fp32=np.full(10, 0x41100000, np.uint32))
@@ -149,7 +152,7 @@ def test_unknown_names(tmp_path: Path, compare: object) -> None:
 
 
 def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a folder, a test is skipped with a reason; an empty folder is an error."""
+    """Without a folder, the test is skipped and the reason says how to run it. An empty folder is an error."""
     monkeypatch.delenv("REPRO_NOTHING", raising=False)
     (parameter,) = files("REPRO_NOTHING", "check-nothing")
     assert parameter.marks[0].kwargs["reason"].endswith("make check-nothing VECTORS=DIR")

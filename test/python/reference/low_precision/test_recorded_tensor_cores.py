@@ -1,10 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M1), (M3) Compares tensor cores with the named accumulators: `make check-tensor-cores VECTORS=DIR`.
+"""(M1), (M3) Compares the named accumulators with the recorded results of tensor cores.
 
-The folder has files DEVICE-FORMAT.npz: `a`, `b` [n, K] and `c` [n] and the results `d_fp32`, `d_fp16` [n], one of
-which may be missing, all as the bits of f32. Each row is one block. For f16 results, c was rounded to f16 first.
+`make check-tensor-cores VECTORS=DIR`: DIR has files DEVICE-FORMAT.npz with the operands `a`, `b` [n, K] and `c` [n] and
+the results `d_fp32` and `d_fp16` [n], one of which may be missing, all as the bits of f32. Each row is one block. For
+f16 results, c was rounded to f16 first.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ WITHOUT_C = {("hopper", "d_fp32")}
 
 
 def operation(device: str, of: BinaryFormat, result: str) -> tuple[str, Accumulator]:
-    """Returns the name and the accumulator of a device for this result."""
+    """Returns the name of the accumulator class of a device, and the accumulator, for a format and a result."""
     name = DEVICES[device]
     if of in (F8E4M3FN, F8E5M2) and (name, result) in TWO_HMMA:
         name = f"{name}_mma"
@@ -71,7 +72,7 @@ def with_fraction(by: Accumulator, more: int) -> Accumulator:
 
 
 def tells_fraction(by: Accumulator, of: BinaryFormat, result: str) -> bool:
-    """Returns whether random operands reveal a fraction bit.
+    """Returns whether random operands determine the number of fraction bits.
 
     Operands of f8 have so few bits that blocks with 25 fraction bits truncate nothing, and f16 results hide the
     last fraction bits except those of blocks with 13.
@@ -86,8 +87,8 @@ class Recorded:
     """The contents of one file.
 
     Attributes:
-      a: the cases' first operands, as f32; b likewise.
-      results: bits of f32 by the names of RESULTS.
+      a: the first operands of all cases, as f32; b, c: the others.
+      results: the bits of f32 results, by their names in RESULTS.
     """
 
     device: str
@@ -118,8 +119,8 @@ def recorded(file: Path) -> Recorded:
 
 
 def compare(file: Path) -> tuple[Comparison, list[str]]:
-    """Compares a file with the accumulators of its device; also returns where one fraction bit more or less has no
-    effect."""
+    """Compares a file with the accumulators of its device. Also returns a note for each result that one fraction bit
+    more or less would not change, although it should."""
     data = recorded(file)
     found = Comparison(file.name)
     unseen = []

@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q3) Compares the rounding of elements at all edges of every format with fractions, and millions of values with
-ml_dtypes."""
+"""(Q3) Compares the rounding of elements with fractions, at all edges of every format, and with ml_dtypes."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ def test_without_saturation_Q3(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_shift_Q3(name: str) -> None:
-    """x * 2^shift is rounded once, even if it is not an f32 value."""
+    """Checks that x * 2^shift is rounded once, even if f32 cannot represent it."""
     rng = np.random.default_rng(3)
     x = np.concatenate([random_f32(rng, 3000), SPECIAL])
     shift = rng.integers(-300, 300, len(x))
@@ -73,14 +72,15 @@ def test_shift_Q3(name: str) -> None:
 def test_nan_of_formats_without_Q3(nan: str, code: int) -> None:
     x = np.array([np.nan, -np.nan, 1.0], np.float32)
     assert list(round_elements(x, F4E2M1FN, Rounding(nan=nan))) == [code, code, 2]
-    # The sign of a NaN carries no information (V4).
+    # A negative NaN gives the same code as a positive one, because the sign of a NaN carries no information (V4).
     assert list(round_elements(x, F8E4M3FN, Rounding(nan=nan))) == [0x7F, 0x7F, 0x38]
 
 
 def test_signs_of_zeros_Q3() -> None:
     x = np.array([-0.0, 0.0, -(2.0**-149), -0.1], np.float32)
     assert list(round_elements(x, F4E2M1FN)) == [8, 0, 8, 8]
-    # At a shift of -1 the smallest number is an f32 tie, which rounds to zero.
+    # Without `signed_zero`, an element that is zero in f32 has no sign: 2^-149 * 2^-1 is an f32 tie, which becomes
+    # zero.
     plus = Rounding(signed_zero=False)
     assert list(round_elements(x, F4E2M1FN, plus)) == [0, 0, 8, 8]
     assert list(round_elements(x, F4E2M1FN, plus, shift=-1)) == [0, 0, 0, 8]
@@ -113,7 +113,8 @@ def test_stochastic_Q3(name: str, bits: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stochastic_by_all_bits_Q3(name: str) -> None:
-    """Among 2^n draws, the number that round up is the remainder in units of 2^-n; exact values never change."""
+    """Rounds with each of the 2^n random numbers: the number of results that round up is the remainder in units of
+    2^-n. A value of the format never changes."""
     of, bits = FORMATS[name], 8
     values = decode(np.arange(of.largest), of)
     following = decode(np.arange(1, of.largest + 1), of)
@@ -126,7 +127,7 @@ def test_stochastic_by_all_bits_Q3(name: str) -> None:
 
 
 def test_bits_of_a_site_Q3() -> None:
-    """(R1) Uses the first bits of the element's word, whatever the shape."""
+    """(R1) An element uses the first bits of its random word, whatever the tensor's shape."""
     words = random_bits((3, 5), 7, 11, 13).astype(np.int64)
     for bits in (1, 8, 16, 32):
         np.testing.assert_array_equal(site_bits((3, 5), bits, 7, 11, 13), words >> (32 - bits))
@@ -143,7 +144,7 @@ def test_layouts_of_ptx_Q3() -> None:
 
 
 def test_elements_of_ptx_Q3() -> None:
-    """Word g contains elements 4g to 4g + 3, the first in the lowest bits."""
+    """Elements 4g to 4g + 3 use the random word g, from its lowest bits on."""
     words = random_bits((2,), 1, 2, 3).astype(np.int64)
     got = ptx_site_bits((2, 3), F8E4M3FN, 1, 2, 3).ravel()
     assert got[0] == words[0] & 0xFFFF and got[2] == words[0] >> 16 and got[4] == words[1] & 0xFFFF
@@ -167,7 +168,7 @@ def test_refuses() -> None:
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_casts_of_ml_dtypes_Q3(name: str) -> None:
-    """Two million values without saturation; ml_dtypes converts NaN to -0 if a format has no NaN."""
+    """Compares two million values without saturation. If a format has no NaN, ml_dtypes converts NaN to -0."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     of = FORMATS[name]
     x = np.concatenate([random_f32(np.random.default_rng(1), 2_000_000, 12), edges(of)])
@@ -175,7 +176,7 @@ def test_casts_of_ml_dtypes_Q3(name: str) -> None:
         want = x.astype(getattr(ml_dtypes, LIBRARY[name])).view(np.uint8).astype(np.int64)
     got = round_elements(x, of, Rounding(saturate=False, nan="negative_zero"))
     if of.nan is None:
-        # A negative NaN converts to +0: the sign of a NaN carries no information (V4).
+        # ml_dtypes converts a negative NaN to +0. Our result does not depend on the sign of a NaN (V4).
         want = np.where(np.isnan(x), of.sign, want)
     else:
         nan = (want & (of.sign - 1)) > (of.largest if of.infinity is None else of.infinity)
@@ -185,7 +186,7 @@ def test_casts_of_ml_dtypes_Q3(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", "f16", "bf16"])
 def test_casts_of_storage_types_S3(name: str) -> None:
-    """Conversions that programs already have, compared with the interpreter's `round_to_format`."""
+    """For storage types of programs, compares with the interpreter's conversion `round_to_format`."""
     of, element = FORMATS[name], element_type(name)
     x = np.concatenate([random_f32(np.random.default_rng(2), 500_000, 20), around(decode(np.arange(200), of)[1:], 3)])
     with np.errstate(invalid="ignore"):

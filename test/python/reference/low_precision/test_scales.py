@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q2) Compares scales and quantized tensors with the rule in fractions."""
+"""(Q2) Compares scales and quantized tensors with the rules in fractions."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ MX = BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.RCEIL))
 
 
 def amaxes(element: Format) -> np.ndarray:
-    """Returns powers of two, multiples of the largest element, the carries of `even`, each with 3 ulps around, and
-    special values."""
+    """Returns values of amax: powers of two, their products with the largest element, values that carry when the rule
+    `even` rounds them, all of these with 3 ulps around, and special values."""
     exponents = np.concatenate([np.arange(-149, -110), np.arange(-4, 5), np.arange(110, 128)])
     powers = np.ldexp(np.float32(1), exponents).astype(np.float32)
     top = decode(np.array(element.largest), element)
@@ -76,8 +76,8 @@ def test_powers_of_two_Q2(element: str, rule: str, infinity: str) -> None:
 
 @pytest.mark.parametrize("element", ELEMENTS[:5])
 def test_rceil_by_product_and_quotient_Q2(element: str) -> None:
-    """Within 2^16 ulps around every change of the byte, product and quotient agree, and agree with `rceil` except
-    for one amax."""
+    """In the 2^16 ulps around every change of the scale, dividing by the maximum gives the scale of the rule that
+    multiplies. (`rceil_product`). `rceil`, which is exact, gives it, too, except for one amax."""
     of = ELEMENT_FORMATS[element]
     top = decode(np.array(of.largest), of)
     for exponent in (-127, -126, -100, 0, 5, 100):
@@ -91,14 +91,15 @@ def test_rceil_by_product_and_quotient_Q2(element: str) -> None:
             assert bits(amax[differ]).tolist() == [bits(middle).item() + 1] and product[differ].tolist() == [0]
         else:
             assert differ.size == 0
-        # The byte by division: the exponent field, plus one if there is a fraction.
+        # The scale's code by division: the exponent field of the quotient, plus one if its fraction is not 0.
         ratio = bits(divide(amax, top)).astype(np.int64)
         fraction = np.where(ratio >> 23 == 0, (ratio & 0x7FFFFF) > 0x400000, ratio & 0x7FFFFF != 0)
         np.testing.assert_array_equal(product, (ratio >> 23) + fraction)
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns values with many exponents, zeros of both signs, subnormals, and in a few blocks infinities and NaNs."""
+    """Returns values with many exponents, zeros of both signs and subnormals, and infinities and NaNs in a few
+    blocks."""
     x = rng.standard_normal(shape) * 2.0 ** rng.integers(-8, 8, shape) * 2.0 ** rng.integers(-120, 120, (shape[0], 1))
     x = x.astype(np.float32)
     x[rng.random(shape) < 0.05] = 0.0
@@ -117,7 +118,7 @@ def by_rule(x: np.ndarray) -> list[list[rules.Value]]:
 @pytest.mark.parametrize("element", ELEMENTS)
 @pytest.mark.diagonal
 def test_quantizes_by_powers_of_two_Q2(element: str, rule: str) -> None:
-    """Compares codes, scales and values for blocks of 32 and a partial one."""
+    """Compares codes, scales and dequantized values, for full blocks of 32 and a partial one."""
     x = blocks(np.random.default_rng(8), (40, 40))
     of = ELEMENT_FORMATS[element]
     form = BlockFormat(of, TILES["mx"], SCALE_RULES[rule])
@@ -142,7 +143,7 @@ def test_quantizes_by_powers_of_two_Q2(element: str, rule: str) -> None:
 
 
 def test_least_exponent_Q2() -> None:
-    """The parameter divides the elements under byte 0 by another power than the one that the byte represents."""
+    """If the scale's code is 0 (2^-127), elements are divided by 2^least instead, the parameter `least` of the rule."""
     x = np.array([[2.0**-127, 2.0**-128]], np.float32)
     plain = quantize(x, BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.FLOOR)))
     other = quantize(x, BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.FLOOR, least=-126)))
@@ -176,7 +177,7 @@ def test_nvfp4_Q2(largest: int, by_row: bool) -> None:
 
 @pytest.mark.parametrize("amax", [0.0, 1e-45, 1e-38, 7e-36, 1.0, 3.4028235e38, np.inf, np.nan])
 def test_amax_of_the_tensor_Q2(amax: float) -> None:
-    """Covers zero, an amax that overflows S, infinity and NaN."""
+    """Covers a tensor amax of zero, one for which the scale S of (Q2) overflows, infinity and NaN."""
     x = np.linspace(-2, 2, 64, dtype=np.float32).reshape(2, 32)
     q = quantize(x, BlockFormat(F4E2M1FN, TILES["nvfp4"], TwoLevel()), np.float32(amax))
     a = rules.from_bits(int(bits(np.float32(amax))))
@@ -255,7 +256,7 @@ def test_four_over_six_Q2(squared: bool, scaled: bool, tile: Tile) -> None:
 @pytest.mark.parametrize("tensor", [1.0, 3.3, 1e-20, 7.7e15])
 @pytest.mark.parametrize("rule", [TwoLevel(), TwoLevel(256), TwoLevel(four=FourError(False, False))], ids=str)
 def test_order_of_operations_Q2(tensor: float, rule: TwoLevel) -> None:
-    """amax at all ties of the scale, 3 ulps around, where another order of the products gives another scale."""
+    """Tests every amax within 3 ulps of a tie of the scale, where another order of the products gives another scale."""
     codes = np.arange(0x7E)
     ties = (decode(codes, F8E4M3FN).astype(np.float64) + decode(codes + 1, F8E4M3FN)) / 2
     amax = around((ties * 6 * tensor / (6 * rule.largest)).astype(np.float32), 3)
@@ -280,7 +281,8 @@ def test_order_of_operations_Q2(tensor: float, rule: TwoLevel) -> None:
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_six_wins_ties_Q2(squared: bool, scaled: bool) -> None:
-    """6 * 1 and 4 * 1.5 both equal the element, without error."""
+    """With both candidates for the largest code, the element has no error: it is 6 * 1 and 4 * 1.5. The code 6 must
+    win."""
     x = np.zeros((1, 16), np.float32)
     x[0, 3] = 6
     q = quantize(x, BlockFormat(F4E2M1FN, TILES["nvfp4"], TwoLevel(four=FourError(squared, scaled))), np.float32(2688))
@@ -295,7 +297,7 @@ SINGLES = [name for name, rule in SCALE_RULES.items() if isinstance(rule, Single
 @pytest.mark.parametrize("tile", ["row", "tensor", "row128", "square128"])
 @pytest.mark.diagonal
 def test_scales_of_f32_Q2(name: str, element: Format, tile: str) -> None:
-    """Compares with NumPy's arithmetic, which follows IEEE 754."""
+    """Compares with the same formulas in NumPy's f32 arithmetic, which follows IEEE 754."""
     rng = np.random.default_rng(12)
     x = (rng.standard_normal((130, 140)) * 2.0 ** rng.integers(-60, 60, (130, 1))).astype(np.float32)
     x[3], x[4], x[5, 7], x[6, 8] = 0.0, 1e-13, np.inf, np.nan
@@ -341,7 +343,7 @@ def test_scales_of_f32_Q2(name: str, element: Format, tile: str) -> None:
 
 
 def test_ragged_tiles_Q2() -> None:
-    """Rows and columns that are not multiples of a tile; zero rows, zero columns, and outer dimensions."""
+    """Covers tensors with outer dimensions, with extents that are not multiples of a tile, and with extents of zero."""
     x = np.random.default_rng(13).standard_normal((2, 33, 70)).astype(np.float32)
     amax = block_amax(x, (32, 32))
     assert amax.shape == (2, 2, 3)
@@ -377,7 +379,7 @@ def test_rceil_never_saturates_Q2() -> None:
 
 
 def test_stochastic_elements_Q3() -> None:
-    """Random bits belong to the elements, not to the blocks."""
+    """An element uses its own random bits, whatever the blocks are."""
     x = np.random.default_rng(16).standard_normal((4, 40)).astype(np.float32)
     random = np.random.default_rng(17).integers(0, 256, x.shape)
     form = BlockFormat(F4E2M1FN, TILES["mx"], SCALE_RULES["rceil"], stochastic(8))
@@ -405,7 +407,8 @@ def test_Q1_the_sign_of_a_scale_is_stored_and_not_read() -> None:
     x = np.full((1, 16), 6, np.float32)
     form = BlockFormat(F4E2M1FN, (1, 16), TwoLevelQuotient())
     below, above = (quantize(x, form, tensor=np.float32(sign / 2)) for sign in (-1, 1))
-    # (Q2) A quotient below 2^-6 becomes 2^-6, so only codes that are passed in can have a sign.
+    # (Q2) A quotient below 2^-6 becomes 2^-6, so quantization never returns a scale with a sign; dequantization ignores
+    # it.
     signed = above.scales.item() | 0x80
     assert below.scales.item() < 0x80 < signed
     changed = replace(above, scales=np.array([[signed]], np.uint8))
