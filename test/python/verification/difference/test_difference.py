@@ -66,7 +66,7 @@ def test_types(element: str, first: np.ndarray, second: np.ndarray, ulps: int, t
 
 
 class FaultySide:
-    """The interpreter, with one bit of one operator's result flipped at one step."""
+    """A side of a comparison: the interpreter, but one bit of one operator's result is flipped at one step."""
 
     name = "faulty"
 
@@ -143,8 +143,8 @@ def check_page(text: str) -> None:
 def test_receipts(folder: Path) -> None:
     assert repro_mlir.diff(folder / "honest", folder / "honest", targets=["reference"]) is None
     found = repro_mlir.diff(folder / "honest", folder / "cheat", targets=["reference"])
-    # Both runs begin step 5 with the same state and inputs. The step runs again here, with the result of the honest
-    # run.
+    # Both runs begin step 5 with equal state and inputs, so `diff` runs the step again: its result is that of the
+    # honest run.
     assert found is not None and found.step == CHEATED and not found.given and not found.operators
     assert found.note.startswith(f"what {folder / 'cheat'} has of step {CHEATED} is not what it gives here")
     assert "state inner.weight" in found.note or "output loss" in found.note
@@ -163,7 +163,7 @@ def test_eager(folder: Path) -> None:
     assert found is not None
     compared, computing = found.compared
     assert compared > computing * 2 / 3
-    # Results of the same operator differ by rounding only; results of two unrelated operators would differ by far more.
+    # Results of corresponding operators differ by rounding only; those of unrelated operators would differ by far more.
     assert all((each.tensor.element.max_ulps or 0) < 1 << 16 for each in found.operators)
     assert all(each.operator.line is not None for each in found.operators)
     check_page(page(found))
@@ -200,7 +200,7 @@ def training():
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Makes the node `name` of PyTorch's graph return values with a large error."""
+    """Makes the node `name` of PyTorch's graph return values with a large error (times 1.5, plus 0.25)."""
     right = eager._Keeping.run_node
 
     def wrong(self: eager._Keeping, node: torch.fx.Node) -> object:
@@ -216,7 +216,8 @@ def plant(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault in a node of any type, in any module, is attributed to an operator of that module that computes."""
+    """Plants an error in each node of the graph: it must be attributed to an operator of the node's module, and not to
+    one that only moves data."""
     script = tmp_path / "script.py"
     script.write_text(MEANS)
     batches = ScriptBatches(str(script))
@@ -228,7 +229,7 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
     sides = EagerSide(graph, names, running), TargetSide(graph, "reference")
     inputs = batches.take()
     nodes = [node for node in captured.graph.graph.nodes if caller_of(node) and node.meta["val"].dtype == torch.float32]
-    # Where a subtraction cancels, rounding alone can exceed this limit; such operators are left out.
+    # Operators that subtract nearly equal values exceed this limit by rounding alone. They are left out.
     ulps = 1 << 20
     natural, _, _ = compare_operators(sides, [[*program.initial, *inputs]] * 2, ulps)
     noisy = {each.operator.index for each in natural}
@@ -251,7 +252,7 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
         told = operator.module in str(operator) and operator.line
         if operator.module != caller_of(node) or not told or graph.moves(operator):
             wrong.append((kind, operator))
-        # Operators drawn as equal were compared.
+        # The page draws the operators in `equal` as equal, so none of them may be listed as different.
         assert not found.equal & {each.operator.index for each in found.operators}
     assert not wrong
     assert {module for _, module in seen} >= {"module 0.norm", "module 0.linear", "module 1", "module 2"}
@@ -288,7 +289,7 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, receipt, ragged = str(folder / "script.py"), str(folder / "honest"), tmp_path / "ragged.py"
-    # Each batch is one element longer than the previous one.
+    # Batches of different sizes need different programs, which `diff` refuses.
     growing = SCRIPT.replace("while True:", "for size in range(6, 9):").replace("torch.randn(6,", "torch.randn(size,")
     ragged.write_text(growing.replace("(6,)", "(size,)"))
     mistakes = {

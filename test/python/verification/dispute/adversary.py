@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A model of a cheating party, which answers questions about its own run but changes one of its answers."""
+"""A cheating party for tests: it answers questions about a run that may be wrong, and changes one of its answers."""
 
 from __future__ import annotations
 
@@ -56,20 +56,21 @@ def honest() -> RecordedRun:
 
 @functools.cache
 def cheat(index: int, bit: int) -> RecordedRun:
-    """Returns a run with one wrong bit in the result of operator `index` of one step."""
+    """Returns a run with one wrong bit, in the result of operator `index` at step `STEP`."""
     return faulty(graph(), honest().inputs, STEP, index, bit)
 
 
 @functools.cache
 def cheats() -> tuple[RecordedRun, ...]:
-    """Returns runs with a wrong bit in each type of operator."""
+    """Returns runs with one wrong bit each: for each operator that computes, bit 0 and bit 20, if the run's links
+    change."""
     computing = [o.index for o in graph().operators if o.outputs and o.name != "tensor.empty"]
     runs = (cheat(index, bit) for index in computing for bit in (0, 20))
     return tuple(each for each in runs if each.links != honest().links)
 
 
 def terms() -> Terms:
-    """Returns terms that fix everything on which parties can agree before a run."""
+    """Returns terms, on which parties agree before a run, with its header, and the program and inputs of each step."""
 
     def due(record: int, claim: Commitment) -> Due | None:
         cursor = claim.cursor
@@ -89,7 +90,7 @@ Change = Callable[["Adversary", bytes, int], bytes | None]
 
 
 class Adversary(LocalChannel):
-    """A party that changes the answer with the number `at`, counted from 0."""
+    """A party that applies `change` to its answer with the number `at`, counted from 0."""
 
     def __init__(self, run: RecordedRun, at: int, change: Change, draw: random.Random) -> None:
         super().__init__(CachedProver(run))
@@ -116,7 +117,7 @@ class Adversary(LocalChannel):
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yields each container in a JSON value, with each of its keys or indices."""
+    """Yields each container in a JSON value with each of its keys or indices, at all depths."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield value, key
@@ -128,7 +129,7 @@ def _dump(value: Any) -> bytes:
 
 
 def _elsewhere(change: Callable[[Any, random.Random], Any]) -> Change:
-    """Changes one value anywhere in the answer."""
+    """Returns a change of an answer that applies `change` to one value anywhere in the answer's JSON."""
 
     def changed(party: Adversary, answer: bytes, limit: int) -> bytes:
         value = json.loads(answer)
@@ -193,7 +194,7 @@ def _with_a_field(party: Adversary, answer: bytes, limit: int) -> bytes:
 
 
 def _other_form(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """Encodes the same value as JSON that is not canonical."""
+    """Returns the answer's JSON value in a form that is not canonical."""
     value = json.loads(answer)
     first = next(iter(value))
     pair = f"{json.dumps(first)}:{json.dumps(value[first])}"
@@ -252,7 +253,7 @@ def _replay(party: Adversary, answer: bytes, limit: int) -> bytes:
 
 
 def _answer_to_another_question(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """Answers a question about another step, operator, node or tensor."""
+    """Returns the answer to a question of the same type about another step, operator, node or tensor."""
     question = copy.copy(party.question)
     for key, value in question.items():
         if isinstance(value, int) and not isinstance(value, bool):
@@ -265,7 +266,7 @@ def _answer_to_another_question(party: Adversary, answer: bytes, limit: int) -> 
 
 
 def _answer_of_another_run(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """Returns the answer of another cheating run."""
+    """Returns the answer that another cheating run would give."""
     return CachedProver(party.draw.choice(cheats())).answer(_dump(party.question))
 
 
@@ -278,7 +279,8 @@ def _silence(party: Adversary, answer: bytes, limit: int) -> None:
 
 
 def _other_elements(party: Adversary, answer: bytes, limit: int) -> bytes:
-    """Sends another tensor, or other bytes of the same tensor: NaNs with a payload, booleans above 1, other base64."""
+    """Returns an answer with the data of another tensor, or with invalid data for the same tensor: NaNs with a payload,
+    booleans above 1, or other base64."""
     value = json.loads(answer)
     if "data" not in value:
         return _bits(party, answer, limit)
@@ -309,12 +311,12 @@ CHANGES: tuple[Change, ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """One dispute with an adversary.
+    """A dispute between an adversary and an honest party.
 
     Attributes:
       name: the side of the adversary, "A" or "B".
       lies: whether the adversary's run contains a wrong operator.
-      agreed: whether the referee knew the terms.
+      agreed: whether the referee knew the terms of the run.
       changed: whether the adversary changed an answer.
     """
 
@@ -326,7 +328,7 @@ class Attempt:
 
 
 def attempt(seed: int) -> Attempt:
-    """Runs the dispute that the seed determines."""
+    """Runs a dispute between an adversary and an honest party, in which the seed determines all choices."""
     draw = random.Random(seed)
     lies = draw.random() < 0.8
     party = Adversary(

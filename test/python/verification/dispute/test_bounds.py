@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The bound of a dispute counts, for each message, the bytes that the message has if all its numbers have the most
-digits."""
+"""The bound on a dispute's bytes counts each message with at least the bytes that it has if its numbers are the
+longest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {
         4 * 3 * HASHES,
         4,
     ),
-    # The bound counts the bytes of tensors and of the program separately.
+    # The answers to these two questions have no data here, because the bound counts tensors and programs separately.
     "tensor": (OPERATOR | {"role": "output", "position": LONGEST}, {"data": ""}, 0, 0),
     "program": ({"identity": DIGEST}, {"data": ""}, 0, 0),
 }
@@ -61,6 +61,6 @@ def test_bytes_of_a_message(name: str) -> None:
     decode_question(question, len(question))
     decode_answer(answered, ask, len(answered))
     assert len(question) + len(answered) <= _QUESTION + _HASH * hashes + _CLAIM * claims
-    # The limits on the bytes that a prover and a referee read in one message.
+    # Checks the limits on the bytes of a message: the prover's limit for questions, and the referee's for answers.
     assert len(question) <= _QUESTION + _CLAIM * claims
     assert len(answered) <= _SHORT * (1 + claims) + _DIGEST_TEXT * hashes

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Disputes about receipts over each channel: in one process, over sockets, through files, and by the command."""
+"""Disputes about receipts over each channel (in one process, over sockets, through files) and by the command."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_receipts(folder: Path) -> None:
     assert settle(local(folder / "honest"), local(folder / "honest")).outcome == "agreement"
     verdict = settle(local(folder / "honest"), local(folder / "cheat"))
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("commitment", ("B",), CHEATED)
-    # A party that skipped a step has no operators that give its result, so the dispute names an operator.
+    # No operator returned the state to which the cheat has committed. The verdict names the operator that should have.
     assert verdict.operator is not None and verdict.operator.line is not None
     assert settle(local(folder / "cheat"), local(folder / "honest")).wrong == ("A",)
 
@@ -66,7 +66,7 @@ def test_a_rate_that_was_not_agreed_on(folder: Path) -> None:
 def test_a_published_link_binds_its_party(folder: Path) -> None:
     receipt = Receipt(folder / "cheat")
     published = Published(receipt.header.first_link(), receipt.log.records, receipt.log[receipt.log.records].chain)
-    # The second party answers honestly, but its published link commits it to the cheating run.
+    # The second party answers as an honest one, but the last link that it has published is that of the cheating run.
     verdict = settle(local(folder / "honest"), local(folder / "honest"), published=(None, published))
     assert verdict.wrong == ("B",) and "published" in verdict.reasons["B"]
 
@@ -106,7 +106,8 @@ def test_sockets_and_files_give_the_same_verdict(tmp_path: Path) -> None:
 
 
 def acting(act: Callable[[socket.socket], None]) -> SocketChannel:
-    """Returns a channel to a party that completes the handshake and then runs `act` instead of answering."""
+    """Returns a channel to a peer that completes the handshake and then calls `act` with the socket instead of
+    answering."""
     ours, theirs = socket.socketpair()
 
     def converse() -> None:
@@ -127,8 +128,8 @@ def test_silence_takes_no_longer_than_the_timeout(tmp_path: Path) -> None:
 
 
 def test_all_answers_of_a_party_have_a_limit_of_their_own() -> None:
-    """A party that delays every answer loses. Each party has its own time limit, so the delays do not use up the time
-    of the other party."""
+    """A party that delays every answer exceeds its time limit and loses. The other party, which has its own limit, does
+    not."""
 
     class Slow(LocalChannel):
         def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
@@ -186,7 +187,7 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_status_of_a_fault_of_ours(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exit status after a failure of the referee is not 1, which would mean that a party is wrong."""
+    """If the referee itself fails, the exit status is 2. It must not be 1, which means that a party is wrong."""
 
     def fail(*arguments: object) -> None:
         raise StopIteration
@@ -199,7 +200,7 @@ def test_status_of_a_fault_of_ours(
 
 
 def test_names_beyond_ascii() -> None:
-    """Headers are sent in UTF-8: honest parties agree about such names, and a cheat is found."""
+    """Names of tensors can be any UTF-8: two honest parties agree about them, and a cheat is found."""
     names = ["größe", "重み", "λ 学習率"]
     state = tuple(dataclasses.replace(kind, name=names[i % 3] + str(i)) for i, kind in enumerate(graph().program.state))
     named = OperatorGraph(dataclasses.replace(graph().program, state=state))
@@ -214,7 +215,7 @@ def test_names_beyond_ascii() -> None:
 
 
 def test_names_in_another_normalization_form() -> None:
-    """Names are stored in one Unicode normalization form, so two honest parties cannot differ in a name's bytes."""
+    """Tensor names must be in Unicode normalization form C, so that honest parties cannot differ in a name's bytes."""
     state = tuple(dataclasses.replace(kind, name=f"gro\u0308{i}") for i, kind in enumerate(graph().program.state))
     named = OperatorGraph(dataclasses.replace(graph().program, state=state))
     with pytest.raises(ValueError, match="normalization form C"):
@@ -261,7 +262,8 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @contextmanager
 def serving(receipt: Path, address: str, *options: str) -> Iterator[None]:
-    """Serves a receipt with the command. When the context ends, a referee must have connected and finished."""
+    """Serves a receipt with `repro dispute --serve` in another process. During the context, a referee must connect and
+    finish."""
     command = [sys.executable, "-m", "repro_mlir", "dispute", "--serve", str(receipt), "--listen", address]
     command += ["--target", "reference", "--json", *options]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as server:
@@ -302,7 +304,7 @@ def test_evidence_runs_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     cheat = faulty(graph(), honest().inputs, 9, 29, 4)
     verdict = settle(LocalChannel(Prover(honest())), LocalChannel(Prover(cheat)))
     assert verdict.evidence is not None and verdict.operator is not None
-    # Names that a party chooses could clash with names of the evidence file.
+    # An input named `file` must not clash with a name in the evidence's inputs.npz: parties choose names.
     program = verdict.evidence.extraction.program
     inputs = tuple(dataclasses.replace(kind, name="file") for kind in program.inputs)
     extraction = dataclasses.replace(verdict.evidence.extraction, program=dataclasses.replace(program, inputs=inputs))

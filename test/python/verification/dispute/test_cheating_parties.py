@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A cheating party loses for each of hundreds of changes of its answers; the honest party never loses.
+"""Hundreds of disputes with adversaries (adversary.py): an honest party never loses, and a cheat loses if it can be
+found.
 
 ADVERSARY_DISPUTES=N in the environment runs N disputes instead of a few hundred.
 """
@@ -32,11 +33,11 @@ def test_an_honest_party_never_loses() -> None:
         if verdict.wrong == (tried.name,):
             continue
         if tried.lies:
-            # Without terms, the adversary may describe a different run from the one that is disputed.
+            # Without terms, a changed header or number of steps describes another run, and no party is wrong.
             assert not tried.agreed and tried.changed and verdict.outcome in ("header", "length"), (seed, verdict)
         else:
-            # The adversary's run is honest: the changed answer was never requested, or it is a header, which only terms
-            # could refute.
+            # The adversary's run is honest, and its change had no effect: it was never requested, or without terms it
+            # describes another run.
             said = ("agreement",) if tried.agreed or not tried.changed else ("agreement", "header", "length")
             assert verdict.outcome in said, (seed, verdict)
     assert outcomes["conduct"] > DISPUTES // 3 and outcomes["operator"] > DISPUTES // 20, outcomes

@@ -40,7 +40,7 @@ def cheat() -> RecordedRun:
 
 
 class Liar(CachedProver):
-    """A party that changes its answers to one type of question."""
+    """A party that applies `change` to its answers to one type of question."""
 
     def __init__(self, run: RecordedRun, ask: str, change: Callable[[Message, Message], Message]) -> None:
         super().__init__(run)
@@ -65,7 +65,7 @@ operator's output."""
 
 
 class Broken(LocalChannel):
-    """A party that answers one type of question with given bytes, or not at all."""
+    """A party that answers one type of question with the bytes `data`, or not at all if they are None."""
 
     def __init__(self, prover: Prover, ask: str, data: bytes | None) -> None:
         super().__init__(prover)
@@ -107,7 +107,7 @@ def test_questions_to_the_first_party_alone() -> None:
         for data in NONSENSE:
             verdict = settle(Broken(CachedProver(cheat()), ask, data), LocalChannel(CachedProver(honest())))
             loses(verdict, "A")
-        # An honest first party answers all questions of a dispute with a cheating second party.
+        # An honest first party answers these questions, and the cheat loses as the second party.
         loses(settle(LocalChannel(CachedProver(honest())), LocalChannel(CachedProver(cheat()))))
 
 
@@ -118,7 +118,7 @@ def test_both_silent() -> None:
 
 
 class Noisy(LocalChannel):
-    """A party that flips one bit of one answer."""
+    """A party that flips one bit of its answer with the number `at`."""
 
     def __init__(self, prover: Prover, at: int, place: float, bit: int) -> None:
         super().__init__(prover)
@@ -133,7 +133,8 @@ class Noisy(LocalChannel):
 
 
 def test_random_answers() -> None:
-    """One bit of one answer is flipped: the honest opponent never loses, and the referee always notices the flip."""
+    """Flips one bit of a cheat's answer: the honest opponent never loses, and the referee notices the flip if it read
+    the answer."""
     generator = random.Random(1)
     for _ in range(150):
         noisy = Noisy(CachedProver(cheat()), generator.randrange(14), generator.random(), generator.randrange(7))
@@ -146,7 +147,8 @@ def test_random_answers() -> None:
 
 
 def test_links_that_no_commitment_holds() -> None:
-    """The cheat sends the honest links for some steps, so that the dispute ends at a step other than the wrong one."""
+    """The cheat sends the honest links for some steps, so that the search for the first different link ends at another
+    step than the wrong one."""
     for agreed in (range(0, 50), range(37, 64), range(0, 64, 2)):
 
         def change(question: Message, answer: Message, agreed: range = agreed) -> Message:
@@ -168,7 +170,8 @@ def test_a_commitment_that_the_chain_does_not_hold() -> None:
 
 
 class OtherPast(RecordedRun):
-    """A party whose links, from `STEP` on, are computed from a wrong previous link; its commitments are honest."""
+    """A party whose links from step `STEP` on follow from a wrong previous link. Its commitments are those of the
+    honest run."""
 
     def __init__(self) -> None:
         self.__dict__.update(copy.copy(honest()).__dict__)
@@ -230,7 +233,8 @@ def test_V4_a_tensor_with_another_nan() -> None:
 
 
 def test_elements_in_another_form() -> None:
-    """Booleans above 1 and NaNs with a payload are not valid elements, even if their digest matches."""
+    """Booleans above 1 and NaNs with a payload are refused as elements of a tensor, even if the tensor's digest
+    matches."""
     for element, raw in (("i1", b"\2"), ("f32", b"\1\0\xc0\x7f"), ("f64", b"\1" + bytes(5) + b"\xf8\x7f")):
         value = Value(None, 0, TensorType("value", element, (1,)), element, False, False)
         array = np.frombuffer(raw, value.kind.dtype)
@@ -253,7 +257,8 @@ def test_elements_in_another_form() -> None:
 
 
 class Inventor(CachedProver):
-    """A party that claims invented operators for one step."""
+    """A party that applies `change` to its claims about the operators of a step: the digests of inputs and outputs of
+    each."""
 
     def __init__(self, run: RecordedRun, change: Callable[[list[OperatorClaim]], None]) -> None:
         super().__init__(run)
@@ -266,7 +271,7 @@ class Inventor(CachedProver):
 
 
 def lazy(step: int) -> RecordedRun:
-    """Returns a run that skips a step: its state stays unchanged, and its outputs are those of the step before."""
+    """Returns a run that skips a step: its commitment repeats the state and the outputs of the previous step."""
     right = run(graph(), honest().inputs[: step - 1])
     previous = right.commitments[step - 1]
     commitment = dataclasses.replace(honest().commitment(step), state=previous.state, outputs=previous.outputs)
@@ -285,7 +290,7 @@ def test_a_skipped_step() -> None:
 
 
 def test_claims_that_fit_a_skipped_step() -> None:
-    """The cheat claims that the last operator returned the state of the wrong commitment."""
+    """The cheat, which skipped a step, claims that the operator that returns the state returned the committed one."""
     skipped = lazy(STEP)
     value = graph().results[0]
     assert value.producer is not None
@@ -303,7 +308,7 @@ def test_claims_that_fit_a_skipped_step() -> None:
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.diagonal(part=[0])
 def test_wiring(part: int) -> None:
-    """Each operator computes correctly, but one of them from an input that no operator returned."""
+    """The cheat claims that one operator had an input that no operator returned."""
     users = [o for o in graph().operators if o.inputs and o.outputs]
     assert len(users) > 8
     for operator in users[part::4]:
@@ -315,7 +320,7 @@ def test_wiring(part: int) -> None:
                 claims[at] = OperatorClaim(tuple(inputs), claims[at].outputs)
 
             verdict = loses(dispute(honest(), Inventor(cheat(), change)))
-            # The cheat lies about two operators; the dispute finds the first.
+            # The cheat also has a wrong operator, CONTRACTION; the dispute finds the first of the two lies.
             assert verdict.operator is not None and verdict.operator.index == min(operator.index, CONTRACTION)
             if operator.index <= CONTRACTION:
                 assert "that nobody gave" in verdict.reasons["B"]
@@ -323,7 +328,7 @@ def test_wiring(part: int) -> None:
 
 
 def test_constants_and_empty_tensors_of_its_own() -> None:
-    """The program's text determines constants and empty tensors, so only one claim about each of them is right."""
+    """The cheat claims other digests for constants and empty tensors, which the program's text determines."""
     inline = [operator for operator in graph().operators if operator.inline]
     for operator in inline[:: len(inline) // 5]:
 
@@ -347,7 +352,7 @@ def test_a_tree_of_another_size() -> None:
 
 
 def terms() -> Terms:
-    """Returns the terms of the honest run."""
+    """Returns terms with the header of the honest run, and the program and inputs of each step."""
 
     def due(record: int, claim: Commitment) -> Due:
         given = zip(graph().program.inputs, honest().inputs[claim.cursor - 1], strict=True)
@@ -375,7 +380,7 @@ def test_other_data(position: int, change: Callable[[np.ndarray], np.ndarray]) -
     assert (verdict.outcome, verdict.step, verdict.subject) == ("data", STEP, name)
     loses(dispute(other, honest(), terms()), "A")
     assert dispute(other, other_input(position, np.zeros_like), terms()).wrong == ("A", "B")
-    # Without terms, the referee cannot know which party is right, so neither loses.
+    # Without terms, the referee does not know which inputs were agreed on, so neither party loses.
     verdict = dispute(honest(), other)
     assert (verdict.outcome, verdict.wrong, verdict.subject) == ("data", (), name)
 
@@ -392,7 +397,7 @@ def test_another_initial_state() -> None:
 
 
 def with_header(**fields: Any) -> RecordedRun:
-    """Returns a run of two honest steps with other fields in the header."""
+    """Returns an honest run of two steps whose header has other values in `fields`."""
     tracer = honest().tracer(1)
     return RecordedRun(
         graph().program, honest().inputs[:2], lambda _, a: tracer.results(a), graph=graph(), header=fields
@@ -400,8 +405,8 @@ def with_header(**fields: Any) -> RecordedRun:
 
 
 def test_invalid_batch_numbers() -> None:
-    """The terms exclude a batch number that is so large that counting to it would never end, and one that does not
-    increase."""
+    """Covers a batch number so large that counting up to it would never end, and one that is not larger than that of
+    the previous step. The terms refuse both."""
 
     def counted(cursor: int) -> RecordedRun:
         other = copy.copy(honest())
@@ -427,13 +432,13 @@ def test_other_headers() -> None:
     for fields, path in (({"numerics": 2}, "header.numerics"), ({"nonfinite_loss": "stop"}, "header.nonfinite_loss")):
         verdict = loses(dispute(two, with_header(**fields), terms()))
         assert (verdict.outcome, verdict.subject) == ("header", path)
-        # Without terms, the referee cannot know which of the two runs was agreed on.
+        # Without terms, the referee does not know which of the two runs was agreed on.
         verdict = dispute(two, with_header(**fields))
         assert (verdict.outcome, verdict.wrong, verdict.subject) == ("header", (), path)
 
 
 def test_headers_that_are_none() -> None:
-    """If a header has an additional, missing or malformed field, the dispute still has a loser."""
+    """A party whose header has an additional, missing or malformed field loses even without terms."""
     two = run(graph(), honest().inputs[:2])
     changes: list[dict[str, Any]] = [{"program": "ab" * 32}, {"initial": "short"}, {"initial": None}]
     changes += [{"data": {"seed": 4}}, {"more": None}, {"signature": {}}, {"numerics": True}, {"numerics": 0}]
@@ -448,7 +453,7 @@ def test_a_state_that_the_program_does_not_have() -> None:
     for name in ("\u202e", "\x1b[2J", "a" * 5000):
         other = [state[0] | {"name": name}, *state[1:]]
         assert loses(dispute(two, with_header(state=other))).outcome == "conduct"
-    # The header names no program, so only terms determine the state that it must describe.
+    # A header with another state is valid, because the header names no program. Only terms refute it.
     for change in ({"shape": [7, 7]}, {"element": "i8"}, {"name": "other"}):
         other = [state[0] | change, *state[1:]]
         verdict = dispute(two, with_header(state=other))
@@ -474,7 +479,7 @@ def faulty_header(numerics: int) -> RecordedRun:
 
 
 def test_how_many_steps_were_agreed_on() -> None:
-    """If the terms fix the number of steps, a run loses if it ends before its wrong step or claims to have no step."""
+    """If the terms fix the number of steps, a party with fewer steps loses, even one with none."""
     agreed = Terms({}, steps=STEPS)
     for short in (run(graph(), []), run(graph(), honest().inputs[:40])):
         verdict = loses(dispute(honest(), short, agreed))
@@ -498,7 +503,7 @@ def test_a_program_of_another_identity() -> None:
 
 
 def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unexpected failure of the referee raises an error, which names the party whose answer was being read."""
+    """If the referee fails unexpectedly, there is no verdict: the error names the party whose answer was being read."""
 
     def fail(*arguments: Any) -> None:
         raise ZeroDivisionError("ours")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A dispute about one wrong bit in one operator of one step names the operator and the party that was wrong."""
+"""If one operator of one step of a run has one wrong bit, a dispute names the operator and the party."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ CHECK = next(operator.index for operator in graph().operators if operator.name =
 
 
 def named(verdict: Verdict, runs: tuple[RecordedRun, RecordedRun], step: int, index: int, wrong: str) -> None:
-    """Checks the verdict, and that the dispute stayed within the bounds of docs/verification/disputes.md."""
+    """Checks that the verdict is against `wrong`, for this step and operator, and that the dispute kept within the
+    bounds of docs/verification/disputes.md."""
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("operator", (wrong,), step), verdict
     assert verdict.operator is not None and verdict.operator.index == index, verdict
     assert verdict.values[wrong].count == 1
@@ -43,7 +44,7 @@ def test_each_operator(index: int) -> None:
     step, wrong = int(generator.integers(1, STEPS + 1)), "AB"[COMPUTING.index(index) % 2]
     cheat = effective_fault(step, index, generator)
     if cheat is None:
-        # Any other value of this operator makes the check of the step fail.
+        # No wrong value of this operator is possible: any would fail the step's check.
         assert graph().users[graph().operators[index].results[0]] == (CHECK,)
         return
     pair = (cheat, honest()) if wrong == "A" else (honest(), cheat)
@@ -51,7 +52,7 @@ def test_each_operator(index: int) -> None:
 
 
 def test_a_fault_without_effect() -> None:
-    """A wrong bit that does not change the results of a step makes neither party wrong about that step."""
+    """A wrong bit that changes no result of its step is not found: the runs agree."""
     remainder = next(o for o in graph().operators if o.name == "arith.remui" and o.results[0].element == "index")
     position = remainder.operands[0].producer
     assert position is not None
@@ -61,7 +62,7 @@ def test_a_fault_without_effect() -> None:
 
 
 def test_every_operation_of_a_step_is_among_them() -> None:
-    """The step of these tests contains every operation that the compiler allows in `main`."""
+    """The step in which these tests plant faults contains every operation that the compiler allows in `main`."""
     source = Path(__file__).parents[4] / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp"
     entries = re.findall(r"add\(Place::(?:anywhere|program),.*?\);", source.read_text(), re.DOTALL)
     allowed = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}
@@ -84,8 +85,8 @@ def test_bounds_of_other_sizes(operators: int, steps: int) -> None:
 
 
 def test_two_cheats() -> None:
-    """If both runs are wrong, the dispute finds the earlier fault; if both first differ at the same step, both parties
-    are wrong."""
+    """Both runs are wrong. If their faults are at the same step, both parties lose; else the one with the earlier fault
+    does."""
     first, second = (faulty(graph(), honest().inputs, 20, COMPUTING[15], bit) for bit in (1, 2))
     verdict = dispute(first, second)
     assert verdict.wrong == ("A", "B") and set(verdict.values) == {"A", "B"} and verdict.step == 20
@@ -112,7 +113,8 @@ def test_a_shorter_run() -> None:
 
 
 def test_a_program_without_operators() -> None:
-    """The program returns its state unchanged; a commitment to another state is refuted without operators."""
+    """A program that returns its state unchanged has no operators; a commitment to another state is refuted without
+    any."""
     text = (
         "func.func @main(%w: tensor<2xf32>, %x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) "
         "attributes {repro.num_state = 1 : i64} {\n  return %w, %x : tensor<2xf32>, tensor<2xf32>\n}\n"
@@ -126,10 +128,10 @@ def test_a_program_without_operators() -> None:
 
 
 def random_run(case: catalogue.Case) -> tuple[OperatorGraph, RecordedRun]:
-    """Returns a run of a few steps of a random program, one of those that the differential tests use."""
+    """Returns the operator graph of a random program (as in the differential tests) and an honest run of five steps."""
     program = read_signature(to_bytes(case.program))
     count = len(program.state)
-    # The case may store f16 values as bits.
+    # A case stores f16 values as bits; the program's API has float16 arrays.
     kinds = (*program.state, *program.inputs)
     arrays = tuple(array.view(kind.dtype) for array, kind in zip(case.inputs, kinds, strict=True))
     program = Program(program.data, program.state, program.inputs, program.outputs, 0, arrays[:count])
@@ -150,7 +152,7 @@ def test_random_programs(case: catalogue.Case, data: st.DataObject) -> None:
     try:
         wrong = faulty(graph, right.inputs, step, operator.index, data.draw(st.integers(0, 2**12)))
     except StepFailed:
-        return  # (E1) The flipped bit made an index invalid.
+        return  # (E1) the flipped bit fails a check
     verdict = dispute(right, wrong)
     assert "A" not in verdict.wrong
     if right.links[step] != wrong.links[step]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Disputes through files: a party reads only regular files of the right size, and follows no links."""
+"""Disputes through files in a folder: a party reads only regular files of the right size, and follows no links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repro_mlir.verification.dispute import FileChannel, LocalChannel, Prover, s
 
 
 def place(path: Path, kind: str) -> None:
-    """Creates something other than a regular file at a path."""
+    """Creates a FIFO, link, socket or other object that is not a regular file at a path."""
     if kind == "fifo":
         os.mkfifo(path)
     elif kind == "zero":
@@ -60,7 +60,7 @@ def test_a_question_that_is_not_a_file(tmp_path: Path, kind: str) -> None:
 
 
 def test_names_that_are_taken(tmp_path: Path) -> None:
-    """If a link already has the name of the next message, nothing is written to its target."""
+    """A link with the name of the next message's file must not make a party write to the link's target."""
     channel = FileChannel(tmp_path)
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
@@ -74,7 +74,7 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
 
 
 def test_messages_of_another_dispute(tmp_path: Path) -> None:
-    """The answer to an earlier question, or of another dispute, is not accepted."""
+    """A folder with messages of an earlier dispute is refused by referee and prover."""
     (tmp_path / "answer-1.json").write_bytes(b'{"error":"an old one"}')
     with pytest.raises(ReproError, match="messages of another dispute"):
         FileChannel(tmp_path)
@@ -94,7 +94,7 @@ def test_a_folder_that_others_can_write_to(tmp_path: Path) -> None:
 
 
 def test_a_shortage_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A referee that has no file descriptors left blames neither party."""
+    """If the referee has no file descriptors left, it raises an error and blames neither party."""
     channel = FileChannel(tmp_path)
     (tmp_path / "answer-1.json").write_bytes(b"{}")
     opened = os.open

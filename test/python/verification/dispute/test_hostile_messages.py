@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Hostile programs in messages of a dispute end neither referee nor prover, and no honest party loses."""
+"""Messages with hostile programs end neither the referee nor the prover, and the honest party never loses."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from support.dispute_runs import CachedProver
 pytestmark = pytest.mark.timeout(120)
 
 DATA = {name: data for name, (data, _) in (hostile.NOT_STORED | hostile.TOO_LARGE).items()}
-# Messages are JSON in UTF-8, so programs with other bytes cannot occur in them.
+# A message with a program's text is JSON in UTF-8, so it cannot contain other bytes.
 TEXTS = [text.decode() for text, _ in (hostile.BEFORE_PARSING | hostile.IN_THE_CHILD).values() if text.isascii()]
 CHEAT = cheats()[0]
 LIMITS = "text_bytes=20000"
 
 
 class Telling(CachedProver):
-    """A party that sends given bytes as its program."""
+    """A party that sends the bytes `data` as its program."""
 
     def __init__(self, run: RecordedRun, data: bytes) -> None:
         super().__init__(run)
@@ -60,8 +60,8 @@ def local(run: RecordedRun, data: bytes | None = None) -> LocalChannel:
 
 @pytest.mark.parametrize("name", DATA)
 def test_hostile_data_at_the_referee(name: str) -> None:
-    """A program beyond the limits is ignored if the other party sends a small one; a party whose bytes are not a
-    program loses."""
+    """If a party sends a program that exceeds the limits, the other party's program is used. If it sends bytes that are
+    not a program, it loses."""
     verdict = dispute(local(CHEAT, DATA[name]), local(honest()))
     is_none = name in hostile.NOT_STORED
     assert (verdict.outcome, verdict.wrong) == ("conduct" if is_none else "operator", ("A",)), verdict
@@ -85,14 +85,14 @@ def test_a_program_that_is_not_base64() -> None:
 
 
 def _longer() -> bytes:
-    """Returns the program of the graph with one more source location, of 50,000 characters."""
+    """Returns the graph's program with a source location of 50,000 characters, so that it exceeds LIMITS."""
     text, count = re.subn(r"#loc1 = loc\(.*\)", f'#loc1 = loc("{"x" * 50_000}")', graph().program.text)
     assert count == 1
     return to_bytes(text)
 
 
 def test_a_program_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A party that sends a longer text of the same program neither loses nor wins because of it."""
+    """An encoding of the same program that exceeds the limits makes its party neither lose nor win."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", LIMITS)
     assert len(graph().program.data) < 20_000
     long = _longer()
@@ -107,7 +107,7 @@ def test_a_program_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def served(prover: CachedProver) -> SocketChannel:
-    """Returns a channel to a prover at the other end of a connection."""
+    """Returns a channel to a thread in which the prover answers questions over a socket."""
     ours, theirs = socket.socketpair()
 
     def answer() -> None:

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Disputes about steps in microbatches: a lie about a microbatch, a sum or the end of a step loses (O1), (B4)."""
+"""Disputes about steps in microbatches: a party that lies about a microbatch, a sum of microbatches or the last part of
+a step loses (O1), (B4)."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_a_wrong_operator_of_each_phase_is_named(phase: str) -> None:
 
 
 def test_a_referee_that_has_no_program() -> None:
-    """The referee has no copy of the step's program: a party sends the program, and any other program is rejected."""
+    """A referee without the step's program requests it from a party, and rejects a program with another identity."""
 
     class Other(LocalChannel):
         def __init__(self, data: bytes) -> None:
@@ -98,8 +99,7 @@ def test_a_step_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two trainers run one script; one of them flips a bit of its state. `repro dispute` and `repro diff` find the same
-    difference."""
+    """Two runs of one script differ in the learning rate. `repro dispute` and `repro diff` find the difference."""
     from repro_mlir.cli.main import main
 
     paths = [tmp_path / "first.receipt", tmp_path / "second.receipt"]
@@ -112,7 +112,7 @@ def test_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with repro_mlir.Trainer(model, loss, optimizer, microbatches=4, receipt=path) as trainer:
             trainer.fit([(x, y)], 3)
     assert main(["dispute", str(paths[0]), str(paths[0])]) == 0
-    # The learning rates differ from the first step on. Without terms, the referee cannot know which one is right.
+    # The learning rate is an input that terms determine. Without terms, the referee does not know which one is right.
     assert main(["dispute", str(paths[0]), str(paths[1])]) == 3
     assert main(["dispute", str(paths[0]), str(paths[1]), "--terms", str(paths[0])]) == 1
     assert "wrong    B" in capsys.readouterr().out

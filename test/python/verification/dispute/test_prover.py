@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The amount of work that a referee can request from a prover is limited."""
+"""Limits on the work and the bytes that a referee can request from a prover."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.dispute_runs import CachedProver
 
 
 class Counting:
-    """A run that counts the requests to it."""
+    """A run that counts how often its steps are run for a question."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run
@@ -72,7 +72,7 @@ def test_no_more_questions_than_a_dispute_has() -> None:
         assert "top" in ask(prover, ask="operators", record=STEP)
     assert ask(prover, ask="opening")["error"] == f"expected at most {limit} questions in a dispute"
     assert run.traced == 1
-    # The longest dispute stays within the number of requests that a prover allows.
+    # Disputes about all these cheats need no more questions than a prover answers.
     for cheat in cheats():
         for pair in ((honest(), cheat), (cheat, honest())):
             verdict = settle(*(LocalChannel(CachedProver(each)) for each in pair))
@@ -130,7 +130,7 @@ def test_nonsense_is_refused(question: bytes) -> None:
 
 
 def test_changed_questions() -> None:
-    """The prover answers every question, however damaged, with few bytes."""
+    """A prover answers every question, however damaged, and its answer has few bytes."""
     draw = random.Random(1)
     party = Adversary(honest(), 0, CHANGES[0], draw)
     questions = [

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The referee runs one operator in a child process with limits, so that an operator that is too large ends without a
-verdict."""
+"""The referee recomputes the disputed operator in a child process with limits. If the operator exceeds them, there is
+no verdict."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 class Flipping(Tracer):
-    """The tracer of a cheat: one bit of the last result of a step is flipped."""
+    """The tracer of a cheat, which flips one bit of the last result of a step."""
 
     def run(self, arrays: Sequence[np.ndarray]) -> Iterator[tuple[Operator, tuple[np.ndarray, ...]]]:
         for operator, values in super().run(arrays):
@@ -51,7 +51,8 @@ def runs(text: str, *initial: np.ndarray) -> tuple[RecordedRun, RecordedRun]:
 
 
 def fold(terms: int) -> tuple[RecordedRun, RecordedRun]:
-    """Returns runs of a sequential fold of `terms` terms: fast in compiled code, slow in the interpreter."""
+    """Returns an honest and a wrong run of a sequential fold of `terms` terms. Compiled code is fast, the interpreter
+    slow."""
     b = Builder()
     state = b.argument((), "f32")
     ones = b.constant("dense<1.0>", (terms,), "f32")
@@ -72,7 +73,7 @@ def test_an_operator_in_bounds() -> None:
 
 
 def test_an_operator_that_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither party loses because of an operator that takes too long, and the command reports no verdict."""
+    """An operator that takes too long makes no party lose; the command reports that there is no verdict."""
     pair = fold(4_000_000)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "operator_seconds=1")
     for each in (pair, pair[::-1]):
@@ -89,7 +90,7 @@ def test_an_operator_that_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def sum_of(elements: int) -> tuple[RecordedRun, RecordedRun]:
-    """Returns an honest and a wrong run of one operator on `elements` elements."""
+    """Returns an honest and a wrong run of one addition of `elements` elements."""
     b = Builder()
     state = b.argument((elements,), "f32")
     text = b.program(b.elementwise("%r0 = arith.addf %x0, %x0 : f32", state, element="f32"), states=1)
@@ -97,7 +98,7 @@ def sum_of(elements: int) -> tuple[RecordedRun, RecordedRun]:
 
 
 def test_an_operator_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The referee knows the sizes of an operator's operands and results before it requests any of them."""
+    """The referee refuses an operator by the sizes of its operands and results, before it requests any of them."""
     pair = sum_of(1 << 18)
     assert dispute(pair).wrong == ("B",)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=8388604")
@@ -107,7 +108,7 @@ def test_an_operator_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_operator_that_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child's memory limit is lower than what its libraries already occupy."""
+    """With this limit, the child has less memory than its libraries and the operator need."""
     pair = sum_of(1 << 22)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=200M")
     with pytest.raises(ReproError, match=r"no verdict: .* more than 0.19\S* GiB of memory|the child process ended"):
@@ -115,7 +116,7 @@ def test_an_operator_that_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_check_that_fails() -> None:
-    """(E1) A failed check is reported differently from every other reason for which a child returns no answer."""
+    """(E1) If the recomputed operator fails a check, the error says so; it differs from that for an exceeded limit."""
     b = Builder()
     index = b.argument((), "i64")
     table = b.constant("dense<[1.0, 2.0]>", (2,), "f32")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Clients that do not know the token can neither make a prover compute nor keep its referee out."""
+"""A client without the token can neither make a prover compute nor keep the prover's referee out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELLO = 16 + 32
 
 
 class Serving:
-    """A prover that listens for connections, and sockets connected to it, which are closed at the end."""
+    """A prover that listens in a thread, and connections to it, which `stack` closes."""
 
     def __init__(self, stack: contextlib.ExitStack, token: bytes) -> None:
         self._stack = stack
@@ -45,7 +45,7 @@ class Serving:
         return f"tcp:127.0.0.1:{self._listener.getsockname()[1]}"
 
     def stranger(self, data: bytes = b"") -> socket.socket:
-        """Returns a connection to the prover on which `data` has been sent."""
+        """Returns a connection to the prover by a client that sends `data` instead of a handshake."""
         connected = self._stack.enter_context(socket.create_connection(self._listener.getsockname()))
         connected.settimeout(10)
         with contextlib.suppress(OSError):
@@ -56,7 +56,8 @@ class Serving:
         return connect(self.address, 10, token)
 
     def dispute(self, token: bytes = TOKEN) -> None:
-        """Settles a dispute with the prover; the prover must end after it."""
+        """Settles a dispute between an honest party and this prover, whose run is wrong; checks that the prover then
+        ends."""
         verdict = settle(LocalChannel(Prover(honest())), self.referee(token), timeout=20)
         assert (verdict.outcome, verdict.wrong) == ("operator", ("B",))
         self.thread.join(10)
@@ -95,7 +96,7 @@ def test_strangers_first(serving: Serving, token: bytes) -> None:
 
 
 def test_strangers_meanwhile(serving: Serving, token: bytes) -> None:
-    """While the referee asks questions, more clients without the token connect than the prover accepts."""
+    """During a dispute, more clients without the token connect than the prover accepts at a time."""
     busy = threading.Event()
 
     def crowd() -> None:
@@ -108,7 +109,8 @@ def test_strangers_meanwhile(serving: Serving, token: bytes) -> None:
     for thread in threads:
         thread.start()
     try:
-        # The prover may drop the referee's handshake because of the other connections; the referee then tries again.
+        # The other connections may displace the referee's before its handshake is complete; then the referee connects
+        # again.
         for _ in range(50):
             with contextlib.suppress(ReproError):
                 channel = serving.referee(token)
@@ -122,8 +124,8 @@ def test_strangers_meanwhile(serving: Serving, token: bytes) -> None:
 
 
 def test_a_referee_that_has_not_asked_yet_stays(serving: Serving, token: bytes) -> None:
-    """Clients without the token displace each other, but not a referee that has completed the handshake and has not yet
-    asked."""
+    """New clients without the token displace older ones, but not a referee that has completed the handshake, even
+    before its first question."""
     channel = serving.referee(token)
     strangers = [serving.stranger(bytes(40)) for _ in range(12)]
     for stranger in strangers[:-3]:
@@ -136,7 +138,8 @@ def test_a_referee_that_has_not_asked_yet_stays(serving: Serving, token: bytes) 
 
 @pytest.mark.parametrize("token", [NO_TOKEN], ids=["no-token"])
 def test_silent_peers_do_not_keep_a_referee_away(serving: Serving, token: bytes) -> None:
-    """A prover without a token admits every peer that follows the protocol, and disconnects peers that ask nothing."""
+    """Without a token, every peer that follows the protocol is admitted; the prover disconnects those that ask
+    nothing."""
     silent = [serving.referee(token) for _ in range(9)]
     serving.dispute(token)
     for channel in silent:
@@ -144,7 +147,7 @@ def test_silent_peers_do_not_keep_a_referee_away(serving: Serving, token: bytes)
 
 
 class NoWork:
-    """A run that fails if any of its steps is requested."""
+    """A run that fails the test if a step of it is used."""
 
     def __init__(self, run: Any) -> None:
         self.graphs = run.graphs
@@ -154,7 +157,7 @@ class NoWork:
 
 
 def test_a_stranger_gets_no_work_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A peer that does not know the token receives only the prover's first message."""
+    """A client without the token receives only the prover's first message."""
     monkeypatch.setattr(quotas, "HANDSHAKE_SECONDS", 0.5)
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=serve_socket, args=(NoWork(honest()), listener, TOKEN, 30), daemon=True).start()
@@ -188,7 +191,8 @@ def test_slow_bytes_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_prover_shows_itself_too() -> None:
-    """A program that listens at the prover's address without the token becomes no party, and causes no verdict."""
+    """A process without the token that listens at the prover's address is not accepted as a party; there is no
+    verdict."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         answers = (b"", b"a", bytes(HELLO), b"repro-dispute-v3" + bytes(32) + bytes(32), b"[" * 60_000)
         for data in answers:
@@ -207,7 +211,7 @@ def test_the_prover_shows_itself_too() -> None:
 
 
 def test_a_relayed_message_of_a_referee_is_rejected() -> None:
-    """A man in the middle can relay the handshake, but cannot forge a message after it."""
+    """An attacker who relays the messages of a handshake can forge none of the later messages."""
     with contextlib.ExitStack() as stack:
         serving = Serving(stack, TOKEN)
         between = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -220,8 +224,8 @@ def test_a_relayed_message_of_a_referee_is_rejected() -> None:
                 theirs.sendall(ours.recv(64, socket.MSG_WAITALL))
                 ours.sendall(theirs.recv(32, socket.MSG_WAITALL))
                 question = ours.recv(1 << 16)
-                # The relay sends another question with the authentication code of the original question, and passes the
-                # answer on.
+                # Changes the question but keeps the authentication code of the original one, and passes on the prover's
+                # reply.
                 theirs.sendall(question.replace(b"opening", b"program"))
                 with contextlib.suppress(OSError):
                     ours.sendall(theirs.recv(1 << 16) or b"\x02\0\0\0" + bytes(32) + b"{}")
@@ -241,5 +245,5 @@ def test_where_no_token_is_needed(tmp_path: Path) -> None:
     listen(f"tcp:0.0.0.0:{port}", TOKEN).close()
     listen(f"tcp:localhost:{port}").close()
     with listen(f"unix:{tmp_path / 'prover'}"):
-        # Other users of the machine cannot connect.
+        # The mode of the socket lets no other user connect.
         assert stat.S_IMODE(os.stat(tmp_path / "prover").st_mode) & 0o077 == 0

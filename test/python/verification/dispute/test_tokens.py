@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tokens of a dispute: the places from which they are read, and the tokens that are refused."""
+"""Reading the token of a dispute from files and environment variables; tokens that are refused."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "short")
     with pytest.raises(ReproError, match="SOME_TOKEN: expected a token of") as error:
         token_of_environment("SOME_TOKEN")
-    # The error message does not contain the token.
+    # The error message must not reveal the refused token, "short".
     assert "short" not in str(error.value)

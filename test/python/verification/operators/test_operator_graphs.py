@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Graphs of the operators of a program, and programs that contain only some of the operators."""
+"""The operator graph of a program, and programs extracted from it that contain only some of its operators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def verify(program: Program) -> None:
 
 
 def arguments(program: Program, given: tuple[np.ndarray, ...]) -> list[np.ndarray]:
-    """Converts the inputs of the test catalogue to the arrays of the package's API."""
+    """Converts the inputs of a catalogue case to the arrays that the package's API takes."""
     arrays = []
     for array, kind in zip(given, (*program.state, *program.inputs), strict=True):
         array = np.asarray(array)
@@ -57,7 +57,7 @@ def arrays(graph: OperatorGraph) -> list[np.ndarray]:
 def test_operators_name_their_operands(graph: OperatorGraph) -> None:
     assert [operator.index for operator in graph.operators] == list(range(len(graph.operators)))
     gather = next(o for o in graph.operators if any(v.name == "rows" or v.position == 6 for v in o.inputs))
-    # A table that the body reads is also an input of the operator; constants of the body are not.
+    # A tensor that the body of `gather` reads is an input of the operator, too; constants in the body are not.
     assert {(v.producer, v.position) for v in gather.inputs} >= {(None, 0), (None, 6)}
     for operator in graph.operators:
         assert not any(value.inline for value in operator.inputs)

@@ -54,7 +54,7 @@ def test_phases_are_all_operators_in_order() -> None:
 
 
 def test_integers_that_differ_fail() -> None:
-    """(B3) An integer result, the number of positive elements, differs between the microbatches, so the step fails."""
+    """(B3) The step fails because an integer result, a count of positive elements, differs between microbatches."""
     program = program_of(2, 1, torch.float32, counts=True)
     given = values_of(program)
     arrays = [*program.initial, *given]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A finished receipt, and copies of it."""
+"""Fixtures: a finished receipt, and a function that copies it."""
 
 import shutil
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from repro_mlir.base.files import storage
 
 @pytest.fixture(autouse=True)
 def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skips fsync, which is slow: a test can end the process, but not the machine."""
+    """Disables fsync, which is slow and needed only if the machine fails."""
     monkeypatch.setattr(storage.os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The receipt of a finished run; tests must not change it."""
+    """Returns the receipt of a finished run, which tests share and must not change."""
     path = tmp_path_factory.mktemp("finished") / "run.receipt"
     from receipt_runs import EVERY, train
 
@@ -30,7 +30,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(finished: Path, tmp_path: Path) -> Callable[[], Path]:
-    """Returns a function that copies the receipt, for tests that modify the copy."""
+    """Returns a function that returns a new copy of the finished receipt, for tests that change it."""
     count = 0
 
     def make() -> Path:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Changes of receipts: flips of single bytes, and changes by a forger who recomputes all hashes afterwards."""
+"""Changes receipts: flips single bits, or forges contents and recomputes all hashes as a forger would."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def program_path(path: Path) -> Path:
 
 
 def with_program(header: Header, **changes: Any) -> Header:
-    """Returns the header with other values in some fields of its first program."""
+    """Returns a header in which the entry of the first program has other values, named in `changes`."""
     return replace(header, programs=(replace(header.programs[0], **changes), *header.programs[1:]))
 
 
@@ -44,7 +44,8 @@ def cut(path: Path, size: int) -> None:
 
 
 def edit(path: Path, change: Callable[[Any], None], line: int | None = None) -> None:
-    """Changes the JSON value of a file, or of the line with the given number (from 0); the JSON stays canonical."""
+    """Applies `change` to the JSON value of a file or, if `line` is given, of that line (from 0). Writes canonical
+    JSON."""
     lines = path.read_bytes().splitlines(keepends=True)
     index = line or 0
     value = json.loads(lines[index])
@@ -59,10 +60,10 @@ def forge(
     header: Callable[[Header], Header] = lambda header: header,
     steps: Callable[[list[tuple[Commitment, list[np.ndarray], bytes | None]]], None] = lambda steps: None,
 ) -> None:
-    """Changes the header, or the commitment, inputs and loss of the steps, and recomputes roots, chain, inputs and
-    seal.
+    """Applies the given changes to the header and the steps (commitment, inputs and loss), and recomputes roots, links,
+    stored inputs and seal.
 
-    The receipt is that of a run of one program without changes of its state.
+    The receipt must be that of a run with one program, in which the user did not change the state.
     """
     receipt = Receipt(path)
     log = receipt.log
@@ -86,7 +87,7 @@ def forge(
     (path / "steps.jsonl").write_bytes(b"".join(lines))
     (path / "inputs.bin").write_bytes(b"".join(inputs))
 
-    # The state after the last step is always kept.
+    # A receipt contains the state after its last step, so this state's file is renamed if the number of steps changes.
     os.rename(path / checkpoints.name_of(log.steps), path / checkpoints.name_of(len(given)))
     edit(path / "seal.json", lambda value: value.update(steps=len(given), chain=link.hex()))
     if given:
@@ -95,7 +96,7 @@ def forge(
 
 
 def reseal(path: Path) -> None:
-    """Updates the list of files in the seal. A signature stays as it is, so it no longer verifies."""
+    """Updates the seal's list of files and digests. It does not sign again, so a signature no longer verifies."""
     files = describe_files(path)
 
     def seal(value: dict[str, Any]) -> None:

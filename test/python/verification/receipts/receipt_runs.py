@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs of a small model with dropout, batch norm, AdamW, gradient clipping and a changing learning rate."""
+"""Records receipts of a small model with dropout, batch norm, AdamW, gradient clipping and a changing learning rate."""
 
 import filecmp
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ EVERY = 3
 
 
 def training(steps: int = STEPS) -> tuple:
-    """Returns the tuple that the function `training()` of a script returns."""
+    """Returns model, loss function, optimizer, batches and options, as `training()` in a user's script does."""
     model = torch.nn.Sequential(
         torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(6, 3)
     )
@@ -35,7 +35,7 @@ def training(steps: int = STEPS) -> tuple:
 
 
 def train(receipt: repro_mlir.ReceiptOptions, steps: int = STEPS, target: str = "cpu") -> repro_mlir.Trainer:
-    """Runs training with a receipt."""
+    """Trains `steps` steps and records them in a receipt. Returns the trainer."""
     model, loss_fn, optimizer, batches, options = training()
     with repro_mlir.Trainer(model, loss_fn, optimizer, target=target, threads=2, receipt=receipt, **options) as trainer:
         trainer.fit(batches, steps)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Records runs without PyTorch: the program and the batches come from a finished receipt.
+"""Records receipts without importing PyTorch: takes the program and the batches from a finished receipt.
 
     python recorded_run.py SOURCE STEPS
 
@@ -24,7 +24,8 @@ EVERY = 7
 
 
 def run(source: Receipt, executable: Executable, path: Path, steps: int) -> None:
-    """Begins or resumes a run of `steps` steps, which repeats the batches of `source`, and seals its receipt."""
+    """Starts a receipt at `path`, or resumes it, until it has `steps` steps, and seals it. Repeats the batches of
+    `source`."""
     options = ReceiptOptions(path, checkpoint_every=EVERY, resume=True)
     recorder = Recorder(options, source.program, "cpu", 1)
     try:

@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An adversary forges receipts whose hashes all agree: the test lists which option of `repro verify` detects each.
+"""Forges receipts whose hashes all match, and lists for each the option of `repro verify` that detects it.
 
-A verifier who has the script and the last link of the honest run refuses every cheat. Some cheats need less:
+A verifier with the script and the last link of the honest run detects every cheat. These are the weakest verifiers:
 
   plain   the receipt contradicts itself, or a step does not return the recorded result
   script  an honest receipt of another run: a verifier needs the script to detect it
@@ -44,7 +44,7 @@ STEPS, EVERY, BAD = 8, 3, 3
 
 
 class Agreed:
-    """The run that was agreed on; replaces `ScriptBatches`, and captures nothing."""
+    """The script of the run that was agreed on; replaces `ScriptBatches`, and does not capture the program again."""
 
     def __init__(self, first: repro_mlir.Program, run: dict[str, Any], batches: Sequence[Batch]) -> None:
         self.script, self.first, self.program, self._run, self.taken = "script.py", first, first, run, 0
@@ -60,7 +60,8 @@ class Agreed:
         return self.program
 
     def go_on_from(self, state: dict[str, Any]) -> None:
-        """Does nothing: none of these programs depends on the state."""
+        """Does nothing. `ScriptBatches` would capture again if the program depended on the state; these programs do
+        not."""
 
     def take(self) -> Batch:
         if self.taken == len(self._batches):
@@ -71,7 +72,7 @@ class Agreed:
 
 @dataclass
 class Step:
-    """A step as a forged receipt describes it."""
+    """A step of a forged receipt. A field that is not changed has the honest value."""
 
     cursor: int
     state: list[bytes]
@@ -85,7 +86,8 @@ def types_of(signature: Signature) -> list[list[tuple[str, tuple[int, ...]]]]:
 
 
 class Forged:
-    """A receipt split into its parts; `write` computes matching digests, roots, links and the seal."""
+    """The parts of a receipt, which forgers change; `write` writes a receipt with matching digests, roots, links and
+    seal."""
 
     def __init__(self, path: Path) -> None:
         receipt = Receipt(path)
@@ -103,7 +105,8 @@ class Forged:
         self.kept = {step: [*receipt.state_after(step).values()] for step in (0, 3, 6, 8)}
 
     def rerun(self, keep: Callable[[int], bool] = lambda step: step % EVERY == 0) -> None:
-        """Recomputes all steps from the initial state and the inputs, as an honest run of the changed receipt."""
+        """Runs the steps of the changed program from the initial state with the changed inputs, so that all results are
+        right."""
         program = replace(Receipt(self.path).program, data=to_bytes(self.text))
         executable = compile(program, "cpu", 1)
         signature = self.header.programs[0].signature
@@ -124,7 +127,7 @@ class Forged:
     def write(self) -> None:
         header, kinds = self.header, self.header.programs[0].signature
         if types_of(kinds) != types_of(self.signature):
-            # This lie is in the header alone; the steps use the real signature.
+            # If the header lies about the types of tensors, the steps are written with the program's real types.
             kinds = self.signature
         root = Commitment(0, digests_of(kinds.state, self.initial)).root.hex()
         data = to_bytes(self.text)
@@ -158,7 +161,7 @@ class Forged:
 
 @dataclass(frozen=True)
 class Cheat:
-    """A change of a receipt's directory, and the weakest verifier that detects it (see above)."""
+    """A change of a receipt's folder, and the weakest verifier that detects it: plain, script or chain (see above)."""
 
     name: str
     apply: Callable[[Path], None]
@@ -167,7 +170,7 @@ class Cheat:
 
 @pytest.fixture(scope="module")
 def honest(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], list[Batch]]:
-    """Returns a receipt whose third batch failed (E1), the agreed run, and its batches."""
+    """Returns a receipt of a run in which batch `BAD` failed a check (E1), the run as agreed on, and its batches."""
     source = Receipt(finished)
     number = source.header.programs[0].signature.num_hyper_parameters
     batches = [[array.copy() for array in source.inputs(step)] for step in range(1, STEPS + 1)]
@@ -202,7 +205,7 @@ def rebuilt(change: Callable[[Forged], object], *, rerun: bool = False) -> Calla
 
 
 def of_signature(change: Callable[[dict[str, Any]], object]) -> Callable[[Forged], None]:
-    """Returns a change of the signature in receipt.json; the result can still be read."""
+    """Returns a change of a program's signature in receipt.json. The changed signature is still a valid one."""
 
     def apply(forged: Forged) -> None:
         value = forged.header.programs[0].signature.as_json()
@@ -228,7 +231,7 @@ def swap_in_text(forged: Forged, one: str, other: str) -> None:
 
 
 def rename_loss(forged: Forged) -> None:
-    """Renames the output `loss`, so that a run that should stop at a NaN or infinite loss continues."""
+    """Renames the output `loss`: without an output of this name, a run does not stop at a NaN or infinite loss."""
     outputs = [*forged.header.programs[0].signature.outputs]
     (place,) = (i for i, kind in enumerate(outputs) if kind.name == "loss")
     of_signature(lambda value: value["outputs"][place].update(name="lost"))(forged)
@@ -239,8 +242,8 @@ def rename_loss(forged: Forged) -> None:
 
 
 def with_old_records(cheat: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Returns the cheat, but with the honest roots and links, so that its last link is the one that a verifier may
-    know."""
+    """Returns a cheat that also restores the honest roots and links, so that the last link is the one that the verifier
+    knows."""
 
     def apply(path: Path) -> None:
         before = [json.loads(line) for line in (path / "steps.jsonl").read_bytes().splitlines()]
@@ -425,7 +428,7 @@ def states(receipt: Receipt) -> Iterator[Cheat]:
 
 
 def raw(name: str, change: Callable[[bytes], bytes], *, agree: bool = True) -> Callable[[Path], None]:
-    """Returns a change of the bytes of a file; the seal contains the digest of the changed file."""
+    """Returns a change of the bytes of a file. With `agree`, the seal's digest of the file is updated."""
 
     def apply(path: Path) -> None:
         before = (path / name).read_bytes()
@@ -533,8 +536,8 @@ def test_no_cheat_is_right(honest: tuple[Path, dict[str, Any], list[Batch]], tmp
     for number, cheat in enumerate(cheats):
         forged = Path(shutil.copytree(path, tmp_path / str(number)))
         cheat.apply(forged)
-        # A stronger verifier detects everything that a weaker one detects, and each cheat names the weakest that
-        # detects it.
+        # A verifier also makes the checks of the weaker ones. The first one in this order that detects the cheat must
+        # be `needs`.
         seen = {"plain": not is_right(forged, None)}
         seen["script"] = seen["plain"] or not is_right(forged, agreed)
         seen["chain"] = seen["script"] or not is_right(forged, agreed, link)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The in-toto library reads and verifies the envelopes that `repro attest` writes."""
+"""The library securesystemslib reads and verifies the envelopes that `repro attest` writes."""
 
 import copy
 import hashlib
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def attested(folder: Path, key: Ed25519PrivateKey) -> tuple[Path, dict]:
-    """Returns a receipt and its envelope."""
+    """Records a receipt, attests it with the command and returns the receipt's path and the envelope."""
     receipt = folder / "run.receipt"
     train(ReceiptOptions(receipt))
     form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -43,7 +43,7 @@ def attested(folder: Path, key: Ed25519PrivateKey) -> tuple[Path, dict]:
 
 
 def read(value: dict) -> Envelope:
-    # The library changes the dictionary that it receives.
+    # `from_dict` changes its argument.
     return Envelope.from_dict(copy.deepcopy(value))
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps that commit to their microbatches (C8): a verifier can check one microbatch without the rest of the step."""
+"""Steps that commit to their microbatches (C8): one microbatch can be verified without the rest of its step."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_way_to_a_state_that_is_not_kept_is_run(recorded: Path, tmp_path: Pa
     with trainer_of(path, receipt=ReceiptOptions(path, microbatches_every=2)) as trainer:
         trainer.fit([(X, Y)], 5)
     found = repro_mlir.verify(path, microbatches="0-1")
-    # Step 2 was not chosen, but runs because step 4 needs the state after it.
+    # Only microbatches of steps 2 and 4 are checked. Steps 1 to 3 run because step 4 needs the state after them.
     assert (found.chosen, found.executed, found.microbatches) == ((2, 4), (1, 2, 3), 2)
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of both examples, recorded at x86-64-v3 with two threads, verify on every other target."""
+"""Receipts of the examples, recorded at x86-64-v3 with two threads, verify on every other target."""
 
 import importlib
 import sys
@@ -21,7 +21,7 @@ STEPS = 6
 
 @pytest.fixture(scope="module", params=EXAMPLES)
 def receipt(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Returns the receipt of the first steps of an example."""
+    """Records the first steps of an example and yields the receipt."""
     pytest.importorskip(EXAMPLES[request.param])
     sys.path.insert(0, str(Path(__file__).parents[4] / "examples"))
     model, loss_fn, optimizer, batches, *rest = importlib.import_module(request.param).training(STEPS)
@@ -56,7 +56,7 @@ def test_other_targets_agree(receipt: Path, target: str, steps: str) -> None:
     try:
         verified = repro_mlir.verify(receipt, steps, target, 2)
     except ReproError as error:
-        # qemu is missing, or the processor lacks the target's instructions.
+        # The target cannot run here: qemu is missing, or the CPU lacks the target's instructions.
         if isinstance(error, ReceiptWrong) or not target.startswith("cpu:"):
             raise
         pytest.skip(str(error))

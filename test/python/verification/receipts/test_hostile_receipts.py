@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts whose program or sizes are made to crash the verifier: one clear answer in bounded time."""
+"""Receipts whose programs or sizes would crash or stall a verifier: each command prints one clear line in bounded
+time."""
 
 import os
 import shutil
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def write(path: Path, text: bytes, initial: float = 1) -> Path:
-    """Writes a finished receipt of two steps of a program that has one state tensor."""
+    """Writes a finished receipt of two steps of the program `text`, which has one state tensor and no inputs."""
     state = np.full(4, initial, np.float32)
     program = Program(to_bytes(text.decode()), (TensorType("a", "f32", (4,)),), (), (), 0, (state,))
     recorder = Recorder(ReceiptOptions(path), program, "reference", 1)
@@ -45,7 +46,7 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_program(right: Path, path: Path, data: bytes) -> Path:
-    """Copies a receipt with another program; all hashes match, except for the identity."""
+    """Copies a receipt and replaces its program by `data`. All hashes match, except the program's identity."""
     shutil.copytree(right, path)
     program_path(path).write_bytes(data)
     edit(path / "receipt.json", lambda value: value["programs"][0].update(blake3=blake3.blake3(data).hexdigest()))
@@ -61,7 +62,7 @@ def test_hostile_data(right: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
-    """Runs a command, which must print one line and end within a minute; returns its status and the line."""
+    """Runs a command, which must end within a minute and print one line. Returns its status and the line."""
     capsys.readouterr()
     start = time.monotonic()
     status = main([str(argument) for argument in arguments])
@@ -86,7 +87,7 @@ def test_every_command(
     right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
 ) -> None:
     path = with_program(right, tmp_path / "hostile", hostile.TOO_LARGE[name][0])
-    # The receipts must differ: otherwise `repro diff` does not read the program.
+    # The receipts get different initial states, because `repro diff` reads no program of equal receipts.
     edit(path / "receipt.json", lambda value: value["run"].update(initial="0" * 64))
     arguments = {
         "dispute": ["dispute", path, right, "--target", "reference"],
@@ -122,8 +123,8 @@ def test_text_of_more_than_the_limit(
 def test_tensors_of_more_than_the_memory(
     right: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], role: str
 ) -> None:
-    """A sparse file can have any size, so the size in the header is compared with the memory limit before anything is
-    read."""
+    """The header's sizes are compared with the memory limit before a file is read: files can be sparse, so they may
+    have any size."""
     path = Path(shutil.copytree(right, tmp_path / "large"))
     large = {"name": "a", "element": "f64", "shape": [1 << 40]}
     edit(
@@ -136,7 +137,7 @@ def test_tensors_of_more_than_the_memory(
 
 
 def test_lines_that_are_no_records(right: Path, tmp_path: Path) -> None:
-    """The reader limits the length of the file of records by the size that the expected records have."""
+    """The reader derives a maximum size of the records' file from the expected records, and reads no more."""
     path = Path(shutil.copytree(right, tmp_path / "lines"))
     with open(path / "steps.jsonl", "ab") as file:
         file.write(b"\n" * (1 << 25))

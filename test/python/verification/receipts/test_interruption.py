@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs that are cut off at any moment and resumed end with the same receipt as an uninterrupted run."""
+"""Runs that are killed at any moment and then resumed have the receipt of an uninterrupted run."""
 
 import json
 import os
@@ -24,24 +24,25 @@ STEPS, LONG = 16, 150
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Raised instead of killing the process."""
 
 
 class Fuse:
-    """Raises `Killed` at one of the moments at which the recorder changes files, given by its number."""
+    """Counts the moments at which the recorder changes files, and raises `Killed` after `moments` of them."""
 
     def __init__(self, moments: int) -> None:
         self._left = moments
 
     def burn(self) -> None:
-        """Counts a moment, and raises `Killed` if it is the chosen one."""
+        """Counts a moment; raises `Killed` if `moments` of them have passed."""
         self._left -= 1
         if self._left < 0:
             raise Killed
 
 
 def install(monkeypatch: pytest.MonkeyPatch, fuse: Fuse) -> None:
-    """Adds moments before, in the middle of and after each write, and before and after each renaming."""
+    """Makes the recorder call `fuse.burn` before, in the middle of and after each write, and before and after each
+    renaming."""
     append, replace, rename = storage.AppendOnly.append, os.replace, os.rename
 
     def burning_append(self: storage.AppendOnly, record: bytes) -> None:
@@ -101,7 +102,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
         assert writer.stdin is not None and writer.stdout is not None
 
         def ends(path: Path, after: float | None = None) -> bool:
-            """Returns whether a run ended by itself; if not, its writer was killed after `after` seconds."""
+            """Runs a writer of the receipt `path`, killed after `after` seconds. Returns whether it ended before."""
             writer.stdin.write(json.dumps([str(path), after]) + "\n")
             writer.stdin.flush()
             return writer.stdout.readline() == "ended\n"
@@ -126,7 +127,7 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
 def test_records_are_stored_before_the_state_that_follows_them(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order of writes survives a power failure: each file is complete on the disk before it gets its name."""
+    """Checks the order of writes that survives a power failure: a file is synced before it gets its name."""
     source = Receipt(finished)
     events: list[str] = []
     path = tmp_path / "run"
@@ -155,7 +156,8 @@ def test_records_are_stored_before_the_state_that_follows_them(
 
 @contextmanager
 def torn(finished: Path, folder: Path) -> Iterator[Path]:
-    """Yields a run that was cut off. At the end, the resumed run must have the receipt of an uninterrupted run."""
+    """Yields the receipt of a run that was cut off. After the test has changed it, resumes the run and compares the
+    receipt with that of an uninterrupted run."""
     source = Receipt(finished)
     executable = compile(source.program, "cpu", 1)
     recorded_run.run(source, executable, folder / "whole", STEPS)
@@ -176,7 +178,7 @@ def test_garbage_after_the_last_kept_state(finished: Path, tmp_path: Path, garba
 
 
 def test_inputs_that_were_not_stored(finished: Path, tmp_path: Path) -> None:
-    """After a power failure a file may have its full size and zeros instead of its last blocks."""
+    """Imitates a power failure, after which a file can have its full size, but zeros instead of its last blocks."""
     with torn(finished, tmp_path) as path:
         inputs = path / "inputs.bin"
         size = inputs.stat().st_size

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every check of a signature refuses weak public keys: for these, a signature can be made without the private key."""
+"""Every check of a signature refuses weak public keys, for which anyone can make a signature."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def times(factor: int, point: Point) -> Point:
 
 
 def point_with(y: int) -> Point | None:
-    """Returns a point of the curve with this y, or None if there is none."""
+    """Returns a point of the curve Ed25519 with this y coordinate, or None if there is none."""
     square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
     x = pow(square, (P + 3) // 8, P)
     if x * x % P != square:
@@ -45,7 +45,7 @@ def point_with(y: int) -> Point | None:
 
 
 def small_order_points() -> set[Point]:
-    """Computes the eight points whose order divides 8 from the group law."""
+    """Returns the eight points whose order divides 8, computed by the group law."""
     for y in range(2, 100):
         point = point_with(y)
         if point is None:
@@ -58,7 +58,8 @@ def small_order_points() -> set[Point]:
 
 
 def encodings() -> list[bytes]:
-    """Returns every encoding of a point of small order: both signs, and y + p where it fits into 255 bits."""
+    """Returns every encoding of the points of small order: with both sign bits, and with y + p if it fits into 255
+    bits."""
     found = set()
     for _, y in small_order_points():
         for same in (y, y + P):
@@ -69,15 +70,14 @@ def encodings() -> list[bytes]:
 
 def test_there_are_eight() -> None:
     assert len(small_order_points()) == 8
-    # The values of y are 0, 1, -1 and two more. Each has two sign bits: 10 encodings. 0 and 1 can also be encoded as
-    # y + p: 4 more.
+    # y is 0, 1, -1 or one of two more values, each with two sign bits: 10 encodings. As y + p, 0 and 1 have 4 more.
     assert len(encodings()) == 14
 
 
 @pytest.mark.parametrize("key", encodings(), ids=bytes.hex)
 def test_weak_keys_are_refused(key: bytes, tmp_path: Path) -> None:
     assert not is_strong(key)
-    # R = A and S = 0 is a valid signature for one message in eight; OpenSSL accepts some of these.
+    # The signature R = A, S = 0 is valid for one message in eight. OpenSSL accepts such signatures.
     messages = [bytes([i]) for i in range(64)]
     assert not any(holds(key, bytes([1]) + bytes(63), message) for message in messages)
     seal = Seal(0, bytes(32), "0" * 64, {}, (key, bytes([1]) + bytes(63)))

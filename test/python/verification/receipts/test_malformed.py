@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Damaged receipts: each command reports one clear error, and never a traceback."""
+"""Damaged receipts: each command reports one clear error and prints no traceback."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from repro_mlir.cli.main import main
 
 FILES = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", "checkpoints/0.safetensors"]
 VALUES = [None, True, False, 0, -1, 3, 2**53 - 1, "", "x", "0" * 64, "f" * 63, [], {}, [[]], ["a"], {"a": 1}]
-# The number of tries for each type of damage; the first type has twice as many.
+# The number of damaged receipts of each type; twice as many of the first type.
 COUNT = 250
 
 
@@ -42,7 +42,7 @@ def damage_bytes(path: Path, draw: random.Random) -> None:
 
 
 def damage_value(path: Path, draw: random.Random) -> None:
-    """Replaces, removes or adds a value in the canonical JSON of a file."""
+    """Replaces, removes or adds a value in a file that consists of canonical JSON."""
     file = path / draw.choice(FILES[:3])
     lines = file.read_bytes().splitlines()
     index = draw.randrange(len(lines))
@@ -66,7 +66,8 @@ def damage_value(path: Path, draw: random.Random) -> None:
 
 
 def damage_deeply(path: Path, draw: random.Random) -> None:
-    """Damages receipt.json like `damage_value` and updates the seal, so that the later checks run."""
+    """Damages receipt.json as `damage_value` does, and updates the seal, so that verification goes on after comparing
+    digests."""
     before = (path / "receipt.json").read_bytes()
     while (path / "receipt.json").read_bytes() == before:
         others = {name: (path / name).read_bytes() for name in FILES[1:3]}
@@ -89,7 +90,7 @@ def test_damaged_receipts(
         status = main(["verify", str(path), "--steps", "8", "--threads", "1"])
         captured = capsys.readouterr()
         if status == 0 and damage is damage_deeply:
-            # Fields that are only informative may have any value.
+            # Verification accepts any value in fields for information, which are those outside of `run` and `programs`.
             changed, honest = (json.loads((each / "receipt.json").read_bytes()) for each in (path, finished))
             assert changed["run"] == honest["run"] and changed["programs"] == honest["programs"]
             shutil.rmtree(path)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of microbatched steps (B4): any verifier can run the steps again, and replaced programs are refused."""
+"""Receipts of microbatched steps (B4): any verifier can run the steps again, and replaced programs are detected."""
 
 import shutil
 import struct
@@ -41,7 +41,7 @@ def trainer_of(path: Path, resume: bool = False, **options: Any) -> repro_mlir.T
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The receipt of three steps with two batch sizes, and a change of the state between them."""
+    """Returns the receipt of three steps with two batch sizes and a change of the state by the user."""
     path = tmp_path_factory.mktemp("microbatches") / "run.receipt"
     with trainer_of(path) as trainer:
         trainer.step(X, Y)
@@ -88,7 +88,8 @@ def test_another_division_is_another_run(recorded: Path, tmp_path: Path) -> None
 
 
 def planted(recorded: Path, path: Path, change: Any) -> Path:
-    """Copies a receipt with other bytes of its first program; the header contains their hash."""
+    """Copies a receipt and applies `change` to the bytes of its first program. The header has the hash of the new
+    bytes."""
     shutil.copytree(recorded, path)
     header = canonical_json.load((path / "receipt.json").read_bytes(), "receipt.json")
     assert isinstance(header, dict)
@@ -152,7 +153,8 @@ def training():
 
 
 def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`repro train` uses the microbatches that `training()` returns, and `repro verify --script` requires them."""
+    """`repro train` uses the number of microbatches that the script's `training()` returns. `repro verify --script`
+    compares it with the receipt's."""
     from repro_mlir.cli.main import main
 
     script, other = tmp_path / "script.py", tmp_path / "other.py"

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of runs with several programs, whose user changes the state between steps: recorded, resumed, verified,
-disputed."""
+"""Receipts of runs with several programs in which the user changes the state between steps: recording, resuming,
+verifying and disputing them."""
 
 import itertools
 import json
@@ -41,21 +41,22 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 
 STEPS, EVERY = 10, 4
-# The numbers of the records of the two changes: before step 7, and after the last step.
+# The numbers of the records of the user's two changes of the state: before step 7 and after the last step.
 BETWEEN, AT_THE_END = 7, 12
 
 
 class _Cut(Exception):
-    """Stands for the end of the process."""
+    """Raised to end a run as if its process had ended."""
 
 
 def _train(
     path: Path, *, cut: int | None = None, resume: bool = False, cheat: int | None = None, factor: float = 0.5
 ) -> str:
-    """Records a run, and returns the hash of its last state.
+    """Records a run of several programs and returns the hash of its last state.
 
     The run switches to evaluation mode and back, changes a constant, and changes weights before step 7 and after the
-    last step. It is cut off after `cut` steps, and cheats before step `cheat`.
+    last step. With `cut`, raises `_Cut` after this number of steps. With `cheat`, changes a weight unnoticed before
+    this step.
     """
     layers = torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), torch.nn.Linear(6, 3)
     model = repro_mlir.initialize(torch.nn.Sequential(*layers), 1)
@@ -76,7 +77,8 @@ def _train(
             model.train(step != 7)
             if step + 1 == cheat:
                 with pytest.MonkeyPatch.context() as patch:
-                    # The cheat disables the recorder's check for changes of the state.
+                    # Disables the recorder's detection of changes, so that the receipt does not show this change of the
+                    # state.
                     patch.setattr(Recorder, "_note_change", lambda recorder: None)
                     model[0].bias.data[1] += 1
                     trainer.step(data[step : step + 5], torch.arange(5) % 3)
@@ -110,7 +112,7 @@ def test_recorded_programs_and_changes(whole: Path) -> None:
     assert verified.executed == tuple(range(1, STEPS + 1)) and verified.state_hash == receipt.seal.state_hash
     told = "the state that the user gave after step 6, 10 is the one wanted: it is data, like a batch"
     assert f"whether {told}" in verified.not_checked
-    # Verification starts at a kept state, runs the steps after it, and applies the change before step 7.
+    # To verify step 7, starts from the kept state after step 4 and applies the recorded change before step 7.
     assert repro_mlir.verify(whole, "7", target="reference").executed == (5, 6, 7)
 
 
@@ -130,7 +132,7 @@ def test_a_run_that_is_resumed_otherwise_is_noticed(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_write_that_was_cut_off(whole: Path, tmp_path: Path) -> None:
-    """A process that ends between two writes leaves a program, a change or a header to which no record refers."""
+    """If a process ends between two writes, a program, a change or a header can remain to which no record refers."""
     path = tmp_path / "run"
     with pytest.raises(_Cut):
         _train(path, cut=6)
@@ -142,7 +144,7 @@ def test_leftovers_of_a_write_that_was_cut_off(whole: Path, tmp_path: Path) -> N
     for name in ("receipt.json.partial", f"programs/{identity}.repro.partial", "changes/7.safetensors.partial"):
         (path / name).write_bytes(b"half")
     assert repro_mlir.verify(path, target="reference", unfinished=True).steps == 6
-    # The header lists the program, but the record of the program's step was not written.
+    # This header lists a program whose step has no record yet.
     (path / "receipt.json").write_bytes((whole / "receipt.json").read_bytes())
     assert repro_mlir.verify(path, target="reference", unfinished=True).steps == 6
     assert len(receipt.header.programs) == 2
@@ -157,7 +159,7 @@ def _lines(path: Path, change: Callable[[list[bytes]], object]) -> None:
 
 
 def _chained(path: Path) -> None:
-    """Recomputes the roots and links of all records, and the seal."""
+    """Recomputes the roots and links of all records, and the seal, after a record has been changed."""
     receipt = Receipt(path)
     link, lines = receipt.header.first_link(), []
     for number in range(1, receipt.log.records + 1):
@@ -212,7 +214,7 @@ def _swapped(path: Path) -> None:
 
 
 def _no_change(path: Path) -> None:
-    """Replaces a change of the state by one that has no effect."""
+    """Replaces the user's change of the state before step 7 by one that changes nothing."""
 
     def same(lines: list[bytes]) -> None:
         before, change = json.loads(lines[BETWEEN - 2]), json.loads(lines[BETWEEN - 1])
@@ -259,7 +261,8 @@ def _link(path: Path, name: str) -> None:
 
 
 def test_a_file_removed(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing file makes the receipt wrong; without its header or its seal, the receipt cannot be read."""
+    """A receipt with a missing file is wrong (status 1). Without its header or its seal, it cannot be read (status
+    2)."""
     for number, name in enumerate([*Receipt(whole).seal.files, "seal.json"]):
         path = Path(shutil.copytree(whole, tmp_path / str(number)))
         (path / name).unlink()
@@ -295,8 +298,7 @@ def test_a_flipped_bit_of_a_program_or_a_change_is_found(copied: Path) -> None:
 
 
 def test_a_nan_of_the_users_is_recorded_as_the_canonical_one(tmp_path: Path) -> None:
-    """(V4) On x86, 0 / 0 is a NaN with the sign bit; the receipt contains the hash and the bytes of the canonical
-    NaN."""
+    """(V4) On x86, 0 / 0 is a NaN with a sign. The receipt must contain the canonical NaN and its hash."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
@@ -344,7 +346,7 @@ def test_no_changes(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_state_is_read_once(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The initial state is read once, even if several programs share it."""
+    """The description of the state in the header is read once, although several programs share it."""
     names: list[str] = []
     read = form.tensors_from_json
     monkeypatch.setattr(form, "tensors_from_json", lambda value: names.extend(t["name"] for t in value) or read(value))
@@ -394,8 +396,8 @@ def training():
 
 
 def _train_script(script: Path, path: Path, left_out: int | None = None) -> None:
-    """Records a run of the script's batches. Batches on which the step fails are skipped; `left_out` is reported as
-    failing as well."""
+    """Records a run of the script's batches. Skips batches on which the step fails, and also batch `left_out`, as a
+    cheat would."""
     given = load_training(str(script))
     parts = given.model, given.loss_fn, given.optimizer
     with repro_mlir.Trainer(*parts, target="reference", receipt=path) as trainer:
@@ -410,7 +412,8 @@ def _train_script(script: Path, path: Path, left_out: int | None = None) -> None
 
 
 def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
-    """Batch 2 fails in evaluation mode only, and no step has run in evaluation mode, so the receipt has one program."""
+    """Batch 2 fails in evaluation mode, in which no step succeeds, so the receipt lacks this program. With the script,
+    verification still checks that the batch fails."""
     script, path = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT.format(evaluated=(2,), other=4))
     _train_script(script, path)
@@ -422,7 +425,8 @@ def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_fails_in_another_program_than_its_own(tmp_path: Path) -> None:
-    """Batch 4 was due in training mode. It was skipped because it would fail in evaluation mode, which is wrong."""
+    """Batch 4 was to be used in training mode, where it succeeds, but was skipped. That it fails in evaluation mode is
+    no excuse."""
     script, path = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT.format(evaluated=(1,), other="2 + 2 * (word == 3)"))
     _train_script(script, path, left_out=4)
@@ -452,7 +456,7 @@ def test_a_program_without_a_step_is_not_sealed(whole: Path, tmp_path: Path, mon
         with pytest.raises(ReproError, match=r"with the program of this step receipt.json would have"):
             writer.check_program(other)
     writer.check_program(other)
-    # A header lists the program, but no record refers to it.
+    # The header lists a program that no record uses; sealing removes it.
     assert writer.list_program(other) == 2 and len(Receipt(path).header.programs) == 3
     writer.seal(4, receipt.log[4].commitment.state, None)
     writer.close()
@@ -469,7 +473,7 @@ def test_programs_are_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_time_to_read_programs_is_bounded_together(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All programs share one time limit; the test's clock advances by 25 s for each program."""
+    """Reading all programs of a receipt has one time limit. The test's clock advances by 25 s for each program."""
     left: list[float] = []
 
     def read(*arguments: Any, seconds: float, **options: Any) -> bytes:
@@ -489,7 +493,7 @@ def test_the_time_to_read_programs_is_bounded_together(whole: Path, monkeypatch:
 
 def test_a_prover_leaves_no_threads(whole: Path) -> None:
     run = ReceiptRun(whole, "reference")
-    # The state before record 3 is not kept, so two steps run to compute it.
+    # The state before record 3 is not kept, so records 1 and 2 run to compute it.
     run.arrays(3)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("repro-hash")]
 
@@ -497,7 +501,7 @@ def test_a_prover_leaves_no_threads(whole: Path) -> None:
 def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "MOST_EXECUTABLES", 2)
     with closing(verification.Replay(Receipt(whole), "reference")) as replay:
-        # The steps run programs 0, 1, 0, 2.
+        # Records 1 to 9 run the programs 0, 1, 0 and 2, in this order.
         for record in range(1, 10):
             replay.check(record)
             assert len(replay._executables) <= 2
@@ -507,7 +511,8 @@ def test_few_compiled_programs_are_kept(whole: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The identity of a program does not cover which of its inputs are hyper-parameters; the receipt does."""
+    """A program's identity does not say which inputs are hyper-parameters, but the receipt does, and a dispute compares
+    it."""
     link = Receipt(whole).log[STEPS].chain
     edit(copied / "receipt.json", lambda value: value["programs"][0].update(num_hyper_parameters=0))
     _chained(copied)
@@ -522,7 +527,7 @@ def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.Capture
 
 
 class _Miscounting(Prover):
-    """A prover that reports one step less than it ran."""
+    """A prover that claims to have run one step less than it has."""
 
     def _opening(self) -> dict:
         return super()._opening() | {"steps": STEPS - 1}
@@ -541,7 +546,7 @@ def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.Ca
     assert _settled(capsys, "dispute", whole, whole)[0] == 0
     status, verdict = _settled(capsys, "dispute", whole, tmp_path / "cheat")
     assert (status, verdict["wrong"], verdict["step"], verdict["outcome"]) == (1, ["B"], 9, "commitment"), verdict
-    # Only terms determine which of the two changes of the state was agreed on.
+    # Both runs are consistent. Only terms say which change of the state was agreed on.
     status, verdict = _settled(capsys, "dispute", whole, tmp_path / "other")
     assert (status, verdict["step"], verdict["outcome"]) == (3, 7, "data"), verdict
     assert "the user changes the state before step 7: state 3.weight is another" in verdict["reasons"]["A"]

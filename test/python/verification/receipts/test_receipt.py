@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Honest receipts: written, read, verified on other targets, resumed."""
+"""Honest receipts are written, read, verified on other targets, and resumed."""
 
 import json
 import random
@@ -181,14 +181,14 @@ def test_a_run_that_has_not_ended(copy: Callable[[], Path]) -> None:
     with pytest.raises(ReceiptWrong, match=r"notes.txt: a file that is no part of such a receipt"):
         repro_mlir.verify(path, unfinished=True)
     (path / "notes.txt").unlink()
-    # A resumed run removes files that an interrupted run left.
+    # Resuming removes partial files that an interrupted run has left.
     train(ReceiptOptions(path, checkpoint_every=EVERY, resume=True))
     assert not (path / "checkpoints" / "8.safetensors.partial").exists()
     assert repro_mlir.verify(path, "8").sealed
 
 
 def recorded(program: Program, path: Path, source: repro_mlir.Receipt, steps: int) -> None:
-    """Records a run of `program` on the first batches of another receipt."""
+    """Records a run of `steps` steps of `program`, with the inputs of another receipt."""
     executable = repro_mlir.compile(program, "cpu", 1)
     recorder = Recorder(ReceiptOptions(path), program, "cpu", 1)
     try:
@@ -249,7 +249,8 @@ def test_choosing_steps() -> None:
 
 @pytest.mark.timeout(60)
 def test_choosing_many_steps() -> None:
-    """The time does not grow with the square of the number of chosen steps or kept states."""
+    """Finishes quickly for 200,000 steps: the time must not grow with the square of the numbers of steps or kept
+    states."""
     steps = range(1, 200_001)
     assert records_to_execute(steps, [0]) == list(steps)
     assert records_to_execute(steps[::2], range(200_001)) == list(steps[::2])

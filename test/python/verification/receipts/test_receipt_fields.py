@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A forger changes each leaf of a receipt's JSON and recomputes all hashes.
+"""Changes each number and string in a receipt's JSON in turn, and recomputes all hashes as a forger would.
 
-Verification refuses the receipt or lists the field as not checked; no field is trusted silently.
+Verification must refuse the receipt or report the field as not checked.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def record(path: Path, **options: Any) -> Path:
 
 
 def leaves(value: Any, at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
-    """Yields the path and the value of each leaf of a JSON value."""
+    """Yields each value in a JSON value that is neither a dict nor a list, with its path."""
     if isinstance(value, (dict, list)):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, each in items:
@@ -104,7 +104,7 @@ def leaves(value: Any, at: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
 
 
 def pattern(file: str, at: Path_) -> str:
-    """Returns the name of the field that a leaf belongs to, without indices of lists and keys of mappings."""
+    """Returns the name of a leaf's field, in which indices of lists and arbitrary keys are replaced."""
     text = "".join("[]" if isinstance(key, int) else f".{key}" for key in at).removeprefix(".")
     return f"{file} " + re.sub(r"^(environment)\..*|^(files)\..*(\.\w+)$", lambda m: _mapped(m), text)
 
@@ -114,7 +114,7 @@ def _mapped(match: re.Match[str]) -> str:
 
 
 def changed(value: Any) -> Any:
-    """Returns another value of the same type and format."""
+    """Returns a value that differs from `value`, but has the same type and format."""
     if isinstance(value, int):
         return value + 1
     if value in OTHERS:
@@ -128,7 +128,7 @@ OTHERS = {"stored": "external", "warn": "ignore", "step": "change", "change": "s
 
 
 def put(value: Any, at: Path_, leaf: Any) -> Any:
-    """Returns a copy of a JSON value with one leaf replaced."""
+    """Returns a copy of a JSON value in which the value at the path `at` is `leaf`."""
     value = copy.deepcopy(value)
     inner = value
     for key in at[:-1]:
@@ -138,7 +138,8 @@ def put(value: Any, at: Path_, leaf: Any) -> Any:
 
 
 def forge(path: Path, header: dict[str, Any], lines: list[dict[str, Any]], kept: str | None) -> None:
-    """Writes header and records, and recomputes all hashes except for the field `kept` of the records."""
+    """Writes the header and the records with recomputed hashes, except that the field `kept` of the records stays as it
+    is."""
     names = [each["identity"] for each in json.loads((path / "receipt.json").read_bytes())["programs"]]
     data = canonical_json.dump(header)
     (path / "receipt.json").write_bytes(data)
@@ -161,7 +162,7 @@ def forge(path: Path, header: dict[str, Any], lines: list[dict[str, Any]], kept:
 
 
 def told(path: Path) -> str | None:
-    """Returns what a verification reports as not checked, or None if it refuses the receipt."""
+    """Returns the part of a verification's report that says what was not checked; None if the receipt is refused."""
     try:
         return "\n".join(repro_mlir.verify(path, target="reference", threads=1).not_checked)
     except ReproError:
@@ -218,7 +219,7 @@ def test_every_leaf(tmp_path: Path, options: dict[str, Any]) -> None:
 
 
 def test_swapped_names(tmp_path: Path) -> None:
-    """Exchanges the names of two inputs of one type."""
+    """Swapping the names of two inputs of the same type must be detected."""
     for options in ({}, {"microbatches": 2}):
         path = record(tmp_path / f"run{len(options)}", **options)
         header = json.loads((path / "receipt.json").read_bytes())

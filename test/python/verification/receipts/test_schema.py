@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""docs/schemas/receipt.schema.json accepts receipts, and refuses values that the reader refuses."""
+"""docs/schemas/receipt.schema.json accepts receipts, and refuses values that the package's reader refuses."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ def validator(part: str) -> Any:
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Returns each container in the value with each of its keys."""
+    """Returns each container in a JSON value with each of its keys or indices, at all depths."""
     keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     return [place for key in keys for place in ((value, key), *places(value[key]))]
 
@@ -40,7 +40,7 @@ def readable(part: str, value: Any, header: Header) -> bool:
         else:
             Seal.load(data, "here")
     except ReproError as error:
-        # A JSON schema cannot express the rules whose errors contain these texts.
+        # Errors with these texts are about rules that a JSON schema cannot express, so the schema accepts such values.
         return any(text in str(error) for text in ("name occurs twice", "hyper-parameters, got", "digests of"))
     return True
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro inspect` of receipts: honest ones, those of unfinished runs, and hostile ones."""
+"""`repro inspect` of finished, unfinished and hostile receipts."""
 
 import json
 import shutil

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Verification detects every single change of a finished receipt and names its location."""
+"""Verification detects every single change of a finished receipt and says where it is."""
 
 import os
 import random
@@ -30,8 +30,8 @@ STEP_RANGE = range(1, STEPS + 1)
 
 @dataclass(frozen=True)
 class Change:
-    """A change, the number of the step that the error must name (None: no step), and text that the error must
-    contain."""
+    """A change of a receipt. The error must name the step `step`, or none if that is None, and contain the text
+    `place`."""
 
     name: str
     apply: Callable[[Path], None]
@@ -40,7 +40,7 @@ class Change:
 
 
 def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
-    """Flips a bit of each tensor of each kept state, and of each input of each step."""
+    """Yields changes that flip a bit: of each tensor of each kept state, and of each input of each step."""
     kinds = receipt.header.programs[0].signature.state
     for step in (0, 3, 6, 8):
         offset = len(tensor_header(kinds))
@@ -75,7 +75,8 @@ def other(digits: str) -> str:
 
 
 def records(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
-    """Changes a digit of each type of hash and number in each record; swaps, removes and doubles records."""
+    """Yields changes of a digit in each type of hash and number of each record, and of the order and number of
+    records."""
     signature = receipt.header.programs[0].signature
     for step in STEP_RANGE:
         for role, kinds in (("state", signature.state), ("outputs", signature.outputs)):
@@ -132,7 +133,7 @@ def lines(path: Path, change: Callable[[list[bytes]], object]) -> None:
 
 
 def headers(receipt: Receipt) -> Iterator[Change]:
-    """Changes each value of receipt.json and seal.json."""
+    """Yields a change of each value in receipt.json and seal.json."""
 
     def change(file: str, name: str, edited: Callable[[Any], None], place: str) -> Change:
         return Change(f"{file}: {name}", lambda path: edit(path / file, edited), None, place)
@@ -203,7 +204,7 @@ def headers(receipt: Receipt) -> Iterator[Change]:
 
 
 def truncations(receipt: Receipt) -> Iterator[Change]:
-    """Truncates each file at several offsets, and removes it."""
+    """Yields truncations of each file to several sizes, and its removal."""
     files = ["receipt.json", "seal.json", "steps.jsonl", "inputs.bin", receipt.header.program_file(0)]
     files += [f"checkpoints/{step}.safetensors" for step in (0, 3, 6, 8)]
     for file in files:
@@ -221,10 +222,10 @@ def truncations(receipt: Receipt) -> Iterator[Change]:
 
 
 def programs(receipt: Receipt) -> Iterator[Change]:
-    """Edits the program, with and without recomputing all hashes."""
+    """Yields edits of the program, with and without recomputed hashes."""
     text = receipt.program.text
-    # The number is the first step whose result the edit changes. The optimizer's moments start at 0, so that can be
-    # step 2.
+    # The number is that of the first step whose result changes: 2 if the operand is a moment of the optimizer, which is
+    # 0 in step 1.
     edits = [
         ("arith.mulf", "arith.addf", 1),
         ("arith.subf", "arith.addf", 1),
@@ -256,7 +257,8 @@ def programs(receipt: Receipt) -> Iterator[Change]:
 
 
 def forgeries(receipt: Receipt) -> Iterator[Change]:
-    """Forges one step and recomputes roots, chain, inputs and seal, so that only running the step detects the lie."""
+    """Yields forgeries of one step with recomputed roots, links, inputs and seal, which only running the step can
+    detect."""
     signature = receipt.header.programs[0].signature
 
     def at(step: int, change: Callable[[list[Any]], None]) -> Callable[[Path], None]:
@@ -282,7 +284,8 @@ def forgeries(receipt: Receipt) -> Iterator[Change]:
         yield Change(f"forged rate of step {step}", at(step, rate), step, "state ")
         yield Change(f"forged batch of step {step}", at(step, batch), step, "output ")
         yield Change(f"forged class of step {step}", at(step, label), step, "output loss")
-        # The state after these steps is kept, so the forger would have to change it as well.
+        # The state after these steps is in the receipt, so changing its digest alone would be detected without running
+        # the step.
         if step not in (3, 6, 8):
             i = step % len(signature.state)
 

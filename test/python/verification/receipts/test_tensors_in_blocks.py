@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A run whose state contains a tensor in blocks: its receipt is verified, disputed and compared, and its program is
-stored."""
+"""Receipts and stored programs of a run whose state contains a block-scaled tensor: verifying, disputing and comparing
+them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SHAPE = (4, 32)
 
 
 def step_program(element: str = "f4E2M1FN", is_packed: bool = False) -> Program:
-    """Returns a step of gradient descent on weights in blocks, with stochastic rounding; the output is the weights'
-    values.
+    """Returns a step of gradient descent on block-scaled weights with stochastic rounding. Its output is the
+    dequantized weights.
 
     With `is_packed`, two codes share a byte (Q7).
     """
@@ -106,7 +106,7 @@ def run(program: Program, graph: OperatorGraph, wrong: Tracer | None = None) -> 
 
 @pytest.mark.parametrize(("name", "bit"), [("repro.quantize", 2), ("repro.dequantize", 30)])
 def test_disputed(program: Program, name: str, bit: int) -> None:
-    """A dispute ends at the operator, which the referee runs alone."""
+    """A dispute finds the wrong operator, which the referee recomputes alone."""
     dispute(program, name, bit)
 
 
@@ -130,7 +130,7 @@ def test_compared(program: Program) -> None:
     operator = next(each for each in graph.operators if each.name == "repro.quantize")
 
     class Faulty(TargetSide):
-        """Flips one bit of a code in each step."""
+        """Runs each step with one flipped bit in a code."""
 
         def results(self, arrays):
             return faulty_tracer(graph, operator.index, 8).results(arrays)
@@ -149,7 +149,7 @@ def test_compared(program: Program) -> None:
 
 @pytest.mark.parametrize("element", ["f4E2M1FN", "f6E3M2FN", "f6E2M3FN", "f8E4M3FN"])
 def test_program_files(element: str, tmp_path: Path) -> None:
-    """A state tensor that is packed in the file is unpacked to one byte per element when the file is read."""
+    """A file packs several codes into a byte. Reading it gives one byte per code."""
     program = step_program(element)
     program.save(tmp_path / "step.repro")
     read = Program.load(tmp_path / "step.repro")
@@ -160,14 +160,14 @@ def test_program_files(element: str, tmp_path: Path) -> None:
     state, outputs = compile(read, "reference")(read.initial_state(), *gradients()[0])
     again, same = compile(program, "reference")(program.initial_state(), *gradients()[0])
     assert all((state[name] == again[name]).all() for name in state)
-    # Compares bytes, because one of the f8 codes is a NaN.
+    # Compares bytes, because NaN, which is among the values, does not equal itself.
     assert all(outputs[name].tobytes() == same[name].tobytes() for name in outputs)
     for kind in program.state:
         check_canonical(state[kind.name], kind, "state")
 
 
 def test_V4_states_with_other_bits_above_the_code() -> None:
-    """(V4) Bits above a code in the user's arrays are cleared in place before a step."""
+    """(V4) The unused high bits of a code in an array of the user are cleared before a step."""
     program = step_program()
     state = program.initial_state()
     state["codes"] |= 0x30

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A verifier needs only the reference interpreter: no compiler, no MLIR, no PyTorch."""
+"""Verifying a receipt with the reference interpreter needs no compiler, no MLIR and no PyTorch."""
 
 import subprocess
 import sys
@@ -10,7 +10,8 @@ from pathlib import Path
 import repro_mlir
 
 ROOM = Path(repro_mlir.__file__).parent / "verification"
-# These modules need MLIR: they take programs apart, for compiled targets, single operators and microbatched steps.
+# These modules need MLIR to extract single operators or microbatches from a program, or to run steps on compiled
+# targets.
 WITH_MLIR = {"cloning", "extraction", "unrolling"}
 
 CODE = """
