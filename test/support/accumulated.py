@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions that use matrix-unit accumulators: programs, and operands for which different rules give different
-results."""
+"""(M4) Contractions in accumulators of matrix units: programs, and operands whose results differ between
+accumulators."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VOLTA = Accumulator(4, 23, "rz_f32", -131)
 
 
 def ordering(by: Accumulator) -> str:
-    """Returns the attribute in MLIR syntax."""
+    """Returns the accumulator as an MLIR attribute, the order of a repro.fold."""
     fraction = "" if by.fraction is None else f"fraction = {by.fraction}, "
     rest = f", late = {str(by.late).lower()}" if by.late else ""
     rest += f", chunk = {by.chunk}" if by.chunk else ""
@@ -48,7 +48,7 @@ reduce two dimensions."""
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """A contraction of x and y.
+    """A contraction of x and y in the accumulator `by`.
 
     Attributes:
       maps: the dimensions of x, y and the result, one letter each; k and l are reduced.
@@ -66,7 +66,7 @@ class Product:
         return tuple(self.sizes[letter] for letter in self.maps[operand])
 
     def program(self) -> str:
-        """Returns the text of a program with the arguments x, y and init."""
+        """Returns the text of a program that takes x, y and the initial operand, and returns the contraction."""
         b = Builder()
         dims = sorted(self.sizes, key=lambda letter: (letter in "kl", letter))
         x, y, init = (b.argument(self.shape(i), t) for i, t in enumerate(self.types))
@@ -83,7 +83,7 @@ class Product:
         return b.program(*b.fold(ordering(self.by), iterators, operands, [(init, maps[2])], body, ["f32"]))
 
     def operands(self, make: Operands, seed: int) -> tuple[np.ndarray, ...]:
-        """Returns x, y and init as bits in the input format of the program."""
+        """Returns x, y and the initial operand from `make`, in the input format of the program (inputs.py)."""
         rng = np.random.default_rng(seed)
         x, y = make(rng, self.shape(0), self.types[0]), make(rng, self.shape(1), self.types[1])
         init = make(rng, self.shape(2), self.types[2])
@@ -94,7 +94,7 @@ Operands = Callable[[np.random.Generator, tuple[int, ...], str], np.ndarray]
 
 
 def as_bits(x: np.ndarray, element: str) -> np.ndarray:
-    """Returns f32 values rounded to an element type, in the representation of `support.inputs`."""
+    """Returns f32 values rounded to an element type, in the format of inputs.py."""
     kind = element_type(element)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = round_to_format(np.asarray(x, np.float32), kind)
@@ -120,7 +120,7 @@ def wide(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.n
 
 
 def tiny(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Returns subnormal operands, and operands whose products are below the normal numbers of f32."""
+    """Returns values near the smallest ones of the type: subnormals, or values whose products are subnormal in f32."""
     span = {"f16": -24, "bf16": -75, "f8E4M3FN": -8, "f8E5M2": -16, "f32": -75}[element]
     return as_bits(
         (rng.standard_normal(shape) * np.exp2(span + rng.integers(0, 12, shape))).astype(np.float32), element
@@ -128,14 +128,13 @@ def tiny(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.n
 
 
 def sparse(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Returns rows of zeros of both signs, and a few nonzero numbers elsewhere."""
+    """Returns zeros of both signs and a few nonzero numbers."""
     x = rng.standard_normal(shape, np.float32) * (rng.random(shape) < 0.15)
     return as_bits(np.copysign(x, rng.standard_normal(shape)).astype(np.float32), element)
 
 
 def large(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Returns values with the largest significands, so that sums approach 2^31 units in the last place of the
-    accumulator."""
+    """Returns mostly values with the largest significand, so that integer sums in the accumulator approach 2^31."""
     last = {"f16": 2**-10, "bf16": 2**-7, "f8E4M3FN": 2**-3, "f8E5M2": 2**-2, "f32": 2**-10}[element]
     return as_bits(np.where(rng.random(shape) < 0.97, 2 - last, -1.0).astype(np.float32), element)
 
@@ -146,7 +145,7 @@ def cancelling(rng: np.random.Generator, shape: tuple[int, ...], element: str) -
 
 
 def special(rng: np.random.Generator, shape: tuple[int, ...], element: str) -> np.ndarray:
-    """Returns ordinary numbers, with infinities and NaNs in some rows."""
+    """Returns normally distributed numbers; a few elements are infinities, NaNs or zeros."""
     x = rng.standard_normal(shape, np.float32)
     some = rng.random(shape) < 0.004
     x[some] = rng.choice(np.array([np.inf, -np.inf, np.nan, 0, -0.0], np.float32), int(some.sum()))
@@ -185,7 +184,7 @@ def random_accumulator(choose: random_choices.Random) -> Accumulator:
 
 
 def random_product(choose: random_choices.Random) -> tuple[Product, str]:
-    """Returns a contraction and the name of its operand generator."""
+    """Returns a random contraction and the name of a generator of operands in OPERANDS."""
     by = random_accumulator(choose)
     elements = [choose.choice(ELEMENTS)] * 2
     if choose.random() < 0.3:
@@ -198,7 +197,8 @@ def random_product(choose: random_choices.Random) -> tuple[Product, str]:
 
 
 def products() -> Iterator[tuple[str, Product, tuple[np.ndarray, ...]]]:
-    """Yields, for each class, all element types and all operands, and for some long contractions ragged sizes."""
+    """Yields a name, a contraction and its operands: every accumulator class with all of its element types and all
+    generators of operands, and some long contractions with ragged extents."""
     from repro_mlir.program.accumulators import CLASSES, SCALED_CLASSES
 
     for name, entries in CLASSES.items():

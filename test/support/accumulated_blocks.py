@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Contractions of block-scaled tensors that use matrix-unit accumulators: programs and their operands."""
+"""(M5) Contractions of block-scaled tensors in accumulators of matrix units: programs and their operands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Draw = Callable[[np.random.Generator, str, tuple[int, ...]], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Sum:
-    """A contraction of block-scaled tensors.
+    """The parameters of a contraction of block-scaled tensors in the accumulator `by`.
 
     Attributes:
       step: `fused`, `split` or `scaled`.
@@ -70,7 +70,7 @@ SUMS = {
 
 
 def has_room(by: Accumulator, codes: tuple[str, str]) -> bool:
-    """Whether the sum of a group, as an integer, has at most 62 bits."""
+    """Whether an integer of 62 bits can contain the sum of a block of products in this accumulator."""
     units, exponents = 1, 0
     for name in codes:
         largest, places, exponent = _LARGEST[name]
@@ -82,7 +82,7 @@ def has_room(by: Accumulator, codes: tuple[str, str]) -> bool:
 
 
 def any_codes(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns arbitrary codes, of which only a few are NaNs."""
+    """Returns random codes. In f8E4M3FN only a few are NaNs, so that most results are numbers."""
     codes = rng.integers(0, 1 << int(element[1]) if element != "f8E4M3FN" else 256, shape).astype(np.uint8)
     if element != "f8E4M3FN":
         return codes
@@ -113,7 +113,7 @@ def any_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -
 
 
 def large_scales(rng: np.random.Generator, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns scales that are powers of two, for which products overflow or underflow f32."""
+    """Returns powers of two that are all small or all large in a row, so that products underflow or overflow f32."""
     if element != "f8E8M0FNU":
         return any_scales(rng, element, shape)
     return np.where(
@@ -127,7 +127,7 @@ DRAWS: dict[str, Draw] = {"near": near_scales, "any": any_scales, "large": large
 def product(
     name: str, chosen: Sum, extents: tuple[int, int, int], scales: Draw = near_scales, outer: tuple[int, ...] = ()
 ) -> Case:
-    """Returns the program of a contraction with extents m, n, k, and its operands."""
+    """Returns a case: the program of a contraction with extents m, n, k, and operands whose scales come from `draw`."""
     m, n, k = extents
     rng = np.random.default_rng([m, n, k, *map(ord, name)])
     b = Builder()
@@ -166,7 +166,7 @@ def random_sum(choose: random.Random) -> Sum:
 
 
 def contraction(number: int) -> Case:
-    """Returns the contraction with the given number: random formats and ragged extents."""
+    """Returns the contraction with the given number, with random formats and ragged extents."""
     choose = random.Random(number)
     chosen = random_sum(choose)
     outer = choose.choice([(), (), (), (2,), (2, 3), (0,)])
@@ -180,7 +180,7 @@ def contraction(number: int) -> Case:
 
 
 def cases() -> Iterator[Case]:
-    """Yields all contractions of `SUMS` with every type of scale, and random contractions."""
+    """Yields all contractions in SUMS with every generator of scales in DRAWS, and 40 random contractions."""
     for name, chosen in SUMS.items():
         for draw, scales in DRAWS.items():
             yield product(f"{name}-{draw}", chosen, (5, 19, 149), scales)

@@ -30,7 +30,7 @@ def check(modules: Sequence[str], arch: str, names: Sequence[str] | None = None)
             kernels = "|".join(re.findall(r"\.entry (\w+)\(", text))
             if kernels:
                 files.append(Path(folder) / f"{number}.ptx")
-                # One ptxas call accepts many modules, but links them, so their kernels need distinct names.
+                # ptxas compiles all modules in one call, but links them, so names of kernels must differ.
                 files[-1].write_text(re.sub(rf"\b(?=({kernels})(_param_\d+)?\b)", f"m{number}_", text))
         command = [assembler, "--fmad=false", "--warn-on-spills", f"-arch={arch}", *files]
         run = subprocess.run([*command, "-o", Path(folder) / "cubin"], capture_output=True, text=True)

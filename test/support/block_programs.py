@@ -44,13 +44,13 @@ GIVEN = "given_scale"
 
 @dataclass(frozen=True)
 class Form:
-    """A block format.
+    """A block format; the attributes are those of #repro.block_format.
 
     Attributes:
       element: the element type of the codes.
       rows, columns: the extents of a block; 0 for the whole dimension.
-      scale, rounding: the attributes.
-      symmetric: whether i8 codes are symmetric.
+      scale, rounding: MLIR text, such as `power_scale<rule = floor>` and `direction = rne`.
+      symmetric: whether i8 codes exclude -128.
     """
 
     element: str
@@ -76,12 +76,12 @@ class Form:
 
     @property
     def takes_tensor(self) -> bool:
-        """Whether quantization requires the largest magnitude (amax) of the whole tensor as an operand."""
+        """Whether repro.quantize has an operand for the largest magnitude of the whole tensor (amax), or its scale."""
         return self.keeps_tensor or self.scale == GIVEN
 
     @property
     def keeps_tensor(self) -> bool:
-        """Whether dequantization requires the amax of the whole tensor as well."""
+        """Whether repro.dequantize also has an operand for the amax of the whole tensor."""
         return self.scale.startswith("two_level") or "levels = 2" in self.scale
 
     @property
@@ -90,7 +90,7 @@ class Form:
         return "= sr" in self.rounding
 
     def scale_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Returns the shape of the scales of a tensor."""
+        """Returns the shape of the scales of a tensor of shape `shape`: one scale per block."""
         sizes = (self.rows or max(shape[-2], 1), self.columns or max(shape[-1], 1))
         return (*shape[:-2], *(-(-extent // size) for extent, size in zip(shape[-2:], sizes, strict=True)))
 
@@ -98,7 +98,7 @@ class Form:
 def quantized(
     b: Builder, form: Form, x: Value, amax: Value | None = None, key: tuple[int, Value, Value] | None = None
 ) -> list[Value]:
-    """Adds repro.quantize and returns codes and scales; `key` is (site, seed, step)."""
+    """Adds repro.quantize and returns codes and scales. Stochastic rounding needs `key`: (site, seed, step)."""
     assert x.shape is not None
     shape, scales = x.shape, form.scale_shape(x.shape)
     text = f"repro.quantize {form.text} {x.name}"
@@ -192,8 +192,8 @@ def _shape(choose: random.Random) -> tuple[int, ...]:
 
 
 def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns an f32 array of a randomly chosen class of values; some rows consist of zeros, equal numbers, infinities
-    or NaNs."""
+    """Returns a random f32 array with a random range of magnitudes; some rows are all zeros, all equal, infinite or
+    NaN."""
     seed = choose.getrandbits(16)
     span = choose.choice([0, 2, 8, 40, 120])
     x = values.mixed("f32", shape, seed) if choose.random() < 0.2 else values.random("f32", shape, seed, span)
@@ -208,8 +208,8 @@ def _array(choose: random.Random, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
-    """Returns the block-scaled program with the given number and its format. The results are codes, scales and
-    values.
+    """Returns the program with the given number, which quantizes and dequantizes a tensor, and its format. Its results
+    are codes, scales and dequantized values.
 
     With `is_permuted`, the tensor has the dimensions of the argument in another order.
     """
@@ -231,7 +231,7 @@ def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
         amax = b.argument(kind, "f32")
         one = np.float32(choose.choice([1, 7, 1e-3, 0, 448, -1, -0.0, -1e-30, -1e30, np.inf, -np.inf, np.nan]))
         magnitudes = _array(choose, (*kind, 1)) if of_rows else one
-        # Keeps some negative values of amax: the operation does not check the sign, so its result must be defined.
+        # Some magnitudes stay negative: the operation does not check their sign, so results must be defined for them.
         magnitudes = magnitudes if choose.random() < 0.3 else np.abs(magnitudes)
         arrays.append(np.asarray(magnitudes, np.float32).reshape(kind))
     key = None
@@ -247,7 +247,7 @@ def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
 
 
 def blocks() -> Iterator[Case]:
-    """Yields cases that use every scale and rounding rule at least once."""
+    """Yields programs that quantize and dequantize, with every scale rule and every rounding."""
     scales = [f"power_scale<rule = {rule}>" for rule in _POWERS]
     scales += [f"two_level_scale<largest = {largest}>" for largest in (448, 256)]
     scales += [f"quotient_scale<levels = {levels}>" for levels in (1, 2)]
@@ -293,7 +293,8 @@ def blocks() -> Iterator[Case]:
         codes, scales = quantized(b, made, x, scale)
         arrays = (values.mixed("f32", (2, 3, 4), position), np.array(number, np.float32))
         yield Case(f"given-{position}", b.program(codes, scales, dequantized(b, made, codes, scales)), arrays)
-    # The smallest amax for which the largest value overflows f32, and an infinite amax, which counts as 2^128.
+    # The smallest amax for which the largest f32 value overflows when scaled, and an infinite amax, which counts as
+    # 2^128.
     for name, element, scale in (
         ("infinite-scale", "f8E4M3FN", "f32_scale<encoding = product, least = 1.0E-37, inverse = true>"),
         ("largest-scale", "f8E5M2", "f32_scale<encoding = product, least = 1.69E-34, inverse = true>"),
@@ -317,7 +318,8 @@ def _with_step(name: str, step: int, rows: int = 2) -> Case:
 
 
 def dequantizing() -> Iterator[Case]:
-    """Yields dequantizations of codes and scales that quantization never produces: all codes, NaNs, negative scales."""
+    """Yields programs that dequantize codes and scales that quantization never returns, such as NaNs and negative
+    scales."""
     for element in ELEMENTS:
         scales = ["power_scale<rule = floor>", "f32_scale<encoding = product, least = 1.0>"]
         scales.append("f32_scale<encoding = product, least = 1.0, inverse = true>")
@@ -344,7 +346,7 @@ _PACKED_SHAPES = (
 
 
 def packed_codes() -> Iterator[Case]:
-    """(Q7) Yields programs on two codes per byte: codes are packed, unpacked, and read along rows and along columns."""
+    """(Q7) Yields programs that pack and unpack codes, two per byte, and dequantize unpacked codes, also transposed."""
     forms = [Form("f4E2M1FN", 1, 32, "power_scale<rule = floor>"), Form("f4E2M1FN", 2, 3, "power_scale<rule = floor>")]
     forms += [Form("f4E2M1FN", 1, 16, "quotient_scale<levels = 1>")]
     forms += [Form("f4E2M1FN", 0, 0, "f32_scale<encoding = product, least = 1.0>")]
@@ -371,7 +373,7 @@ def packed_codes() -> Iterator[Case]:
 
 
 def packed_contraction(m: int, n: int, k: int) -> Case:
-    """(Q7), (Q4) Returns a contraction whose operands are unpacked from two codes per byte."""
+    """(Q7), (Q4) Returns a contraction in blocks whose second operand is unpacked from two codes per byte."""
     choose = np.random.default_rng(m + n + k)
     b = Builder()
     blocks = -(-k // 32)
@@ -396,7 +398,7 @@ def _turned(rank: int) -> str:
 
 
 def conversions() -> Iterator[Case]:
-    """(V1), (S3) Yields conversions to and from the f6 and f4 types and f8E8M0FNU."""
+    """(V1), (S3) Yields programs that convert to and from the f6 and f4 types and f8E8M0FNU."""
     wide = ("f32", "f64", "bf16", "f16", "f8E4M3FN", "f8E5M2")
     for t in SMALL_FLOATS:
         codes = np.arange(256 if t[1] == "8" else 1 << int(t[1]), dtype=np.uint8)
@@ -443,7 +445,8 @@ def _of_one(name: str, element: str, array: np.ndarray, bodies: Sequence[tuple[s
 
 
 def movements() -> Iterator[Case]:
-    """Yields programs that only move elements of the f6 and f4 types and f8E8M0FNU, and constants of these types."""
+    """Yields programs that move elements of the f6 and f4 types and f8E8M0FNU without computing, and have constants of
+    them."""
     for t in SMALL_FLOATS:
         b = Builder()
         x = b.argument((3, 5), t)
@@ -472,7 +475,7 @@ GROUPS = {
 }
 
 
-# Element types of codes whose products are exact in the accumulator (Q4).
+# Element types of the factors; sums of their products are exact, or are in an accumulator (Q4).
 _FACTORS = ("f4E2M1FN", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN", "f8E4M3FN", "i8")
 _FACTOR_SCALES = ("f8E8M0FNU", "f8E4M3FN", "f32")
 
@@ -481,7 +484,7 @@ def _codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.nd
     width = 4 if element.startswith("f4") else 6 if element.startswith("f6") else 8
     codes = np.random.default_rng(choose.getrandbits(32)).integers(0, 1 << width, shape).astype(np.uint8)
     if element == "f8E4M3FN":
-        # (V4) A NaN in every block would make all results NaN, so that nothing could be compared.
+        # (V4) Most NaNs are replaced: a NaN in every block would make all results NaN.
         codes = np.where(codes & 0x7F == 0x7F, np.uint8(0x7F if choose.random() < 0.2 else 0x7E), codes)
     return codes.view(np.int8) if element == "i8" else codes
 
@@ -510,7 +513,7 @@ def contraction(number: int) -> Case:
 
 
 def large_contractions() -> list[Case]:
-    """Returns contractions whose rows, columns and K each exceed what one work item covers."""
+    """Returns contractions of which each has rows, columns or K beyond what one work item computes."""
     extents = ((600, 300, 512), (13, 40, 8192 + 96), (7, 5, 33000))
     pairs = (("i8", "i8"), ("f4E2M1FN", "f4E2M1FN"), ("f6E3M2FN", "f4E2M1FN"))
     return [
@@ -519,12 +522,12 @@ def large_contractions() -> list[Case]:
     ]
 
 
-# The codes with the largest magnitude; for i8 this is -128 only.
+# The codes of the smallest and the largest value.
 _EXTREMES = {"f4E2M1FN": (0x7, 0xF), "f6E2M3FN": (0x1F, 0x3F), "f6E3M2FN": (0x1F, 0x3F), "i8": (0x80, 0x7F)}
 
 
 def extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns an array of codes of largest magnitude: some rows contain one code only, the other rows both codes."""
+    """Returns rows that repeat one of the two codes in _EXTREMES, and rows that mix both."""
     codes = np.array(_EXTREMES[element], np.uint8)
     random_rows = np.random.default_rng(choose.getrandbits(32)).integers(0, 2, shape)
     kind = np.arange(shape[-2])[:, None] % 3
@@ -533,8 +536,7 @@ def extreme_codes(choose: random.Random, element: str, shape: tuple[int, ...]) -
 
 
 def extreme_contractions() -> Iterator[Case]:
-    """Yields contractions with the largest possible sums, for every way to divide them into blocks, with few rows and
-    with ragged extents."""
+    """Yields contractions with the largest possible sums, with various block sizes, few rows, and ragged extents."""
     pairs = [("i8", "i8"), ("f4E2M1FN", "f6E2M3FN"), ("f6E2M3FN", "f4E2M1FN"), ("f6E3M2FN", "f6E2M3FN")]
     pairs += [(element, element) for element in ("f4E2M1FN", "f6E2M3FN", "f6E3M2FN")]
     extents = [(1, 1, 1), (1, 33, 64), (9, 1, 70), (5, 19, 200), (7, 35, 16448)]
@@ -556,7 +558,8 @@ def product(
     rows: list[int],
     draw: Callable[[random.Random, str, tuple[int, ...]], np.ndarray] = _codes,
 ) -> Case:
-    """Returns a contraction of block-scaled tensors with outer dimensions, extents m, n, k, and codes from `draw`."""
+    """Returns a case: a contraction of block-scaled tensors with outer dimensions and extents m, n, k. `draw` makes the
+    codes."""
     m, n, k = extents
     b = Builder()
     operands, arrays = [], []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs pages in a browser if one is installed."""
+"""Checks the HTML of pages, and runs pages in a browser if one is installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium
 
 
 class Structure(HTMLParser):
-    """Collects the open elements and the resources that a page would load."""
+    """Records the open elements, the ids and the URLs (`src`, `href`) of a page."""
 
     EMPTY = ("meta", "link", "br", "input")
 
@@ -43,7 +43,7 @@ class Structure(HTMLParser):
         self.ids: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
-        """Records an opened element and its attributes."""
+        """Records an opened element, its URL and its id."""
         if tag not in self.EMPTY:
             self.open.append(tag)
         self.loads += [value for name, value in attrs if name in ("src", "href")]
@@ -55,7 +55,8 @@ class Structure(HTMLParser):
 
 
 def check_structure(text: str) -> None:
-    """Checks that a page is well-formed, loads nothing, and refers only to elements that exist."""
+    """Checks that a page closes its elements, loads no URL, and that its script uses only ids that exist, each of them
+    once."""
     structure = Structure()
     structure.feed(text)
     assert structure.open == [] and structure.loads == ["data:,"]
@@ -64,7 +65,8 @@ def check_structure(text: str) -> None:
 
 
 def run(page: Path, *options: str) -> str:
-    """Returns the browser's output for a page; fails if the browser reports an error."""
+    """Runs the browser with these options on a page and returns its output. Fails if the page's script logs
+    anything."""
     assert BROWSER is not None
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--hide-scrollbars"]
     profile = f"--user-data-dir={page.parent / 'profile'}"
@@ -75,7 +77,7 @@ def run(page: Path, *options: str) -> str:
 
 
 def used(page: Path, script: str, width: int = 1280) -> list[str]:
-    """Returns the output of a script that uses the page: one entry per call of its `say(name, value)`."""
+    """Runs a script in the page. Returns a line "name: value" for each call of `say(name, value)` in the script."""
     begin = "<script>\nconst said = [], say = (name, value) => said.push(name + ': ' + value);\n"
     end = "document.body.innerHTML = '<pre id=said></pre>';\n"
     end += "document.getElementById('said').textContent = said.join('\\n');\n</script>\n</body>"
@@ -88,7 +90,7 @@ def used(page: Path, script: str, width: int = 1280) -> list[str]:
 
 
 def different_rows(page: Path, width: int, height: int) -> int:
-    """Returns the number of distinct pixel rows of a screenshot; an empty page has few."""
+    """Returns the number of different pixel rows in a screenshot of the page; an empty page has few."""
     picture = page.with_suffix(".png")
     run(page, f"--window-size={width},{height}", f"--screenshot={picture}")
     data = picture.read_bytes()

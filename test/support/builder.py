@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes canonical programs (docs/contributors/architecture.md) as text."""
+"""Builds the text of canonical programs (docs/contributors/architecture.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEQUENTIAL = "#repro.sequential"
 
 
 def order(chunk: int, lanes: int, run: int = 0, totals: str = "sequential") -> str:
-    """Returns a reduction order as an MLIR attribute."""
+    """Returns the order of a repro.fold as an MLIR attribute."""
     return f"#repro.order<chunk = {chunk}, lanes = {lanes}, run = {run}, totals = {totals}>"
 
 
@@ -56,7 +56,7 @@ class Value:
 
 
 class Builder:
-    """Collects the operations of one @main."""
+    """Collects the arguments and operations of a program's function @main."""
 
     def __init__(self) -> None:
         self._arguments: list[Value] = []
@@ -74,13 +74,13 @@ class Builder:
         return value
 
     def op(self, text: str, shape: Sequence[int] | None, element: str) -> Value:
-        """Adds an operation with one result; `text` is the operation without its result, but with its types."""
+        """Adds an operation with one result; `text` is the operation in MLIR syntax without `%result =`."""
         value = self._fresh(shape, element)
         self._lines.append(f"{value.name} = {text}")
         return value
 
     def ops(self, text: str, *results: tuple[Sequence[int] | None, str]) -> list[Value]:
-        """Adds an operation with several results, given by shape and element type."""
+        """Adds an operation with several results, or none; `results` has the shape and element type of each."""
         values = [self._fresh(shape, element) for shape, element in results]
         names = ", ".join(value.name for value in values)
         self._lines.append(f"{names} = {text}" if values else text)
@@ -108,9 +108,9 @@ class Builder:
     ) -> list[Value]:
         """Adds a linalg.generic over dimensions d0, d1, ... with results of one shape.
 
-        `inputs` are values with their map results ("d0, d1"). `body` uses %x0, %x1, ... and must define %r0,
-        %r1, ..., one per element type, or the names in `yields` instead. `output` is the map results of the
-        output and `dims` the iteration space if they are not the identity and `shape`.
+        `inputs` are values with the results of their index maps, such as "d0, d1". `body` uses %x0, %x1, ... and must
+        define %r0, %r1, ..., one per element type, or the names in `yields` instead. `output` is the results of the
+        output's index map, by default the identity, and `dims` the extents of the iteration space, by default `shape`.
         """
         rank = len(dims if dims is not None else shape)
         names = ", ".join(f"d{i}" for i in range(rank))
@@ -133,7 +133,8 @@ class Builder:
         )
 
     def elementwise(self, body: str, *values: Value, element: str) -> Value:
-        """Adds a generic over values of one shape; `body` uses %x0, ... and defines %r0."""
+        """Adds a linalg.generic over values of one shape and returns its result; `body` uses %x0, ... and defines
+        %r0."""
         shape = values[0].shape or ()
         names = ", ".join(f"d{i}" for i in range(len(shape)))
         return self.generic(shape, [(value, names) for value in values], body, element)[0]
@@ -171,14 +172,14 @@ class Builder:
         )
 
     def is_used(self, value: Value) -> bool:
-        """Whether an operation uses the value."""
+        """Whether an operation has the value as an operand."""
         name = re.compile(rf"{re.escape(value.name)}(?!\w)")
         return any(name.search(line.partition(" = ")[2] or line) for line in self._lines)
 
     def program(self, *results: Value, states: int = 0) -> str:
-        """Returns the module that returns `results`; the first `states` of them are the new states.
+        """Returns the text of the program that returns `results`; the first `states` of them are the new states.
 
-        A body may compute on bf16, f16 or f8: the program computes it in f32 (V1).
+        Bodies may be written with arithmetic on bf16, f16 or f8. In the program this arithmetic is in f32 (V1).
         """
         arguments = ", ".join(f"{value.name}: {value.type}" for value in self._arguments)
         types = ", ".join(value.type for value in results)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Small canonical programs that cover every operation, order and element type, with ragged and special inputs."""
+"""Small canonical programs that cover every operation, order and element type, with ragged extents and special
+values."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ def width(element: str) -> int:
 
 
 def _together(name: str, operands: Sequence[tuple[str, np.ndarray]], bodies: Sequence[tuple[str, str]]) -> Case:
-    """Returns one program with one generic per body, all on the same one-dimensional operands; `bodies` gives the
-    element type of each result."""
+    """Returns a program with one generic for each pair of a body and its result's element type. All generics have the
+    same one-dimensional operands."""
     b = Builder()
     arguments = [b.argument(array.shape, element) for element, array in operands]
     results = [b.elementwise(body, *arguments, element=element) for body, element in bodies]
@@ -101,13 +102,13 @@ def _integer_powers(t: str) -> Iterator[Case]:
         yield _together(f"powi-{t}-{n}", pair, [(f"%r0 = repro.powi %x0, %x1 : {t}, {n}", t)])
 
 
-#: Compiling an f64 function takes seconds, so only this one is compiled; test_stages.py expands the others without
-#: compiling them.
+#: The only function that is compiled for f64, because compiling one takes seconds. test_stages.py expands the others
+#: without compiling them.
 _COMPILED_DOUBLE = "sin"
 
 
 def double_functions() -> Iterator[Case]:
-    """Yields the functions of f64 except one, which `float_functions` yields."""
+    """Yields programs of the f64 functions except `_COMPILED_DOUBLE`."""
     for f in FUNCTIONS:
         if f != _COMPILED_DOUBLE:
             yield _function(f, "f64")
@@ -115,7 +116,7 @@ def double_functions() -> Iterator[Case]:
 
 
 def float_functions() -> Iterator[Case]:
-    """Yields functions of floats; most functions of f64 are in `double_functions`."""
+    """Yields programs of the functions of all float types; most of those of f64 are in `double_functions`."""
     for t in FLOATS:
         for f in [_COMPILED_DOUBLE] if t == "f64" else FUNCTIONS:
             yield _function(f, t)
@@ -186,7 +187,7 @@ def conversions() -> Iterator[Case]:
     ties = np.array([2**40 + 2**32 + 1, 2**62 + 2**54 + 1, 2**31 + 2**20 + 1, 2**11 + 1])
     yield _together("rounded-twice", [("i64", np.concatenate([ties, -ties, x]))], bodies)
     for t, n in (("f64", "i64"), ("f32", "i32"), ("f16", "i16"), ("bf16", "i16"), ("f8E4M3FN", "i8"), ("f8E5M2", "i8")):
-        # Imported programs always contain this select, which makes the NaN canonical (V4) before its bits are read.
+        # A canonical program reads the bits of a float only through this select, which makes a NaN canonical (V4).
         literal = {"f64": 0x7FF8000000000000, "f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
         canonical = literal.get(t, 0x7F if t == "f8E4M3FN" else 0x7E)
         body = (
@@ -353,8 +354,8 @@ def movements() -> Iterator[Case]:
         )
 
         def barrier(b: Builder, v: Value, t: str = t) -> list[Value]:
-            """(V5) Returns the barrier's result, and slices of the barrier's operand and result, so that the operand is
-            read after the barrier."""
+            """(V5) Returns the result of a barrier, and a slice of the barrier's operand and of its result. So the
+            operand is read after the barrier."""
             again = b.op(f"repro.barrier {v.name} : {v.type}", v.shape, t)
             tail = f"[1, 2] [3, 4] [1, 1] : {v.type} to tensor<3x4x{t}>"
             return [again, *(b.op(f"tensor.extract_slice {x.name}{tail}", (3, 4), t) for x in (v, again))]
@@ -378,7 +379,8 @@ def movements() -> Iterator[Case]:
 
 
 def _extended(t: str, wide: str, name: str) -> tuple[str, str]:
-    """Returns the operations that convert %name exactly to the accumulator's type, and the converted value's name."""
+    """Returns operations that convert %name exactly to the accumulator's type `wide`, and the name of the converted
+    value."""
     return ("", f"%{name}") if t == wide else (f"%{name}w = arith.extf %{name} : {t} to {wide}\n    ", f"%{name}w")
 
 
@@ -390,7 +392,8 @@ def _contraction(
     t: str = "f32",
     prologue: str = "",
 ) -> Case:
-    """Returns acc = fma(x0, x1, acc) over three operands with their map results; `prologue` may redefine %x0 as %p."""
+    """Returns a contraction acc = fma(x0, x1, acc). `shapes` are the shapes of x, y and the initial operand with the
+    results of their maps; `prologue` may define %p, to be used instead of %x0."""
     b = Builder()
     x, y, init = (b.argument(shape, t) for shape, _ in shapes)
     wide = "f64" if t == "f64" else "f32"
@@ -405,7 +408,7 @@ def _contraction(
 
 
 def contractions() -> Iterator[Case]:
-    """Yields contractions in every order."""
+    """Yields contractions in every order of sums, with many shapes and layouts."""
     sizes = [(1, 1, 1), (2, 3, 0), (3, 5, 1), (7, 9, 31), (8, 32, 64), (17, 33, 511), (5, 19, 512), (4, 70, 513)]
     sizes += [(33, 17, 1300), (64, 64, 64), (65, 129, 40), (1, 200, 100), (200, 1, 100), (130, 257, 96)]
     for m, n, k in sizes:
@@ -460,8 +463,8 @@ def _stride_phases() -> Case:
     )
 
     def phase(row: int, column: int) -> Value:
-        """Convolves for one residue of the output position modulo 2: residue 0 uses the middle tap of the kernel,
-        residue 1 the outer taps in descending order."""
+        """Returns the results for one residue (0 or 1) of rows and of columns modulo 2. For residue 0, only the
+        kernel's middle tap contributes; for residue 1, the outer taps do, in descending order."""
         y, x = 1 + row, 1 + column
         taps = b.op(
             f"tensor.extract_slice {weight.name}[0, 0, {1 - row}, {1 - column}] [{c}, {o}, {y}, {x}] [1, 1, 2, 2] : "
@@ -523,35 +526,35 @@ def convolutions() -> Iterator[Case]:
         window = f"d0, d4, d2 * {stride} + d5 * {dilation}, d3 * {stride} + d6 * {dilation}"
         shapes = [((n, c, h, w), window), ((o, c, k, k), "d1, d4, d5, d6"), ((n, o, oh, ow), "d0, d1, d2, d3")]
         yield _contraction(f"conv-{name}", COLUMN, "pppprrr", shapes)
-    # Grouped: dimensions n, g, o, y, x, c, i, j.
+    # A grouped convolution. The dimensions d0, d1, ... are n, g, o, y, x, c, i, j.
     shapes = [
         ((2, 2, 3, 6, 6), "d0, d1, d5, d3 + d6, d4 + d7"),
         ((2, 4, 3, 3, 3), "d1, d2, d5, d6, d7"),
         ((2, 2, 4, 4, 4), "d0, d1, d2, d3, d4"),
     ]
     yield _contraction("conv-grouped", COLUMN, "ppppprrr", shapes)
-    # Depthwise: n, c, y, x, i, j.
+    # A depthwise convolution: n, c, y, x, i, j.
     shapes = [
         ((2, 5, 7, 7), "d0, d1, d2 + d4, d3 + d5"),
         ((5, 3, 3), "d1, d4, d5"),
         ((2, 5, 5, 5), "d0, d1, d2, d3"),
     ]
     yield _contraction("conv-depthwise", COLUMN, "pppprr", shapes)
-    # The gradient of the weight: o, c, i, j, n, y, x.
+    # The gradient of a convolution's weight: o, c, i, j, n, y, x.
     shapes = [
         ((9, 3, 10, 10), "d4, d1, d5 + d2, d6 + d3"),
         ((9, 4, 8, 8), "d4, d0, d5, d6"),
         ((4, 3, 3, 3), "d0, d1, d2, d3"),
     ]
     yield _contraction("conv-weight-gradient", COLUMN, "pppprrr", shapes)
-    # One dimension: n, o, x, c, i.
+    # A one-dimensional convolution: n, o, x, c, i.
     shapes = [((2, 4, 30), "d0, d3, d2 * 3 + d4"), ((6, 4, 5), "d1, d3, d4"), ((2, 6, 9), "d0, d1, d2")]
     yield _contraction("conv-1d", COLUMN, "ppprr", shapes)
 
 
 def slices_of_one() -> Iterator[Case]:
-    """Yields slices with several dimensions of extent 1, some of which are dropped; the strides of such dimensions are
-    never used."""
+    """Yields slices in which several dimensions have extent 1, and some of these are dropped. Such a dimension may have
+    any stride, because the stride is not used."""
     for shape, offsets, sizes, strides, kept in (
         ((30, 2, 1, 1, 3), (7, 0, 0, 0, 1), (13, 2, 1, 1, 1), (1, 1, 1, 2, 3), (0, 1, 2, 3)),
         ((4, 1, 1, 3, 1), (1, 0, 0, 0, 0), (1, 1, 1, 2, 1), (3, 2, 5, 2, 7), (1, 3, 4)),
@@ -595,7 +598,7 @@ def exact_contractions() -> Iterator[Case]:
             ),
         ):
             yield _contraction(f"exact{digits}-{name}", ordering, iterators, shapes)
-        # If a dimension has extent 0, the body never runs: an access may be out of bounds, and a result may be empty.
+        # A dimension of extent 0: the body never runs, so an access may be out of bounds, and a result may be empty.
         shapes = [((5, 0), "d0, d1"), ((4, 3), "-1, 2"), ((0,), "d1")]
         yield _contraction(f"exact{digits}-without-results", ordering, "rp", shapes)
         # Rows and columns of infinities, NaNs, zeros and subnormals among ordinary numbers.
@@ -628,7 +631,7 @@ def _reduction(
     array: np.ndarray | None = None,
     init: np.ndarray | None = None,
 ) -> Case:
-    """Returns a fold of one tensor over some of its dimensions."""
+    """Returns a fold of one tensor over the dimensions `reduced`."""
     b = Builder()
     kept = [d for d in range(len(shape)) if d not in reduced]
     result_shape = tuple(shape[d] for d in kept)
@@ -658,7 +661,8 @@ def reductions() -> Iterator[Case]:
     for shape in ((3, 5, 7), (9, 31, 77), (1, 1, 1), (40, 9, 70)):
         run = len(shape)
         yield _reduction(f"sum-of-all-{'x'.join(map(str, shape))}", ROW.format(run=run), shape, [0, 1, 2], square)
-    # Batch norm: the last two dimensions form a contiguous run that the vector width does not divide.
+    # The sums of batch norm: the last two dimensions are adjacent in memory, and the vector size does not divide their
+    # extent.
     for hw in (1, 7, 8, 9, 64, 65):
         yield _reduction(f"batch-norm-sum-{hw}", ROW.format(run=2), (6, 3, hw, 8), [0, 2, 3], add)
         yield _reduction(f"channels-last-sum-{hw}", COLUMN, (6, 8, hw, 3), [0, 1, 2], add)
@@ -676,7 +680,7 @@ def reductions() -> Iterator[Case]:
         yield _reduction(f"row-sum-{t}", ROW.format(run=1), (5, 300), [1], body, t, wide)
         yield _reduction(f"column-sum-{t}", COLUMN, (700, 5), [0], body, t, wide)
         yield _reduction(f"nothing-sum-{t}", COLUMN, (0, 5), [0], body, t, wide)
-    # Signed zeros, infinities and NaNs: (F4) starts the total at +0 and adds init last.
+    # (F4) The total starts at +0 and the initial operand is added last: signed zeros, infinities and NaNs show this.
     zeros = np.full((4, 70), -0.0, np.float32)
     init = np.array([-0.0, 0.0, -0.0, 1.0], np.float32)
     for name, ordering in (("row", ROW.format(run=1)), ("chunked", order(8, 1)), ("lanes", order(8, 4))):
@@ -707,14 +711,14 @@ def any_order_folds() -> Iterator[Case]:
             for shape, reduced in (((9, 130), [1]), ((130, 9), [0]), ((3, 0), [1])):
                 name = f"{op}-{t}-{'x'.join(map(str, shape))}"
                 yield _reduction(name, ANY, shape, reduced, body, t)
-    # The outer dimension of the fold is the one whose elements are adjacent in memory.
+    # Adjacent elements in memory are along d0, the outer dimension of the fold.
     for shape in ((130, 9), (5, 70), (3, 1)):
         b = Builder()
         x, start = b.argument(shape, "f32"), b.argument((), "f32")
         result = b.fold(ANY, "rr", [(x, "d1, d0")], [(start, "")], "%r0 = arith.maximumf %x0, %a0 : f32")
         arrays = (values.mixed("f32", shape, 8), np.array(-1, np.float32))
         yield Case(f"maximumf-permuted-{shape[0]}x{shape[1]}", b.program(*result), arrays)
-    # Fold bodies that leave the accumulator unchanged are not folded away.
+    # Bodies that return the accumulator unchanged; folds with such bodies must not be simplified away.
     for name, body in (
         ("zero", "%z = arith.xori %x0, %x0 : i16\n    %r0 = arith.addi %a0, %z : i16"),
         ("one", "%o = arith.constant 1 : i16\n    %r0 = arith.muli %a0, %o : i16"),
@@ -780,7 +784,8 @@ def arg_reductions() -> Iterator[Case]:
                 (out, "i64"),
             )
             few = values.special(t) if t[0] in "fb" else np.arange(-3, 3).astype(values.dtype(t))
-            # The last special values are NaNs, except in E4M3FN; without them, half of the rows contain no NaN.
+            # Half of the rows consist of special values, among them NaNs; the other half have none, so that ordinary
+            # values decide.
             array = np.random.default_rng(3).choice(few, shape)
             plain = values.random(t, shape, 4)
             mask = np.arange(shape[0]) % 2 == 0
@@ -847,7 +852,7 @@ def scatters() -> Iterator[Case]:
                 )
                 rng = np.random.default_rng(n)
                 indices = np.stack([rng.integers(0, e, n) for e in original[:depth]], axis=1)
-                indices[: n // 2] = 0  # most updates hit one element
+                indices[: n // 2] = 0  # half of the updates are to one element
                 span = 0 if combine == "mul" else 6
                 arrays = values.random(t, update_shape, 9, span), indices, values.random(t, original, 10)
                 yield Case(f"scatter-{combine}-{t}-{n}-{depth}", b.program(result), arrays)
@@ -894,8 +899,8 @@ def random_numbers() -> Iterator[Case]:
 
 
 def checks() -> Iterator[Case]:
-    """(E1) Yields checks whose values reach no result, or would reach none after folding or fusion: each check must
-    still run."""
+    """(E1) Yields programs with checks whose values are not used, or no longer used after folding or fusion. Each check
+    must still run."""
     read = "%i = arith.index_cast %x0 : i64 to index\n    %v = tensor.extract {0}[%i] : {1}\n    "
     folded = {
         "select": "%no = arith.constant false\n    %r0 = arith.select %no, %v, %x1 : i64",
@@ -920,7 +925,7 @@ def checks() -> Iterator[Case]:
                 yield Case(f"{kind}-{name}-{indices[-1]}", b.program(result), arrays)
 
     def gathered(b: Builder, table: Value, i: Value) -> Value:
-        """Returns the elements of the table in the order of the indices."""
+        """Returns the negated elements of the table at the indices `i`, whose check must run."""
         return b.elementwise(read.format(table.name, table.type) + "%r0 = arith.negf %v : f32", i, element="f32")
 
     def of_part(b: Builder, v: Value, w: Value) -> Value:
@@ -969,7 +974,7 @@ def checks() -> Iterator[Case]:
         for indices in (good, bad):
             yield Case(f"gathered-{name}-{indices[-1]}", b.program(result), (*floats, indices))
 
-    # An element index computed by the program itself, and constant indices.
+    # Element indices that the program computes, and constant ones.
     for index in (-1, 2, 5):
         b = Builder()
         x, n = b.argument((5,), "f32"), b.argument((), "i64")
@@ -1002,7 +1007,7 @@ def checks() -> Iterator[Case]:
         b.elementwise(body, i, element="i64")
         yield Case(f"assertion-of-{rows}", b.program(i), (np.zeros(rows, np.int64),))
 
-    # Scatters and random numbers that are never read, or that have slices without elements.
+    # Scatters and random numbers whose results are not read, or of which only an empty slice is read.
     for columns in (2, 0):
         for index in (4, 5):
             b = Builder()
@@ -1049,7 +1054,7 @@ def whole_programs() -> Iterator[Case]:
 
     for shape in ((), (8, 1), (5, 37)):
         for bad in (False, True):
-            # Checks only: a body without outputs.
+            # A generic whose body has only checks, and no outputs.
             b = Builder()
             w, x = b.argument((50,), "f32"), b.argument(shape, "i64")
             new = b.elementwise("%r0 = arith.mulf %x0, %x0 : f32", w, element="f32")
@@ -1065,7 +1070,7 @@ def whole_programs() -> Iterator[Case]:
             case = b.program(new, states=1), (values.random("f32", (50,), 2), array)
             yield Case(f"assert-alone-{'x'.join(map(str, shape))}-{bad}", *case)
 
-    # States that are swapped, unchanged, read after their replacement, or returned twice.
+    # States that are exchanged, returned unchanged, read after they have been replaced, or returned twice.
     b = Builder()
     p, q, fixed, x = (b.argument((4, 9), "f32") for _ in range(4))
     new = b.elementwise("%r0 = arith.addf %x0, %x1 : f32", p, x, element="f32")
@@ -1079,7 +1084,8 @@ def whole_programs() -> Iterator[Case]:
     ramp = b.constant("dense<[1.0, -0.0, 0.25]>", (3,), "f32")
     yield Case("state-unchanged", b.program(p, count, ramp, states=2), (values.random("f32", (33,), 3), np.array(41)))
 
-    # Composed indices that simplify to one loop, 3 d0 - 2 d0, in a dimension of another extent.
+    # A composed index 3 d0 - 2 d0 simplifies to d0, although the extent of the dimension that it indexes is not that of
+    # d0.
     b = Builder()
     x = b.argument((1, 8, 3), "f32")
     body = "%r0 = arith.negf %x0 : f32"
@@ -1090,7 +1096,7 @@ def whole_programs() -> Iterator[Case]:
     total = b.fold(ROW.format(run=1), "pr", reading, [(zero, "d0")], "%r0 = arith.addf %x0, %a0 : f32")[0]
     yield Case("loop-of-another-extent", b.program(outer, total), (values.random("f32", (1, 8, 3), 8),))
 
-    # A result without elements, whose shape differs from that of the operation that writes it.
+    # A result without elements that is an expanded view, so that its shape is not that of the operation that writes it.
     b = Builder()
     x = b.argument((3, 3, 0), "f32")
     new = b.elementwise("%r0 = arith.negf %x0 : f32", x, element="f32")
@@ -1098,7 +1104,7 @@ def whole_programs() -> Iterator[Case]:
     wide = b.op(f"{text}{tensor((3, 3, 0, 1), 'f32')}", (3, 3, 0, 1), "f32")
     yield Case("empty-result-expanded", b.program(wide), (np.zeros((3, 3, 0), np.float32),))
 
-    # Softmax over rows: an any-order fold, functions, an ordered fold and broadcasts, all of which are fused.
+    # Softmax over rows: a fold in any order, functions, a fold in a defined order and broadcasts, which are all fused.
     b = Builder()
     x = b.argument((9, 77), "f32")
     low, zero = b.constant("dense<0xFF800000>", (9,), "f32"), b.constant("dense<0.0>", (9,), "f32")
@@ -1135,7 +1141,7 @@ class _Rows:
         return self.b.argument(self.shape, element or self.element)
 
     def _body(self, inputs: Sequence[tuple[Value, str]], body: str) -> str:
-        """Returns `body` adapted to the element types of its inputs."""
+        """Returns `body` with its types, and conversions of bf16, changed to those of the inputs."""
         if self.wide == "f64":
             body = body.replace("repro.exp %d", "arith.mulf %d, %d").replace("repro.rsqrt", "math.sqrt")
             body = body.replace("f32", "f64").replace("0xFF800000", self.least)
@@ -1163,11 +1169,11 @@ class _Rows:
         return self.b.fold(COLUMN, iterators, inputs, [(zero, last)], body)[0]
 
     def map(self, inputs: Sequence[tuple[Value, str]], body: str) -> Value:
-        """Adds a generic whose result has the element type in which bodies compute."""
+        """Adds a linalg.generic whose result has the type in which bodies compute (`wide`)."""
         return self.b.generic(self.shape, inputs, self._body(inputs, body), self.wide)[0]
 
     def store(self, inputs: Sequence[tuple[Value, str]], body: str) -> Value:
-        """Adds a generic whose result has the element type of the tensors in memory."""
+        """Adds a linalg.generic whose result is rounded to the type of the tensors (`element`)."""
         body = self._body(inputs, body)
         if self.element != self.wide:
             body = body.replace("%r0", "%r") + f"\n%r0 = arith.truncf %r : {self.wide} to {self.element}"
@@ -1194,7 +1200,8 @@ def _softmax_and_gradient(shape: tuple[int, ...], element: str = "f32") -> str:
 
 
 def _masked_softmax(shape: tuple[int, ...]) -> str:
-    """Returns softmax as in attention: the mask covers the last two dimensions, and a row may be entirely masked."""
+    """Returns the softmax of attention scores. The mask has the last two dimensions, and may exclude all elements of a
+    row."""
     k = _Rows(shape)
     x, mask = k.argument(), k.b.argument(shape[-2:], "i1")
     rank = len(shape)
@@ -1225,13 +1232,13 @@ def _layer_norm_and_gradient(shape: tuple[int, ...], element: str = "f32") -> st
     dot = k.sum([(g, k.all), (y, k.all), (w, last)], "%p = arith.mulf %x0, %x2 : f32\n%t = arith.mulf %p, %x1 : f32")
     body = "%d = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %d : f32\n%r0 = arith.mulf %s, %x3 : f32"
     dx = k.store([(g, k.all), (y, k.all), (dot, k.row), (scale, k.row)], body)
-    # The gradient of the weight sums over the rows.
+    # The gradient of the weight is a sum over all rows, unlike the other operations.
     dw = k.sum_of_columns([(g, k.all), (y, k.all)], "%t = arith.mulf %x0, %x1 : f32")
     return k.b.program(y, dx, dw)
 
 
 def _cross_entropy(rows: int, classes: int) -> str:
-    """Returns cross entropy. The gathered losses of the rows read a result that has no other use."""
+    """Returns cross entropy. The losses of the rows are gathered from a result that no other operation reads."""
     k = _Rows((rows, classes))
     x, target = k.argument(), k.b.argument((rows,), "i64")
     peak = k.peak([(x, k.all)])
@@ -1248,8 +1255,8 @@ def _cross_entropy(rows: int, classes: int) -> str:
 
 
 def _rows_of_another(rows: int, count: int) -> str:
-    """Subtracts other[row] from the maximum of each row, and this difference from the row. Fails (E1) if `other` has
-    fewer than `rows` elements."""
+    """Returns a program that subtracts other[row] from the maximum of each row, and the difference from the row.
+    `other` has `count` elements; the step fails (E1) if these are fewer than `rows`."""
     k = _Rows((rows, 40))
     x, other = k.argument(), k.b.argument((count,), "f32")
     load = f"%v = tensor.extract {other.name}[%i] : {other.type}"
@@ -1259,7 +1266,7 @@ def _rows_of_another(rows: int, count: int) -> str:
 
 
 def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
-    """Returns softmax of a slice of a tensor; the tensor's last dimension has extent `width`."""
+    """Returns softmax of columns `first` to first + shape[-1] of a tensor whose last dimension has extent `width`."""
     k = _Rows(shape)
     x = k.b.argument((*shape[:-1], width), "f32")
     offsets, sizes, strides = [0] * (len(shape) - 1) + [first], list(shape), [1] * len(shape)
@@ -1270,8 +1277,8 @@ def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
 
 
 def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool) -> str:
-    """Adds rows gathered from `count` rows of another tensor, or of the state itself, to a state; the new state is
-    the softmax.
+    """Returns a program whose new state is the softmax of the state plus rows that are gathered, by index, from the
+    `count` rows of another tensor or from the state itself.
 
     An out-of-range index is an error that leaves the state unchanged (E1), even if other rows come first.
     """
@@ -1288,7 +1295,7 @@ def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool)
 
 
 def _product(b: Builder, x: Value, turn_x: bool, y: Value, turn_y: bool) -> Value:
-    """Returns the matrix product x y for each item of a batch; either factor may be transposed first."""
+    """Returns the matrix products of a batch, with x transposed first if `turn_x` and y if `turn_y`."""
     (*batch, i, j), (*_, m, n) = x.shape or (), y.shape or ()
     names, rank = _names(batch), len(batch)
     row, column, inner = (f"d{rank + i}" for i in range(3))
@@ -1301,7 +1308,8 @@ def _product(b: Builder, x: Value, turn_x: bool, y: Value, turn_y: bool) -> Valu
 
 
 def long_items() -> Case:
-    """Returns a batch whose matrix products have more rows than a kernel's block, and more elements than a chunk."""
+    """Returns a batch of matrix products, each with more rows than a kernel's block and more elements of K than a
+    chunk."""
     b = Builder()
     q, key, v = (b.argument((16, 530, 8), "f32") for _ in range(3))
     scores = _product(b, q, False, key, True)
@@ -1312,7 +1320,8 @@ def long_items() -> Case:
 
 
 def _attention(batch: tuple[int, ...], length: int, width: int, element: str, turned: bool) -> str:
-    """Returns attention of the items of `batch` and its gradients. `turned`: the rows of all heads are adjacent."""
+    """Returns attention of a batch and its gradients. With `turned`, heads are the last but one dimension of the
+    arguments."""
     k = _Rows((*batch, length, length), element)
     b, names, rank = k.b, _names(batch), len(batch)
     row, column = (f"d{rank + i}" for i in range(2))
@@ -1346,7 +1355,7 @@ def _attention(batch: tuple[int, ...], length: int, width: int, element: str, tu
 
 
 def row_chains() -> Iterator[Case]:
-    """Yields chains of operations on the same rows, in f32."""
+    """Yields operations that follow each other on the same rows (softmax, layer norm, ...), in f32."""
     for shape in ((7, 13), (1, 40), (17, 2000), (64, 300), (4, 6, 33), (3, 32, 70), (40, 8192), (16, 33000)):
         name = "x".join(map(str, shape))
         few = max(shape) > 4000
@@ -1378,7 +1387,7 @@ def row_chains() -> Iterator[Case]:
 
 
 def row_chains_of_other_types() -> Iterator[Case]:
-    """Yields chains of operations on the same rows, in f64 and bf16."""
+    """Yields operations that follow each other on the same rows, in f64 and bf16."""
     for element in ("f64", "bf16"):
         for shape in ((7, 13), (64, 300), (4, 6, 33)):
             name = f"{element}-{'x'.join(map(str, shape))}"
@@ -1393,7 +1402,7 @@ def row_chains_of_other_types() -> Iterator[Case]:
 
 
 def row_chains_of_parts() -> Iterator[Case]:
-    """Yields chains of operations on parts of rows and on gathered rows."""
+    """Yields operations that follow each other on slices of rows and on gathered rows."""
     for shape, width, first in (((7, 13), 40, 5), ((64, 48), 144, 48), ((4, 6, 33), 100, 67)):
         x = values.random("f32", (*shape[:-1], width), 1, 3)
         name = f"{'x'.join(map(str, shape))}-from-{first}-of-{width}"
@@ -1412,7 +1421,7 @@ def row_chains_of_parts() -> Iterator[Case]:
 
 
 def attention() -> Iterator[Case]:
-    """Yields attention and its gradients, with and without a mask."""
+    """Yields attention and its gradients, with and without a mask, in several shapes and types."""
     for batch, length, width, element, turned in (
         ((3,), 37, 5, "f32", False),
         ((1,), 20, 8, "f32", False),
@@ -1432,7 +1441,8 @@ def attention() -> Iterator[Case]:
 
 
 def imported_operations() -> Iterator[Case]:
-    """Yields the programs that the importer generates for operations that canonical programs do not contain."""
+    """Yields the programs that the importer generates for operations that are not canonical, such as random
+    distributions."""
     for shape, seed, step in (
         ((), 0, 0),
         ((5,), -1, 2**32 - 1),

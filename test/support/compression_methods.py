@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""One method of gradient compression of each type."""
+"""Examples of gradient compression: one method of each class."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from torch import nn
 
 
 class Convolutions(nn.Module):
-    """Convolutions with groups and strides, whose gradients are computed in one part per stride phase, and a linear
+    """Convolutions with groups and strides, whose input gradients consist of one part per stride phase, and a linear
     layer."""
 
     def __init__(self, groups: int = 2) -> None:
@@ -36,7 +36,7 @@ class Scores(nn.Module):
 
 
 class Checkpointed(nn.Module):
-    """A network whose two inner layers may be recomputed in the backward pass."""
+    """A network whose two inner layers are recomputed in the backward pass if `again` is true."""
 
     def __init__(self, again: bool = True) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro.convolution (K2): programs in imported text, the definition in NumPy, and the PyTorch layers that use it."""
+"""repro.convolution (K2): its definition in NumPy, programs, and the layers of PyTorch that become such operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.builder import Builder, Value, tensor
 
 @dataclass(frozen=True)
 class Window:
-    """The attributes of a repro.convolution. Those of the window have one entry per spatial dimension."""
+    """The attributes of a repro.convolution. Tuples have one entry per spatial dimension."""
 
     strides: tuple[int, ...]
     low: tuple[int, ...]
@@ -30,7 +30,7 @@ class Window:
     batch_groups: int = 1
 
     def extents(self, data: Sequence[int], window: Sequence[int]) -> tuple[int, ...]:
-        """Returns the spatial extents of the result."""
+        """Returns the spatial extents of the result for those of the data and of the kernel (`window`)."""
         found = []
         for i, (n, k) in enumerate(zip(data, window, strict=True)):
             padded = (n and (n - 1) * self.input_dilation[i] + 1) + self.low[i] + self.high[i]
@@ -39,12 +39,12 @@ class Window:
         return tuple(found)
 
     def result_shape(self, x: Sequence[int], w: Sequence[int]) -> tuple[int, ...]:
-        """Returns the shape of the result for the shapes of data and kernel."""
+        """Returns the shape of the result for data of shape `x` and a kernel of shape `w`."""
         return (x[0] // self.batch_groups, w[0], *self.extents(x[2:], w[2:]))
 
 
 def literal(x: np.ndarray, w: np.ndarray, init: np.ndarray, by: Window) -> np.ndarray:
-    """Returns the sum that defines the operation, in float64 or int64 and in no particular order."""
+    """Returns the result by the operation's definition, in float64 or int64 and with sums in no particular order."""
     groups = by.feature_groups * by.batch_groups
     total = np.zeros_like(init)
     kernels = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
@@ -59,7 +59,7 @@ def literal(x: np.ndarray, w: np.ndarray, init: np.ndarray, by: Window) -> np.nd
             for i, (out, at) in enumerate(zip(result, tap, strict=True)):
                 where = out * by.strides[i] + at * by.kernel_dilation[i] - by.low[i]
                 if where % by.input_dilation[i]:
-                    break  # Outside the data: such a position adds nothing, not even a zero.
+                    break  # between elements of the data: adds nothing, not even a zero
                 element.append(where // by.input_dilation[i])
                 position.append(w.shape[2 + i] - 1 - at if by.reversal[i] else at)
             else:
@@ -123,7 +123,7 @@ def _convolution(b: Builder, x: Value, w: Value, init: Value, by: Window) -> Val
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution or transposed convolution in PyTorch's terms."""
+    """A convolution or transposed convolution with the parameters that PyTorch's functions have."""
 
     name: str
     size: tuple[int, ...]
@@ -149,21 +149,22 @@ class Layer:
         return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in along)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """Returns the gradient of the result, the input, the kernel and, if present, the bias."""
+        """Returns random arrays: the gradient of the result, the input, the kernel and, if there is one, the bias."""
         inputs, outputs = (4, 6) if self.is_transposed else (4, 8)
         outputs = outputs // self.groups * self.groups
         weight = (inputs, outputs // self.groups) if self.is_transposed else (outputs, inputs // self.groups)
         shapes = [(2, outputs, *self.output), (2, inputs, *self.size), (*weight, *self.kernel)]
         if self.has_bias:
             shapes.append((outputs,))
-        # In f64, NumPy's exp2 differs between processors, so the arrays are made without it; narrower types round the
-        # difference away.
+        # `values.random` uses NumPy's exp2, which differs in f64 between processors. Rounding to narrower types hides
+        # this.
         if self.element == "f64":
             return tuple(values.exact(shape, seed, 2) for seed, shape in enumerate(shapes))
         return tuple(values.random(self.element, shape, seed, 2) for seed, shape in enumerate(shapes))
 
     def program(self) -> str:
-        """Returns the canonical program from `arrays` to the result, the input gradient and the kernel gradient."""
+        """Returns the canonical program that computes the result and the gradients of the input and the kernel from
+        `arrays`."""
         b = Builder()
         gradient, x, w, *bias = (b.argument(array.shape, self.element) for array in self.arrays())
         init = _channels(b, bias[0], gradient.shape) if bias else _zeros(b, gradient.shape, self.element)
@@ -184,7 +185,8 @@ class Layer:
         return Window(self.stride, self.padding, self.padding, ones, self.dilation, unset, self.groups)
 
     def _dilated(self, size: Sequence[int], result: Sequence[int]) -> Window:
-        """Returns the window of the transposed convolution from spatial extents `size` to `result`."""
+        """Returns the window of a transposed convolution of data with extents `size`, whose result has the extents
+        `result`."""
         ones, is_set = (1,) * len(size), (True,) * len(size)
         spans = [(k - 1) * d for k, d in zip(self.kernel, self.dilation, strict=True)]
         low = tuple(span - p for span, p in zip(spans, self.padding, strict=True))
@@ -257,7 +259,7 @@ def layers() -> list[Layer]:
 
 @dataclass(frozen=True)
 class General:
-    """One repro.convolution, with a separate initial operand for each result."""
+    """A repro.convolution in general form: shapes of data and kernel, window, and element types."""
 
     name: str
     x: tuple[int, ...]
@@ -277,7 +279,7 @@ class General:
 
 
 def general(count: int, seed: int = 0) -> list[General]:
-    """Returns random windows of 0 to 3 dimensions."""
+    """Returns `count` convolutions with random windows in 0 to 3 dimensions."""
     rng = np.random.default_rng(seed)
 
     def draw(low: int, high: int, size: int) -> tuple[int, ...]:

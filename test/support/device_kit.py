@@ -21,7 +21,8 @@ from support import kit
 
 
 def emulation(code: device_code.DeviceCode) -> Emulation:
-    """Creates an emulation of device code. Buffers that a step must write before it reads them are filled with 0xa5."""
+    """Returns an emulation of device code whose buffers, except constants, are filled with 0xa5, to show if a step
+    reads a buffer before it has written it."""
     plan = read_plan(code.plan, "gpu", code.arch)
     made = Emulation(TargetCode(code.arch, None, code.ptx.encode(), plan, code.constants))
     for (space, _), array in made.buffers.items():
@@ -31,14 +32,15 @@ def emulation(code: device_code.DeviceCode) -> Emulation:
 
 
 def run(program: str, inputs: Sequence[np.ndarray], arch: str, **options: object) -> kit.Outcome:
-    """Runs the device code of a program; returns new states and outputs as bits, or the failure of the step (E1)."""
+    """Runs a program's device code on the emulator. Returns the new states and the outputs as bits, or the step's
+    failure (E1)."""
     return run_code(device_code.compile(program, arch), kit.read(program), inputs, **options)
 
 
 def run_code(
     code: device_code.DeviceCode, known: ParsedProgram, inputs: Sequence[np.ndarray], **options: object
 ) -> kit.Outcome:
-    """Runs the device code of a parsed program; returns its outcome."""
+    """Like `run`, for a program that has been compiled and parsed before."""
     made = emulation(code)
     states = [("state", i) for i in range(known.num_state)]
     given = states + [("input", i) for i in range(len(inputs) - known.num_state)]
@@ -70,7 +72,7 @@ def run_code(
 def check(
     program: str, inputs: Sequence[np.ndarray], arch: str, want: kit.Outcome | None = None, **options: object
 ) -> None:
-    """Raises kit.Mismatch unless device code returns the reference interpreter's bits, which a caller that has them may
-    pass."""
+    """Raises kit.Mismatch if device code and the reference interpreter return other bits; `want` are the latter, if
+    known."""
     want = kit.reference(program, inputs) if want is None else want
     kit.compare(kit.read(program), want, run(program, inputs, arch, **options), arch)

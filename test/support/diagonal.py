@@ -17,13 +17,14 @@ Case = Mapping[str, object]
 def diagonal(
     cases: Sequence[Case], rows: Sequence[Sequence[str]], named: Collection[str] = (), **kept: Iterable[object]
 ) -> list[int]:
-    """Returns the numbers of cases that together cover every value of every parameter.
+    """Returns the numbers of cases which, together, have every value of every parameter.
 
-    Greedy: chooses the case that adds the most values; if several do, the one whose values were chosen least.
+    Chooses cases greedily: next is the case with the most new values or, among several, the one whose values have been
+    chosen least often.
 
     Args:
-      rows: groups of parameters whose values vary together and count as one.
-      named: parameters whose values count as covered if every word of their names is.
+      rows: groups of parameters that one `parametrize` sets together; a combination counts as one value.
+      named: parameters whose values are not covered as a whole: instead, every word of their names must be covered.
       kept: the names of the values that count, by parameter; a case with another value is not chosen.
 
     Raises:
@@ -44,7 +45,8 @@ def diagonal(
     chosen: list[int] = []
     uses: Counter[object] = Counter()
     left = set().union(*contents.values())
-    # A case never gains more later. So a case that is still at the top of the heap after a recount is the best one.
+    # The number of new values of a case never grows. So if a case stays at the top of the heap after its key has been
+    # updated, it is the best one.
     heap = [(-len(content), 0, number) for number, content in contents.items()]
     heapq.heapify(heap)
     while left:
@@ -62,7 +64,8 @@ def diagonal(
 
 
 def name_of(value: object) -> str:
-    """Returns the name of a parameter's value; the name of a number or text is itself."""
+    """Returns the name of a parameter's value by which tests refer to it: its attribute `name`, its `__name__`, or its
+    text."""
     if isinstance(value, tuple):
         return "+".join(map(name_of, value))
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
@@ -70,7 +73,7 @@ def name_of(value: object) -> str:
 
 
 def _words(parameter: str, value: object) -> set[object]:
-    """Returns the words of a value's name, except numbers and sizes, each with the group: the part of the name before a
-    slash."""
+    """Returns the words of a value's name without numbers and sizes. Each is with its parameter and the group: the part
+    of the name before a slash."""
     group, _, rest = name_of(value).rpartition("/")
     return {(parameter, group, word) for word in re.split("[-,]", rest) if not word[:1].isdigit()}

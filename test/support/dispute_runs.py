@@ -48,8 +48,8 @@ def run(graph: OperatorGraph, given: Sequence[Sequence[np.ndarray]], program: St
 
 @functools.cache
 def chain(operators: int) -> OperatorGraph:
-    """Returns a program that adds a tensor of two numbers `operators` / 2 times; the other half of its operators make
-    empty tensors."""
+    """Returns the graph of a program with `operators` operators: half of them add tensors of two numbers, one after the
+    other, and half make empty tensors."""
     b = Builder()
     start = value = b.argument((2,), "f32")
     for _ in range(operators // 2):
@@ -59,7 +59,7 @@ def chain(operators: int) -> OperatorGraph:
 
 
 def flipped(array: np.ndarray, bit: int) -> np.ndarray:
-    """Returns a copy with one bit flipped; for i1, the value is negated."""
+    """Returns a copy of an array with one bit flipped, or with one boolean negated."""
     changed = array.copy()
     raw = changed.reshape(-1).view(np.uint8)
     bit %= raw.size if changed.dtype == np.bool_ else raw.size * 8
@@ -94,9 +94,9 @@ def faulty(
     bit: int,
     results: Results | None = None,
 ) -> RecordedRun:
-    """Like `run`, but one bit of one operator's result is flipped at one step; later values depend on it.
+    """Returns a run in which one bit of one operator's result is flipped at one step; later values depend on it.
 
-    `results` runs the other steps, by default in the interpreter.
+    `results` computes the results of the other steps; by default, the interpreter does.
     """
     right, wrong = Tracer(graph), faulty_tracer(graph, index, bit)
     others = results or right.results
@@ -112,7 +112,7 @@ def faulty(
 
 @functools.cache
 def compiled() -> Results:
-    """Returns compiled steps of `graph`."""
+    """Returns a function that runs a step of `graph()` in compiled code and returns its results."""
     executable = repro_mlir.compile(graph().program, "cpu", 1)
     names = [kind.name for kind in graph().program.state]
 
@@ -125,8 +125,8 @@ def compiled() -> Results:
 
 
 def effective_fault(step: int, index: int, generator: np.random.Generator) -> RecordedRun | None:
-    """Returns a faulty copy of the honest run in which `step` has other results; None if no bit that was tried changes
-    them."""
+    """Returns the honest run with a bit flipped in the results of operator `index` at one step, so that the results of
+    the step differ. Returns None if no bit that was tried changes them."""
     for bit in (*generator.integers(0, 4096, 6), 0, 1):
         try:
             cheat = faulty(graph(), honest().inputs, step, index, int(bit), compiled())
@@ -139,7 +139,8 @@ def effective_fault(step: int, index: int, generator: np.random.Generator) -> Re
 
 
 def bounds(graph: OperatorGraph, runs: tuple[RecordedRun, RecordedRun], index: int) -> dict[str, Bound]:
-    """Returns, for each party, the maximum cost of a dispute between two runs that ends at operator `index`."""
+    """Returns, by party, the bound on the questions and bytes of a dispute between two runs that ends at operator
+    `index`."""
     steps = min(run.steps for run in runs)
     return {
         name: bound(graph, steps, index, len(run.header), first=name == "A")
@@ -151,10 +152,10 @@ _trees: weakref.WeakKeyDictionary[Any, dict[int, OperatorTree]] = weakref.WeakKe
 
 
 class CachedProver(Prover):
-    """A prover that caches each step of a run across disputes."""
+    """A prover that shares the trees of a run's steps with other provers of the run, to save time in tests."""
 
     def tree(self, record: int) -> OperatorTree:
-        """Returns the tree of a record; trees are cached per run."""
+        """Returns the tree of a record, from the cache of this run if it is there."""
         known = _trees.setdefault(self.run, {})
         if record in known:
             self._settle_on_record(record)
@@ -163,6 +164,6 @@ class CachedProver(Prover):
 
 
 def dispute(first: RecordedRun | Prover, second: RecordedRun | Prover, terms: Terms | None = None) -> Verdict:
-    """Settles a dispute between two runs or provers."""
+    """Settles a dispute between two runs or provers in this process and returns the verdict."""
     channels = [LocalChannel(run if isinstance(run, Prover) else CachedProver(run)) for run in (first, second)]
     return settle(*channels, terms=terms)

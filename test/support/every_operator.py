@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A step with every operation that is allowed in `main`; its outputs are all intermediate values."""
+"""A step that contains every operation that is allowed in `main`, and returns all of its intermediate values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BITS = "math.absi math.ctlz math.ctpop math.cttz".split()
 
 
 def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
-    """Adds every scalar operation on an f32, an i64 and a tensor; returns tensors with the results."""
+    """Adds every scalar operation, on an f32, an i64 and a tensor. Returns tensors with the results."""
     three = b.constant("3", None, "i64")
     made: list[Value] = []
 
@@ -90,8 +90,8 @@ def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
 
 
 def every_operator() -> Program:
-    """Returns a program with states w f32 [6, 4], seed, step and count i64; inputs lr f32, x f32 [3, 6], rows i64 [5,
-    1]."""
+    """Returns the program. Its states are w f32 [6, 4], and seed, step and count i64; its inputs are lr f32, x f32 [3,
+    6] and rows i64 [5, 1]."""
     b = Builder()
     w, seed, step, count = b.argument((6, 4), "f32"), *(b.argument((), "i64") for _ in range(3))
     lr, x, rows = b.argument((), "f32"), b.argument((3, 6), "f32"), b.argument((5, 1), "i64")
@@ -205,7 +205,7 @@ def every_operator() -> Program:
 
 
 def inputs(steps: int) -> list[list[np.ndarray]]:
-    """Returns the inputs of `steps` steps of `every_operator`."""
+    """Returns random inputs for `steps` steps of `every_operator`."""
     generator = np.random.default_rng(3)
     return [
         [

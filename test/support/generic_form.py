@@ -3,7 +3,7 @@
 
 """A small reader of MLIR's generic form in plain Python, sufficient for canonical programs.
 
-Attributes stay text with their aliases resolved; `identity_bytes` encodes them.
+Values of attributes remain text, in which aliases are resolved; identity_bytes.py encodes them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def closing(text: str, start: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """Splits a list at the commas outside brackets and strings."""
+    """Returns the parts of a list, split at the commas outside of brackets and strings."""
     parts, start, position = [], 0, 0
     while position < len(text):
         character = text[position]
@@ -66,13 +66,13 @@ def split(text: str) -> list[str]:
 
 
 def entries(text: str) -> dict[str, str]:
-    """Returns the `name = value` entries of an attribute dictionary without braces."""
+    """Returns the entries `name = value` of an attribute dictionary, which is given without its braces."""
     pairs = (part.partition("=") for part in split(text))
     return {name.strip().strip('"'): value.strip() for name, _, value in pairs}
 
 
 class Reader:
-    """Parses the text of a module in generic form; `module` is the resulting operation."""
+    """Parses the text of a module in generic form; the attribute `module` is the parsed operation."""
 
     def __init__(self, text: str) -> None:
         self.aliases: dict[str, str] = {}
@@ -86,28 +86,30 @@ class Reader:
         self.module = self.operation()
 
     def take(self, pattern: str) -> re.Match[str] | None:
-        """Matches `pattern` at the current position, after white space, and moves past the match."""
+        """Matches a pattern at the current position, after white space, and moves past it. Returns the match, or
+        None."""
         match = re.compile(r"\s*" + pattern).match(self.text, self.position)
         if match:
             self.position = match.end()
         return match
 
     def need(self, pattern: str) -> re.Match[str]:
-        """Like `take`, but fails if `pattern` does not match."""
+        """Like `take`, but raises ValueError if the pattern does not match."""
         match = self.take(pattern)
         if match is None:
             raise ValueError(f"expected {pattern}, got {self.text[self.position : self.position + 60]!r}")
         return match
 
     def bracketed(self, opening: str) -> str | None:
-        """Returns the text between the bracket `opening` at the current position and its closing bracket, or None."""
+        """If the bracket `opening` is next, moves past its closing bracket and returns the text between them; else
+        returns None."""
         if not self.take(f"(?={re.escape(opening)})"):
             return None
         start, self.position = self.position, closing(self.text, self.position)
         return self.text[start + 1 : self.position - 1]
 
     def attributes(self, text: str | None) -> dict[str, str]:
-        """Parses an attribute dictionary and resolves aliases."""
+        """Returns the entries of an attribute dictionary with aliases resolved."""
         found = entries(text or "")
         return {name: self.resolve(value) for name, value in found.items()}
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arrays between inaccessible pages: an out-of-bounds access ends the process or leaves a trace that the test finds."""
+"""Arrays between inaccessible memory pages: an access out of bounds crashes the process, or changes bytes that a test
+checks."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ import numpy as np
 
 _PAGE = mmap.PAGESIZE
 _CANARY = 0xA7
-_NO_ACCESS = 0  # PROT_NONE, which Python's mmap module lacks
+_NO_ACCESS = 0  # PROT_NONE, which Python's mmap module does not define
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class Guarded:
-    """A copy of an array whose last or first byte is next to an inaccessible page.
+    """A copy of an array that ends (`at_end`) or begins at an inaccessible page.
 
     Attributes:
       array: the copy, aligned only to its element size.
@@ -40,5 +41,5 @@ class Guarded:
         self.array[...] = source
 
     def is_intact(self) -> bool:
-        """Whether the bytes next to the array are unchanged."""
+        """Whether the accessible bytes next to the array are unchanged."""
         return all((part == _CANARY).all() for part in self._around)

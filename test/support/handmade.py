@@ -63,7 +63,7 @@ def plan(constant_size: int = 0) -> Plan:
 
 
 def program() -> Program:
-    """Returns the program with its signature and initial state."""
+    """Returns the program with its signature and its initial state."""
     tensor = TensorType
     return Program(
         to_bytes(TEXT),
@@ -76,12 +76,12 @@ def program() -> Program:
 
 
 def code(architecture: str = "sm_75", cubin: bytes | None = None, constants: bytes = b"") -> TargetCode:
-    """Returns the device code of the program for an architecture."""
+    """Returns the program's device code: PTX, and `cubin` as if it had been assembled."""
     return TargetCode(architecture, cubin, PTX, plan(len(constants)), constants)
 
 
 def steps(count: int) -> list[list[np.ndarray]]:
-    """Returns the inputs of `count` steps; no step fails a check."""
+    """Returns random inputs for `count` steps, in which no check fails."""
     random = np.random.default_rng(1)
     return [
         [

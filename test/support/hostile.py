@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs that crash, hang or exhaust the process that reads them, as text and as stored bytes, with their error
-messages."""
+"""Programs, as text and as stored bytes, that crash, stall or exhaust the process that reads them, with the expected
+errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEEP = 100_000
 
 
 def program(body: str = "", attributes: str = "", result: str = "%a", location: str = "", before: str = "") -> bytes:
-    """Returns a canonical program with hostile parts."""
+    """Returns a canonical program; hostile text can be inserted in the given places."""
     return f"""{before}
 module {{
   func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> attributes {{{attributes}repro.num_state = 1 : i64}} {{
@@ -38,7 +38,7 @@ def generic(index_map: str) -> bytes:
     )
 
 
-# Programs that are rejected before parsing.
+# Texts that are refused before they are parsed, and the error messages.
 BEFORE_PARSING = {
     "deep attributes": (program(attributes=f"x = {'[' * DEEP}{']' * DEEP}, "), "100,002 levels of brackets"),
     "deep locations": (
@@ -57,7 +57,7 @@ BEFORE_PARSING = {
     ),
 }
 
-# Programs that exceed the child process's limits or that the child process rejects.
+# Texts that the child process refuses, or for which it exceeds its limits, and the error messages.
 IN_THE_CHILD = {
     "deep negation": (program(before=f"#m = affine_map<(i) -> ({'- ' * 1_000_000}i)>"), "ended by SIGSEGV"),
     "division by zero": (
@@ -73,7 +73,7 @@ IN_THE_CHILD = {
 
 
 def slow_to_compile() -> bytes:
-    """Returns a program of one long chain of operations: slow to compile, but the interpreter runs it immediately."""
+    """Returns a program with a chain of 30,000 additions: compiling it is slow, interpreting it is fast."""
     chain = "\n".join(f"%x{i} = arith.addf %x{i - 1}, %x{i - 1} : f32" for i in range(1, 30_000))
     return program(
         f"""%e = tensor.empty() : tensor<4xf32>
@@ -112,7 +112,7 @@ def _terabytes() -> bytes:
     return to_bytes(program().decode()).replace(shape + struct.pack("<Q", 4), shape + struct.pack("<Q", 10**12))
 
 
-# Bytes that are not a stored program.
+# Bytes that are not a stored program, and the error messages.
 NOT_STORED = {
     "hello": (b"hello", "expected the beginning of a stored program"),
     "zero bytes": (bytes(1000), "expected the beginning of a stored program"),
@@ -122,7 +122,7 @@ NOT_STORED = {
     "terabytes": (_terabytes(), r"\(A4\) expected a tensor of at most"),
 }
 
-# Programs that exceed the size limits.
+# Stored programs that exceed the limits on sizes, and the error messages.
 TOO_LARGE = {
     "large tensor": (
         _large("%c = tensor.empty() : tensor<50000000000xf32>"),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An HTTP/1.1 client that can also be slow or violate the protocol."""
+"""An HTTP/1.1 client for tests. It sends given bytes, so that requests can be slow or invalid."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ class Reply:
 
     Attributes:
       status: the HTTP status.
-      headers: by name in lower case.
-      body: the complete body without chunk markers.
+      headers: values by name; names are in lower case.
+      body: the complete body; chunks are joined.
     """
 
     status: int
@@ -28,7 +28,7 @@ class Reply:
         return json.loads(self.body)
 
     def events(self) -> list[Any]:
-        """Returns the body as server-sent events, without the final [DONE]."""
+        """Returns the values of the body's server-sent events, without the final [DONE]."""
         blocks = self.body.decode().split("\n\n")
         assert blocks.pop() == "" and all(block.startswith("data: ") for block in blocks)
         assert blocks and blocks.pop() == "data: [DONE]"
@@ -36,7 +36,7 @@ class Reply:
 
 
 def head(path: str, length: int, *, method: str = "POST", **headers: str) -> bytes:
-    """Returns the head of a request with a JSON body."""
+    """Returns the request line and the headers of a request whose JSON body has `length` bytes."""
     given = {"host": "127.0.0.1", "content-type": "application/json", "content-length": str(length)}
     given |= {name.replace("_", "-"): value for name, value in headers.items()}
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
@@ -44,7 +44,7 @@ def head(path: str, length: int, *, method: str = "POST", **headers: str) -> byt
 
 
 def post(path: str, value: Any, **headers: str) -> bytes:
-    """Returns a complete request; the value is bytes or is encoded as JSON."""
+    """Returns the bytes of a POST request; a value other than bytes is sent as JSON."""
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     return head(path, len(body), **headers) + body
 
@@ -65,7 +65,7 @@ async def read_reply(reader: asyncio.StreamReader) -> Reply:
 
 
 async def call(port: int, data: bytes) -> Reply:
-    """Sends bytes over a new connection; returns the reply."""
+    """Sends the bytes of a request over a new connection and returns the reply."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
@@ -76,10 +76,10 @@ async def call(port: int, data: bytes) -> Reply:
 
 
 def ask(port: int, path: str, value: Any, **headers: str) -> Reply:
-    """Returns the reply to one request, for tests without an event loop."""
+    """Sends a POST request and returns the reply, for tests without an event loop."""
     return asyncio.run(call(port, post(path, value, **headers)))
 
 
 def get(port: int, path: str) -> Reply:
-    """Returns the reply to a GET request."""
+    """Sends a GET request and returns the reply, for tests without an event loop."""
     return asyncio.run(call(port, head(path, 0, method="GET")))

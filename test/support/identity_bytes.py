@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An independent implementation of docs/verification/identity.md and the hashes of numerics.md in plain Python.
+"""A second implementation of docs/verification/identity.md and of the hashes in numerics.md, in plain Python.
 
 Imports nothing from the package: the input is the text of MLIR's generic form, and BLAKE3 is the only library.
 """
@@ -68,8 +68,8 @@ WORDS = {
     "start": ["zero", "init"],
 }
 FLAG = ["false", "true"]
-# The words of each parameter of a block format, in the order of their numbers (None: the parameter is a number), and
-# its default.
+# For each parameter of a block format: its words in the order of their numbers, or None if it is a number, and its
+# default.
 ROUNDING = {
     "direction": (["rne", "away", "rz", "sr"], ""),
     "bits": (None, "0"),
@@ -108,7 +108,7 @@ FLOATS = {
     "f4E2M1FN": (2, 1, False),
     "f8E8M0FNU": (8, 0, False),
 }
-# Formats without NaNs, and the format that has neither a sign nor a zero.
+# The float formats that have no NaNs and no infinities, and the format of powers of two, without sign and zero.
 NUMBERS_ALONE = ("f6E3M2FN", "f6E2M3FN", "f4E2M1FN")
 POWERS = "f8E8M0FNU"
 
@@ -125,7 +125,7 @@ def many(items: Iterable[bytes]) -> bytes:
 
 
 def tensor_type(text: str) -> tuple[str, list[int] | None]:
-    """Returns the element type and the extents; the extents are None if the type is not a tensor."""
+    """Returns the element type and the extents of a type; the extents are None if it is a scalar."""
     tensor = re.fullmatch(r"tensor<((?:\d+x)*)(\w+)>", text)
     if tensor is None:
         return text, None
@@ -150,7 +150,7 @@ DIVISIONS = {"mod": 1, "floordiv": 2, "ceildiv": 3}
 
 
 class IndexSum:
-    """An index expression: a constant, and factors keyed by the bytes of their terms."""
+    """An index expression in normal form: a constant plus factors times terms. A term is the bytes of its encoding."""
 
     def __init__(self, constant: int = 0, factors: dict[bytes, int] | None = None) -> None:
         self.constant = constant
@@ -167,20 +167,21 @@ class IndexSum:
         return IndexSum(self.constant * factor, {term: each * factor for term, each in self.factors.items()})
 
     def bytes(self) -> bytes:
-        """Encodes the expression with its terms in sorted order."""
+        """Returns the encoding: the constant, and the terms in sorted order with their factors."""
         terms = sorted((term, factor) for term, factor in self.factors.items() if factor % 2**64)
         return u64(self.constant) + many(u64(factor) + term for term, factor in terms)
 
 
 class MapExpression:
-    """Parses an affine expression: sums of products, `mod`, `floordiv` and `ceildiv`."""
+    """Parses an affine expression: sums of products, `mod`, `floordiv` and `ceildiv`; the attribute `sum` is the
+    result."""
 
     def __init__(self, text: str) -> None:
         self.tokens = re.findall(r"\d+|\w+|[-+*()]", text)[::-1]
         self.sum = self.read_sum()
 
     def peek(self) -> str:
-        """Returns the next token, or an empty text at the end."""
+        """Returns the next token without consuming it, or an empty string at the end."""
         return self.tokens[-1] if self.tokens else ""
 
     def read_sum(self) -> IndexSum:
@@ -226,13 +227,13 @@ def map_bytes(text: str) -> bytes:
 
 
 def nan_bits(kind: str) -> int:
-    """(V4) Returns the bits of the positive quiet NaN with payload zero."""
+    """(V4) Returns the bits of the canonical NaN: positive, quiet and with payload zero."""
     exponent, fraction, infinities = FLOATS[kind]
     return ((1 << exponent) - 1) << fraction | (1 << (fraction - 1) if infinities else (1 << fraction) - 1)
 
 
 def is_nan(bits: int, kind: str) -> bool:
-    """Whether the bits of a float type are a NaN."""
+    """Whether these bits of a float type are a NaN."""
     if kind in NUMBERS_ALONE:
         return False
     exponent, fraction, infinities = FLOATS[kind]
@@ -241,7 +242,7 @@ def is_nan(bits: int, kind: str) -> bool:
 
 
 def rounded(value: Fraction, kind: str) -> int:
-    """Returns the bits of the nearest value, ties to even."""
+    """Returns the bits of a non-negative value, rounded to nearest even."""
     exponent, fraction, _ = FLOATS[kind]
     if value == 0:
         return 0
@@ -263,7 +264,7 @@ def float_bits(token: str, kind: str) -> int:
     elif kind == POWERS:
         power = Fraction(token)
         bits = power.numerator.bit_length() - power.denominator.bit_length() + 127
-        # MLIR prints a rounded decimal number, so the code is the one whose power is closest to it.
+        # MLIR prints a rounded decimal number. The code is that of the closest power of two.
         bits = min((bits - 1, bits, bits + 1), key=lambda code: abs(Fraction(2) ** (code - 127) - power))
     else:
         sign = token.startswith("-")
@@ -281,7 +282,7 @@ def element_bytes(token: str, kind: str) -> bytes:
 
 
 def raw_elements(data: bytes, count: int, kind: str) -> list[bytes]:
-    """Returns the elements of a `dense<"0x...">`, which are in memory order; those of i1 are packed eight to a byte."""
+    """Returns the elements of `dense<"0x...">`, whose bytes are in memory order; eight i1 are packed into a byte."""
     if kind == "i1":
         return [bytes([data[i // 8] >> (i % 8) & 1]) for i in range(count)]
     size = len(data) // count
@@ -292,7 +293,7 @@ def raw_elements(data: bytes, count: int, kind: str) -> list[bytes]:
 
 
 def constant_bytes(text: str) -> bytes:
-    """Encodes a constant; a splat stores a single element."""
+    """Encodes a constant: all elements, or a single one if it is a splat."""
     value, _, kind = (
         text.rpartition(" : ") if " : " in text else (text, "", "i1" if text in ("true", "false") else "f64")
     )
@@ -343,7 +344,7 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
 
 
 def accumulator_bytes(text: str, *more: str) -> bytes:
-    """Encodes the parameters that all accumulators of block products have, then the parameters named in `more`."""
+    """Encodes the parameters terms to late, which all accumulators have, and then those named in `more`."""
     fields = {"fraction": "0", "late": "false", "chunk": "0", "start": "zero", "group": "1"}
     fields |= dict(re.findall(r"(\w+) = (-?\w+)", text))
     words = {"round": WORDS["round"], "late": ["false", "true"], "start": WORDS["start"]}
@@ -352,7 +353,8 @@ def accumulator_bytes(text: str, *more: str) -> bytes:
 
 
 def parameters(text: str, known: Mapping[str, tuple[list[str] | str | None, str]]) -> list[int]:
-    """Returns the parameters in `<name = value, ...>`, which ends the text, as numbers."""
+    """Returns the numbers of the parameters `<name = value, ...>` at the end of `text`; missing ones have their
+    defaults."""
     given = entries(text[text.index("<") + 1 : -1]) if known else {}
     assert known.keys() >= given.keys()
     numbers = []
@@ -376,21 +378,21 @@ def blocks_bytes(text: str) -> bytes:
 
 
 class ProgramBytes:
-    """Encodes a program, and numbers its values in the order in which they are defined."""
+    """Encodes a program; numbers its values in the order in which they are defined."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.count = 0
 
     def define(self, names: Iterable[str]) -> None:
-        """Assigns the next numbers to newly defined values."""
+        """Gives the next numbers to values that are defined here."""
         for name in names:
             self.numbers[name] = self.count
             self.count += 1
 
     def block(self, block: Block) -> bytes:
         """Encodes a block."""
-        # A region's names are visible only inside it; another region may define them again.
+        # Restores the numbers after the region, because names are visible only inside of it and may be defined again.
         outside = dict(self.numbers)
         arguments = many(type_bytes(kind) for _, kind in block.arguments)
         self.define(name for name, _ in block.arguments)
@@ -421,12 +423,13 @@ class ProgramBytes:
 
 
 def program_hash(text: str) -> str:
-    """(H2) Returns the hash of a canonical module in generic form."""
+    """(H2) Returns the identity of a canonical program, given as a module in generic form."""
     return blake3(ProgramBytes().program(text)).hexdigest()
 
 
 def tensor_hash(element: str, shape: Sequence[int], elements: Iterable[bytes]) -> bytes:
-    """(H1) Returns the hash of row-major elements, each in little-endian bytes; (V4) NaNs become the canonical NaN."""
+    """(H1) Returns the hash of a tensor, whose elements are little-endian bytes in row-major order; NaNs become
+    canonical (V4)."""
     data = b"repro-tensor-v1\0" + element_name(element) + struct.pack("<I", len(shape)) + b"".join(map(u64, shape))
     for item in elements:
         if element in FLOATS:
@@ -436,5 +439,5 @@ def tensor_hash(element: str, shape: Sequence[int], elements: Iterable[bytes]) -
 
 
 def state_hash(tensors: Sequence[bytes]) -> str:
-    """(H3) Returns the hash of the hashes of the state tensors."""
+    """(H3) Returns the hash of a state from the hashes of its tensors."""
     return blake3(b"repro-state-v1\0\0" + struct.pack("<I", len(tensors)) + b"".join(tensors)).hexdigest()

@@ -32,7 +32,7 @@ def _scalar(b: Builder) -> Value:
 
 
 def distributions(shape: Sequence[int], kinds: Sequence[tuple[str, str]] = DISTRIBUTIONS) -> str:
-    """Returns a program that computes one tensor of the given shape per distribution from the seed and the step."""
+    """Returns a program that draws one tensor per distribution, given the seed and the step."""
     b = Builder()
     seed, step = _scalar(b), _scalar(b)
     results = []
@@ -48,13 +48,13 @@ def distributions(shape: Sequence[int], kinds: Sequence[tuple[str, str]] = DISTR
 
 @dataclass(frozen=True)
 class Attention:
-    """Blockwise attention and its gradient.
+    """A program of blockwise attention and its gradient.
 
     Attributes:
-      items: the number of items of queries, keys and values.
+      items: the numbers of items (batch x heads) of queries, keys and values.
       lengths: the number of queries and keys per item, and the widths of queries/keys and values.
       block: the operation's block size.
-      mask: "causal", the element type of a mask, or empty.
+      mask: "causal", the element type of a mask operand, or "" for no mask.
       rate: the dropout rate, if any.
     """
 
@@ -71,7 +71,7 @@ class Attention:
         return [(n, queries, size), (k, keys, size), (v, keys, width), (n, queries, width)]
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """Returns the inputs of `program`. A mask excludes all keys of the second query."""
+        """Returns random inputs of `program`. A mask excludes all keys of the second query."""
         arrays = [values.random("f32", shape, seed, 1) for seed, shape in enumerate(self._shapes())]
         shape = (self.items[0], *self.lengths[:2])
         if self.mask == "i1":
@@ -87,8 +87,8 @@ class Attention:
         return tuple(arrays)
 
     def program(self) -> str:
-        """Returns the program from query, key, value, gradient, mask, seed and step to the results of both
-        operations."""
+        """Returns a program from query, key, value, gradient of the result, mask, seed and step to the result and the
+        gradients."""
         b = Builder()
         q, k, v, g = (b.argument(shape, "f32") for shape in self._shapes())
         words, masks = f"block = {self.block} scale = 0.375", []

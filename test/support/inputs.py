@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Input arrays by MLIR element type: f64, f32 and integers have NumPy's types; other floats are stored as bits."""
+"""Input arrays by MLIR element type: f64, f32 and integers as NumPy's types, other floats as unsigned bits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LAYOUT = {
 
 
 def dtype(element: str) -> np.dtype:
-    """Returns the NumPy type of an input with the given element type."""
+    """Returns the NumPy type in which inputs of an element type are given."""
     if element in ("f64", "f32"):
         return np.dtype(f"f{int(element[1:]) // 8}")
     if element in _LAYOUT:
@@ -42,7 +42,7 @@ def _from_bits(bits: np.ndarray, element: str) -> np.ndarray:
 
 
 def special(element: str) -> np.ndarray:
-    """Returns a one-dimensional array of values that implementations are likely to handle wrongly."""
+    """Returns a one-dimensional array of values on which implementations often fail, such as zeros, limits and NaNs."""
     if element == "i1":
         return np.array([False, True])
     if element not in _LAYOUT:
@@ -97,7 +97,7 @@ def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.n
         result = values.astype(dtype(element))
     else:
         _, exponent, fraction = _LAYOUT[element]
-        # Truncates instead of rounding: this suffices for inputs, and is independent of the code under test.
+        # Truncates instead of rounding, which is good enough for inputs and needs no code that is under test.
         wide = np.clip(values, -200, 200).astype(np.float32).view(np.uint32).astype(np.int64)
         magnitude = (wide & 0x7FFFFFFF) - ((127 - ((1 << (exponent - 1)) - 1)) << 23)
         result = _from_bits(
@@ -113,15 +113,15 @@ def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.n
 
 
 def exact(shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
-    """Returns f64 values of magnitude 2^-span to 2^span. They are made with integer arithmetic, so that they have the
-    same bits on every processor."""
+    """Returns f64 values of magnitude 2^-span to 2^span, made with integers: they have the same bits on every
+    processor."""
     rng = np.random.default_rng(seed)
     exponents = rng.integers(-span, span, shape, endpoint=True)
     return np.ldexp(rng.integers(-(2**53), 2**53, shape).astype(np.float64), exponents - 53)
 
 
 def mixed(element: str, shape: Sequence[int], seed: int) -> np.ndarray:
-    """Returns arbitrary bit patterns: every exponent, infinities, NaNs with any payload, subnormals."""
+    """Returns random bits: every exponent, infinities, NaNs with any payload, and subnormals."""
     if element == "i1":
         return random(element, shape, seed)
     rng = np.random.default_rng(seed)
@@ -136,7 +136,7 @@ def mixed(element: str, shape: Sequence[int], seed: int) -> np.ndarray:
 
 
 def pairs(element: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns all pairs of special values in two one-dimensional arrays."""
+    """Returns two one-dimensional arrays that have every pair of special values at some index."""
     values = special(element)
     a, b = np.meshgrid(np.arange(len(values)), np.arange(len(values)))
     return values[a.reshape(-1)], values[b.reshape(-1)]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs a canonical program on the reference interpreter and on compiled code and compares every bit."""
+"""Runs canonical programs on the reference interpreter and in compiled code, and compares every bit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERYTHING = os.environ.get("REPRO_TESTS") == "all"
 
 @dataclass(frozen=True)
 class Configuration:
-    """A target configuration for a program."""
+    """A CPU level and a number of threads with which a program runs."""
 
     level: str
     threads: int
@@ -39,7 +39,7 @@ class Configuration:
 
 
 class Mismatch(AssertionError):
-    """Raised if compiled code and the reference interpreter disagree."""
+    """Raised if a target's result differs from that of the reference interpreter."""
 
 
 Outcome = list[np.ndarray] | StepFailed
@@ -80,7 +80,7 @@ def read(program: str) -> ParsedProgram:
 
 
 def reference(program: str | ParsedProgram, inputs: Sequence[np.ndarray]) -> Outcome:
-    """Runs the program on the reference interpreter."""
+    """Runs the program on the reference interpreter and returns its outcome."""
     interpreter = Interpreter(read(program) if isinstance(program, str) else program)
     try:
         return bits_of(interpreter.run(*inputs), interpreter.program)
@@ -94,14 +94,14 @@ def bits_of(results: Sequence[np.ndarray], program: ParsedProgram) -> list[np.nd
 
 
 def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configuration, runs: int = 2) -> Outcome:
-    """Runs one executable `runs` times; returns its outcome, which must be the same each time."""
+    """Compiles a program and runs it `runs` times. Returns its outcome, which must be the same each time."""
     known = read(program)
     artifact = _artifact(program, configuration.level)
     backend = QemuBackend if configuration.level.startswith("aarch64") else CpuBackend
     executable = backend(artifact, configuration.threads)
     arrays = [_public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     given = arrays[known.num_state :]
-    # States must have canonical NaNs already (V4): the API ensures it, but the runtime that is called here does not
+    # (V4) States must have canonical NaNs. The API ensures this; the runtime, which is called directly here, does not
     # check it.
     old_states = [
         _public(canonical(import_array(array, kind, "state"), kind.element), kind) if kind.element.is_float else array
@@ -162,8 +162,8 @@ def check(
     runs: int = 2,
     want: Outcome | None = None,
 ) -> None:
-    """Raises Mismatch unless compiled code returns the interpreter's bits in all configurations; a caller may pass the
-    bits."""
+    """Raises Mismatch if compiled code has another outcome than the interpreter in one of the configurations `where`.
+    `want` is the interpreter's outcome, if it is known."""
     want = reference(program, inputs) if want is None else want
     known = read(program)
     for configuration in configurations() if where is None else where:
@@ -171,11 +171,10 @@ def check(
 
 
 def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: Configuration) -> str | None:
-    """Returns the first operation of @main after which compiled code differs, and the difference; None without
-    one.
+    """Returns an operation of @main after which compiled code differs and how, or None if it does not differ.
 
-    Compiles programs that end after one operation and return its results, by bisection over the operations that
-    return tensors.
+    Bisects the operations that return tensors: compiles the program up to an operation, and returns the operation's
+    results.
     """
     from repro_mlir import ir
 
@@ -213,8 +212,8 @@ def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: 
             return f"{error}\n{op}"
         return None
 
-    # Searches for an operation with correct operands and a wrong result. Results may become equal again after it, so
-    # the bisection finds one such operation, not always the first one.
+    # Finds an operation with correct operands and a wrong result. It may not be the first one, because results can be
+    # equal again after a wrong one.
     low, high, found = 0, len(places), None
     while low < high:
         middle = (low + high) // 2
@@ -236,7 +235,8 @@ def _public(array: np.ndarray, kind: ValueType) -> np.ndarray:
 
 
 def _bits(value: np.ndarray, kind: ValueType) -> np.ndarray:
-    """Returns a result of the Python API as unsigned bits; compiled code must make NaNs canonical (V4) itself."""
+    """Returns a result of the API as unsigned bits. NaNs stay as they are, because compiled code must make them
+    canonical (V4)."""
     element = element_type(kind.element.name)
     if element.is_float:
         return np.ascontiguousarray(value).view(element.bits_dtype).reshape(np.shape(value))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Emulates mma.sync on floats, with one instruction per matrix product."""
+"""Runs mma.sync on the emulator: a kernel for each instruction, which computes one product of matrices per warp."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WIDTHS = {"e4m3": 8, "e5m2": 8, "tf32": 32}
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """mma.sync.aligned.m16n8k<depth>.row.col.<result>.<element>.<other>.<result>.
+    """The PTX instruction mma.sync.aligned.m16n8k<depth>.row.col.<result>.<element>.<other>.<result>.
 
     Attributes:
       element: the element type of A.
@@ -70,7 +70,7 @@ class Instruction:
 
     @property
     def packed(self) -> int:
-        """The number of elements per register."""
+        """The number of elements in a register of 32 bits."""
         return 32 // WIDTHS.get(self.element, 16)
 
     def __str__(self) -> str:
@@ -91,10 +91,10 @@ INSTRUCTIONS = [
 
 
 def _registers(lines: np.ndarray, of: Instruction, first: int) -> list[np.ndarray]:
-    """Returns the registers of all threads for 8 rows of A, or columns of B, starting at `first`: [count, 32] per
-    4 p of K.
+    """Returns a list of registers, each with its values in the 32 threads [count, 32], for 8 rows of A, or columns of
+    B, from `first` on. There is one register for each 4 * packed elements of K.
 
-    `lines` contains bits of shape [count, rows or columns, K]; the layout follows the figures of the PTX ISA.
+    `lines` has the bits of the elements [count, rows or columns, K]. The PTX ISA has figures of the layout.
     """
     found = []
     for start in range(0, of.depth, 4 * of.packed):
@@ -109,7 +109,7 @@ def _registers(lines: np.ndarray, of: Instruction, first: int) -> list[np.ndarra
 def multiply(
     of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, target: str, **options: object
 ) -> np.ndarray:
-    """Returns the bits of c + a @ b as uint32, for bits of shapes [count, 16, K], [count, K, 8] and [count, 16,
+    """Returns the bits of c + a @ b as uint32, given the bits of a [count, 16, K], b [count, K, 8] and c [count, 16,
     8].
 
     `options` are the options of `emulator.Module.launch`.

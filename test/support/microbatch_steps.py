@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Small microbatched steps with every feature: sums, statistics, integers, random numbers."""
+"""Small steps in microbatches that use every feature: sums, statistics, integers, random numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro_mlir.program.microbatches import MicrobatchProgram
 
 
 class Counting(torch.nn.Module):
-    """Counts the positive elements of its inputs."""
+    """Counts the positive elements of its inputs in an integer buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def program_of(
 
 
 def values_of(program: MicrobatchProgram, seed: int = 0) -> list[np.ndarray]:
-    """Returns the inputs of a step: hyper-parameters between 0 and 1, rows of widely different magnitudes, and class
+    """Returns random inputs of a step: hyper-parameters between 0 and 1, rows of very different magnitudes, and class
     numbers."""
     draw, arrays = np.random.default_rng(seed), []
     for i, kind in enumerate(program.inputs):

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Deterministic mutations of MLIR text, and the process that parses them.
+"""Deterministic mutations of MLIR text, and a script that parses them.
 
 As a program, `mutations.py CORPUS FIRST LAST PROGRESS` parses, verifies, prints and canonicalizes the mutations FIRST
-to LAST of the corpus, JSON lists of texts. The file PROGRESS contains the number of the current mutation, so that the
-parent knows which mutation ended the process.
+to LAST - 1 of CORPUS, a JSON file with lists of texts. The file PROGRESS contains the number of the current mutation,
+so that the parent knows which mutation ended the process.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 _TOKEN = re.compile(r'"[^"\n]*"|[%#@^]?[A-Za-z_][\w.$]*|-?\d+(?:\.\d+)?|->|::|\S')
 _NUMBER = re.compile(r"-?\d+$")
 
-# Replacements that a careless or hostile author might write.
+# Replacements of numbers, types and attributes as careless or hostile authors would write them.
 _NUMBERS = ["0", "1", "-1", "2", "3", "7", "64", "65", "1024", "2147483647", "2147483648", "4294967296"]
 _NUMBERS += ["9223372036854775807", "-9223372036854775808", "18446744073709551616", "?"]
 _TYPES = ["f32", "f64", "bf16", "f8E5M2", "f80", "i1", "i0", "i64", "i65", "si8", "index", "none", "complex<f32>"]
@@ -91,14 +91,14 @@ _POOLS = [_NUMBERS, _TYPES, _MAPS, _ATTRIBUTES, _OPERATIONS, _WORDS]
 
 
 def mutate(corpus: list[list[str]], number: int) -> str:
-    """Returns mutation `number` of the corpus: a changed text from one of its lists; lists are chosen with equal
-    probability."""
+    """Returns the mutation with the given number: a changed text. First a list of the corpus is chosen, then one of its
+    texts."""
     choose = random.Random(number)
     return change(choose.choice(choose.choice(corpus)), choose)
 
 
 def change(text: str, choose: random.Random) -> str:
-    """Applies one to three changes to a text."""
+    """Returns the text with one to three changes."""
     for _ in range(choose.choice([1, 1, 1, 2, 3])):
         text = _change_once(text, choose)
     return text
@@ -146,7 +146,7 @@ def _change_once(text: str, choose: random.Random) -> str:
 
 
 def main(corpus_file: str, first: int, last: int, progress_file: str) -> None:
-    """Runs mutations `first` to `last` - 1 of a corpus; prints how many of them parse and verify."""
+    """Parses, verifies, prints and canonicalizes the mutations `first` to `last` - 1; prints how many are valid."""
     from repro_mlir import ir
     from repro_mlir.passmanager import PassManager
 

@@ -74,7 +74,7 @@ EMPTY = "func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}
 
 
 def product(size: int) -> str:
-    """Returns the product of two square matrices."""
+    """Returns a program that multiplies two square matrices."""
     shape = f"tensor<{size}x{size}xf32>"
     maps = ", ".join(f"affine_map<(i, j, k) -> ({each})>" for each in ("i, k", "k, j", "i, j"))
     return f"""
@@ -103,7 +103,8 @@ def doubled(elements: int) -> str:
 
 
 def streamed(elements: int, name: str = "", states: int = 0) -> str:
-    """Returns an element-wise program that doubles one input, or one state with the attribute `name`."""
+    """Returns an element-wise program that doubles its only argument, an input or a state; `name` is the argument's
+    attributes."""
     shape = f"tensor<{elements}xf32>"
     return f"""
 #map = affine_map<(i) -> (i)>
@@ -121,7 +122,8 @@ func.func @main(%x: {shape}{name}) -> ({shape}{name}) attributes {{repro.num_sta
 
 
 def planes(planes: int, groups: int) -> str:
-    """Returns a program that reads planes of 4 KB in scattered order and writes them in sequence."""
+    """Returns a program that transposes the two outer dimensions of a tensor: it reads planes of 4 KB in scattered
+    order and writes them in sequence."""
     read, written = (f"tensor<{a}x{b}x1024xf32>" for a, b in ((planes, groups), (groups, planes)))
     return f"""
 func.func @main(%x: {read}) -> {written} attributes {{repro.num_state = 0 : i64}} {{
@@ -139,12 +141,12 @@ func.func @main(%x: {read}) -> {written} attributes {{repro.num_state = 0 : i64}
 
 
 def program_of(text: str) -> Program:
-    """Returns a program without an initial state."""
+    """Returns a program of the text, without values for its initial state."""
     return read_signature(to_bytes(text))
 
 
 def write_gpu(path: Path, architecture: str | None) -> None:
-    """Writes the description file of `GPU`, or of a device with another architecture."""
+    """Writes the description of the invented device `GPU` to a file, with another architecture if one is given."""
     values = {name: getattr(GPU, name) for name in ACCELERATOR_NUMBERS}
     sizes = {"multiprocessors": values.pop("multiprocessors")}
     write_entries(path, architecture, sizes, values, dict.fromkeys(ACCELERATOR_NUMBERS, "made up"))

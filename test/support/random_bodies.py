@@ -37,7 +37,7 @@ def is_float(element: str) -> bool:
 
 
 def literal(choose: random.Random, element: str) -> str:
-    """Returns a constant of a type in MLIR syntax; some constants are special values."""
+    """Returns a random constant in MLIR syntax; some constants are special values, but none is a NaN."""
     if element == "i1":
         return choose.choice(["true", "false"])
     if not is_float(element):
@@ -52,18 +52,19 @@ def literal(choose: random.Random, element: str) -> str:
     fraction, count = exponent[element]
     mask = ((1 << count) - 1) << fraction
     if bits & mask == mask:
-        # A NaN becomes infinity or, in E4M3FN, the largest number, so that no constant is a NaN with a payload.
+        # Replaces a NaN by infinity or, in E4M3FN, by the largest number, because a constant must not be a
+        # non-canonical NaN.
         bits = mask if element != "f8E4M3FN" else 0x7E
     return f"0x{bits:0{size // 4}X}"
 
 
 def scalar_type(choose: random.Random) -> str:
-    """Returns an element type; f32 is the most frequent one."""
+    """Returns a random element type; f32 is the most frequent one."""
     return choose.choice(["f32"] * 4 + [*FLOATS, *INTEGERS])
 
 
 class Body:
-    """The lines of a body and the scalars that they define.
+    """The body of a generic or fold: lines of operations, and the scalars that operations can use.
 
     Attributes:
       scalars: (name, type) of the block arguments and of the scalars that the lines define.
@@ -80,7 +81,8 @@ class Body:
     ) -> None:
         """
         Args:
-          index: the operation that returns a position of the iteration space of `dims` dimensions.
+          index: the operation that returns an index of the iteration space (linalg.index or repro.index); the space has
+            `dims` dimensions.
           tables: tensors whose elements the body may read.
           checks: whether a check may fail (E1).
         """
@@ -90,8 +92,8 @@ class Body:
         self._lines: list[str] = []
 
     def text(self, yields: Sequence[str]) -> str:
-        """Returns the lines of the body. With checks, the lines include those of which `yields` does not need the
-        result: all checks run (E1)."""
+        """Returns the lines on which `yields` depends or, if checks may fail, all lines: each check has an effect
+        (E1)."""
         lines, needed = [], set(yields)
         for line in reversed(self._lines):
             names, _, operation = line.rpartition(" = ")
@@ -113,7 +115,7 @@ class Body:
         return self.emit(f"arith.constant {text}" + ("" if element == "i1" else f" : {element}"), element)
 
     def convert(self, name: str, source: str, target: str) -> str:
-        """Converts a scalar to another type by one or more casts."""
+        """Adds casts that convert a scalar to another type, and returns the name of the result."""
         choose, emit = self.choose, self.emit
         if source == target:
             return name
@@ -137,23 +139,24 @@ class Body:
         return emit(f"arith.{cast} {name} : {source} to {target}", target)
 
     def _bits(self, name: str, source: str, target: str) -> str:
-        """(V4) Returns the bits of a float; NaNs become canonical."""
+        """(V4) Adds operations that return the bits of a float, in which NaNs are canonical."""
         unordered = self.emit(f"arith.cmpf uno, {name}, {name} : {source}", "i1")
         bits = f"%s{len(self._lines)}"
-        # The bits may still be those of a non-canonical NaN. A canonical program reads them only through a select, so
-        # no other operation gets this name.
+        # These bits can be those of a non-canonical NaN. A canonical program reads them only through the select below,
+        # so other operations must not use this name.
         self._lines.append(f"{bits} = arith.bitcast {name} : {source} to {target}")
         canonical = self.constant(target, str(CANONICAL_NAN[source]))
         return self.emit(f"arith.select {unordered}, {canonical}, {bits} : {target}", target)
 
     def pick(self, element: str | None = None) -> tuple[str, str]:
-        """Returns a random scalar, preferably a recent one; converted to `element` if that is given."""
+        """Returns the name and type of a random scalar, preferably a recent one; it is converted to `element` if that
+        is given."""
         at = int(len(self.scalars) * self.choose.random() ** 0.5)
         name, source = self.scalars[at]
         return (name, source) if element is None else (self.convert(name, source, element), element)
 
     def grow(self, count: int) -> None:
-        """Adds about `count` operations."""
+        """Adds random operations, about `count` of them."""
         for _ in range(count):
             kind = self.choose.random()
             if not self.scalars or kind < 0.08:
@@ -223,14 +226,14 @@ class Body:
 
     def _select(self) -> None:
         name, t = self.pick()
-        # A constant condition never selects one of the values, and skips the checks that the value depends on (E1).
+        # A constant condition makes one value unused. The checks on which that value depends must still run (E1).
         known = self._checks and self.choose.random() < 0.2
         condition = self.constant("i1") if known else self.pick("i1")[0]
         self.emit(f"arith.select {condition}, {name}, {self.pick(t)[0]} : {t}", t)
 
     def _extract(self) -> None:
-        """Adds a read of a table element; its indices are reduced modulo the extents, or rarely arbitrary, so that it
-        may fail.
+        """Adds an operation that reads an element of a table. Indices are modulo the extents, except for a few that may
+        be out of range, so that the read fails.
         """
         if not self._tables:
             return self._select()

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random canonical programs by number; they combine operations as imported programs do, and in other ways."""
+"""Random canonical programs, each generated from a number. They combine operations as imported programs do, and in
+other ways."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def _names(count: int) -> list[str]:
 
 
 class _Space:
-    """The iteration space of a generic or a fold; operands add dimensions to it."""
+    """The iteration space of a generic or fold, to which the index maps of operands add dimensions."""
 
     def __init__(self, choose: random.Random, most: int) -> None:
         self.choose = choose
@@ -47,8 +48,8 @@ class _Space:
         return len(self.extents) - 1
 
     def access(self, shape: Sequence[int], fresh: float) -> str | None:
-        """Returns the map of an operand; each result is a new dimension with probability `fresh`. Returns None if no
-        map exists."""
+        """Returns the results of an index map for an operand of this shape, or None if none was found. Each result is a
+        new dimension with probability `fresh`."""
         results = []
         for extent in shape:
             result = self._result(extent, fresh)
@@ -78,7 +79,7 @@ class _Space:
         return self._computed(extent)
 
     def _computed(self, extent: int) -> str:
-        """Returns a map result other than a single dimension: a constant or an expression."""
+        """Returns a result of an index map that is not just a dimension: a constant or an expression."""
         choose = self.choose
         if not self.extents or choose.random() < 0.25:
             return str(choose.randrange(extent))
@@ -99,7 +100,7 @@ class _Space:
         room = extent - 1 - stride * last
         text = f"d{dim} * {stride}" if stride > 1 else f"d{dim}"
         if kind < 0.85 and room > 0:
-            # A window: adds a term of another dimension that stays in bounds.
+            # A window: adds a multiple of another dimension, so that the index stays in bounds.
             step = choose.randint(1, min(3, room))
             size = choose.randint(1, min(5, room // step + 1))
             other = self.new(size) if choose.random() < 0.7 else None
@@ -114,7 +115,7 @@ class _Space:
 
 
 class _Maker:
-    """Adds operations drawn from `choose` to a program; the extents of values come from a small palette."""
+    """Adds random operations to a program. Extents come from a few numbers, so that shapes often match."""
 
     def __init__(self, choose: random.Random, checks: bool) -> None:
         self.choose = choose
@@ -138,7 +139,8 @@ class _Maker:
         return tuple(shape)
 
     def any(self, rank: int | None = None, element: str | None = None) -> Value:
-        """Returns a value that satisfies the conditions, preferably a recent one; makes one if there is none."""
+        """Returns a value of this rank and element type, if given, preferably a recent one. Makes one if there is
+        none."""
         fitting = [v for v in self.values if rank is None or len(v.shape or ()) == rank]
         fitting = [v for v in fitting if element is None or v.element == element]
         if not fitting:
@@ -146,7 +148,8 @@ class _Maker:
         return fitting[int(len(fitting) * self.choose.random() ** 0.5)]
 
     def _filled(self, shape: Sequence[int], element: str) -> Value:
-        """Returns a new value that is not an argument: a constant, a splat, or a tensor of positions."""
+        """Returns a new value that depends on no other: a constant, or a tensor computed from the positions of its
+        elements."""
         kind = self.choose.random()
         if kind < 0.4 or element == "i1":
             return self.b.constant(f"dense<{literal(self.choose, element)}>", shape, element)
@@ -167,7 +170,7 @@ class _Maker:
     # Structured operations with a body --------------------------------------------------------------------------------
 
     def _read(self, space: _Space, count: int) -> list[tuple[Value, str]]:
-        """Returns operands with their maps; most dimensions come from the first operand."""
+        """Returns operands and the results of their index maps. Most dimensions come from the first operand."""
         read = []
         for i in range(count):
             v = self.any()
@@ -177,7 +180,7 @@ class _Maker:
         return read
 
     def _tables(self) -> list[Value]:
-        """Returns the tensors whose elements a body may read."""
+        """Returns the tensors, at most one, whose elements a body may read by index."""
         fitting = [v for v in self.values if math.prod(v.shape or ())]
         return self.choose.sample(fitting, min(1, len(fitting)))
 
@@ -231,7 +234,7 @@ class _Maker:
             letters[kept.pop()] = "r"
         if choose.random() < 0.3:
             choose.shuffle(kept)
-        # The extents of window dimensions come from an operand that the body does not read.
+        # Dimensions of windows need an operand that has their extents, although the body does not read it.
         loose = [d for d in range(rank) if letters[d] == "r" and d not in space.bounded]
         if loose:
             window = self.b.empty([space.extents[d] for d in loose], "f32")
@@ -268,7 +271,8 @@ class _Maker:
         return order(chunk, lanes, choose.randint(0, reductions), choose.choice(["sequential", "refold"]))
 
     def _contraction(self, body: Body, letters: Sequence[str]) -> tuple[str, list[str], list[str], list[str]]:
-        """(K1), (K4), (M4) Returns acc = fma(x, y, acc)."""
+        """(K1), (K4), (M4) Makes the body acc = fma(x, y, acc). Returns the order, types and yielded names of the
+        fold."""
         choose = self.choose
         arguments = list(body.scalars)
         t = choose.choice(["f32", "f32", *FLOATS])
@@ -305,7 +309,7 @@ class _Maker:
         return self._order(letters), [t], [wide], [step]
 
     def _any_order(self, body: Body, letters: Sequence[str]) -> tuple[str, list[str], list[str], list[str]]:
-        """(F5) Returns a fold in any order."""
+        """(F5) Makes a body whose fold may be in any order. Returns the order, types and yielded names of the fold."""
         choose = self.choose
         body.grow(choose.choice([0, 0, 1, 3]))
         if choose.random() < 0.5:
@@ -323,14 +327,14 @@ class _Maker:
         return ANY, [t], [t], [step]
 
     def _sequential(self, body: Body, letters: Sequence[str]) -> tuple[str, list[str], list[str], list[str]]:
-        """(F6) Returns a sequential fold."""
+        """(F6) Makes any body, for a sequential fold. Returns the order, types and yielded names of the fold."""
         types = [scalar_type(self.choose) for _ in range(2)]
         body.scalars += [(f"%a{i}", t) for i, t in enumerate(types)]
         body.grow(self.choose.randint(2, 5))
         return SEQUENTIAL, types, types, [body.pick(t)[0] for t in types]
 
     def matmul(self) -> list[Value]:
-        """Adds a matrix product of operands of one element type, with any layout and batch dimensions."""
+        """Adds a matrix product with a random element type, layout and batch dimensions."""
         choose = self.choose
         t = choose.choice(["f32", "f32", "f32", *FLOATS, "i32", "i8"])
         a = self._typed(self.any(choose.choice([2, 2, 3])), t)
@@ -406,7 +410,7 @@ class _Maker:
         return offsets, sizes, strides
 
     def _without_units(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Returns the shape of a slice after dropping some dimensions of extent 1."""
+        """Returns the sizes of a slice without some of the dimensions of extent 1."""
         if self.choose.random() < 0.6:
             return tuple(sizes)
         return tuple(size for size in sizes if size != 1 or self.choose.random() < 0.5)
@@ -429,7 +433,7 @@ class _Maker:
         return [self.b.op(text, shape, v.element)]
 
     def _scalar(self, element: str) -> Value:
-        """Returns a scalar of @main: a constant or an element of a tensor."""
+        """Returns a scalar value in @main: a constant, or an element that is extracted from a tensor."""
         fitting = [v for v in self.values if v.element == element and math.prod(v.shape or ())]
         if not fitting or self.choose.random() < 0.5:
             return self.b.constant(literal(self.choose, element), None, element)
@@ -592,10 +596,11 @@ _STEPS += [_Maker.scan, _Maker.sort, _Maker.arg, _Maker.scatter, _Maker.random]
 
 
 def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
-    """Returns the program with the given number.
+    """Returns the program with the number `seed`.
 
     Args:
-      steps: truncates the program to this number of steps, to reduce a failing program.
+      steps: if given, only this number of steps of the generation, each of which adds operations, to reduce a failing
+        program.
       checks: whether a step may fail (E1).
     """
     choose = random.Random(seed)
@@ -603,13 +608,13 @@ def program(seed: int, steps: int | None = None, checks: bool = False) -> Case:
     planned = choose.randint(2, MOST_STEPS)
     for _ in range(planned if steps is None else min(steps, planned)):
         maker.values += choose.choice(_STEPS)(maker)
-    # Draws the remaining choices from another generator, so that `steps` does not change them.
+    # A second generator makes the remaining choices, so that they do not depend on `steps`.
     choose = random.Random(~seed)
     made = maker.values[len(maker.arguments) :]
     # The new value of each state is any value of its type: a computed value, another state, or the state itself.
     states = choose.randint(0, len(maker.arguments))
     renewed = [choose.choice([w for w in maker.values if w.type == v.type]) for v in maker.arguments[:states]]
-    # Unused values become results, except for a few: of these, only the checks can be observed (E1).
+    # Unused values become results, except for a few, of which only checks have an effect (E1).
     seen = [v for v in made if not maker.b.is_used(v) and not (checks and choose.random() < 0.2)]
     results = seen + choose.sample(maker.values, min(len(maker.values), choose.randint(not seen and not states, 2)))
     arrays = []
@@ -626,5 +631,5 @@ PROGRAMS = 10_000
 
 
 def programs() -> st.SearchStrategy[Case]:
-    """Returns random programs in which no check fails."""
+    """Returns a strategy for random programs in which no check fails."""
     return st.integers(0, PROGRAMS - 1).map(program)

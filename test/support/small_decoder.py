@@ -11,7 +11,7 @@ VOCABULARY, WIDTH, HEADS, CAPACITY = 23, 16, 2, 17
 
 
 class Block(nn.Module):
-    """Attention after a norm, added to its input f32 [rows, length, WIDTH]."""
+    """A residual block: layer norm and attention, whose result is added to the input f32 [rows, length, WIDTH]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """A decoder with token and position embeddings.
+    """A small transformer decoder with token and position embeddings.
 
     Its forward accepts tokens and positions, i64 [rows, length], and returns logits f32 [rows, length,
     vocabulary].
@@ -51,7 +51,7 @@ class Model(nn.Module):
 
 
 def model() -> Model:
-    """Returns a model with fixed parameters whose logits are far apart."""
+    """Returns a model with fixed parameters. Its logits are scaled up, so that the greatest one is clear."""
     torch.manual_seed(5)
     made = Model().eval()
     with torch.no_grad():

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts of a few steps of a small model."""
+"""Writes receipts of a few steps of a small model: an honest one, and two that differ from it."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ CHEATED = 5
 
 
 def write_receipts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes the script and three receipts: an honest one, one with a state bit flipped before step 5, and one with
-    another learning rate from step 5 on."""
+    """Writes the script and three receipts: `honest`; `cheat`, with a bit of the state flipped before step 5; and
+    `rate`, with another learning rate from step 5 on."""
     (folder / "script.py").write_text(SCRIPT)
     for name in ("honest", "rate", "cheat"):
         given = _load(folder / "script.py").training()
@@ -55,7 +55,7 @@ def write_receipts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with repro_mlir.Trainer(model, loss, optimizer, target="reference", receipt=options) as trainer:
             for step in range(1, 9):
                 if name == "cheat" and step == CHEATED:
-                    # The recorder refuses a changed state; a cheating user would modify the recorder.
+                    # The recorder would refuse the changed state. A cheating user can disable this check.
                     monkeypatch.setattr(Recorder, "_note_change", lambda recorder: None)
                     weight = model.get_parameter("inner.weight").detach().numpy()
                     weight.view(np.uint32)[3, 2] ^= 1 << 20

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A training script for commands that capture its step, and the identity of the captured program."""
+"""A training script for tests of commands, and the identity of the program that a command captures from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def training():
 
 
 def program_of_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Runs a command for the target cpu and returns the identity of its only program."""
+    """Runs a command on the target cpu and returns the identity of the only program in its JSON report."""
     assert main([*arguments, "--target", "cpu", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     (identity,) = report["programs"] if "programs" in report else [report["program"]]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A small model with a tokenizer, served by a separate process: python small_server.py '{"slots": 3, ...}'.
+"""Serves a small model with a tokenizer in a separate process: python small_server.py '{"slots": 3, ...}'.
 
 The process prints its URL, and "ended" when it ends without an error.
 """
@@ -36,7 +36,8 @@ class Pieces:
     has_chat = True
 
     def encode(self, text: str) -> list[int]:
-        """Encodes text with the longest match first; raises ReproError for a character that no token covers."""
+        """Returns the tokens of a text, the longest possible one first. Raises ReproError for a character that no token
+        covers."""
         from repro_mlir import ReproError
 
         data, found = text.encode(), []
@@ -50,16 +51,16 @@ class Pieces:
         return found
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """Encodes the concatenated contents, each after a period."""
+        """Returns the tokens of all messages' contents, each followed by a period."""
         return [token for each in messages for token in self.encode(f"{each['content']}.")]
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Decodes tokens; bytes that are not a character become U+FFFD."""
+        """Returns the text of tokens; bytes that are not valid UTF-8 become U+FFFD."""
         return b"".join(PIECES[token] for token in tokens).decode(errors="replace")
 
 
 def small_model(seed: int = 5) -> Any:
-    """Returns the served model."""
+    """Returns the model that the server serves, with parameters drawn by `seed`."""
     import torch
 
     from support.small_decoder import Model
@@ -73,7 +74,7 @@ def small_model(seed: int = 5) -> Any:
 
 @functools.cache
 def known_generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5, cache: str | None = None) -> Any:
-    """Returns a generator of the model in this process."""
+    """Returns a generator of the served model in this process, which computes expected answers."""
     from repro_mlir import Generator
 
     return Generator(small_model(seed), CAPACITY, slots=slots, chunk=chunk, cache=cache, target=target, threads=1)
@@ -81,14 +82,15 @@ def known_generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5, 
 
 @functools.cache
 def known_identity(seed: int = 5, cache: str | None = None) -> Any:
-    """Returns the identity of the model."""
+    """Returns the identity of the served model."""
     from repro_mlir.generation.identity import identity_of
 
     return identity_of(small_model(seed), CAPACITY, cache)
 
 
 class QuickGenerator:
-    """A substitute for a generator in tests of the server: starts immediately and returns the tokens 1, 2, 1, ..."""
+    """Replaces a generator in tests of the server: starts at once, without a model, and returns the tokens 1, 2, 1,
+    ..."""
 
     def __init__(self) -> None:
         self._requests: list[Any] = []
@@ -119,14 +121,14 @@ class QuickGenerator:
 
 
 class SmallServer:
-    """A server process.
+    """A server in a separate process.
 
     Attributes:
-      process: the process.
+      process: the started process.
     """
 
     def __init__(self, **settings: Any) -> None:
-        """Starts the process without waiting for it; settings are those of `main`."""
+        """Starts the process without waiting for it; `settings` are those of `main`."""
         command = [sys.executable, "-m", "support.small_server", json.dumps(settings)]
         paths = [str(Path(__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
@@ -136,7 +138,8 @@ class SmallServer:
 
     @functools.cached_property
     def port(self) -> int:
-        """Returns the port on 127.0.0.1 once the server listens; raises AssertionError if the server has ended."""
+        """Waits until the server listens and returns its port on 127.0.0.1. Raises AssertionError if the server has
+        ended."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith("http://127.0.0.1:"):
@@ -153,7 +156,8 @@ class SmallServer:
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def end(self, *signals: signal.Signals, timeout: float = 60) -> tuple[int, str, str]:
-        """Sends the signals half a second apart; returns the exit status, the remaining output and the error output."""
+        """Sends signals, by default SIGTERM, half a second apart, and waits. Returns the exit status, output and error
+        output."""
         for i, each in enumerate(signals or (signal.SIGTERM,)):
             time.sleep(0.5 * bool(i))
             self.process.send_signal(each)
@@ -237,7 +241,7 @@ def _slow_down(generator: Any, delay: float, fails_after: int | None) -> None:
         time.sleep(delay)
         return step()
 
-    # Generators are immutable: an ordinary assignment would raise an error.
+    # `object.__setattr__` is needed because generators are immutable.
     object.__setattr__(generator, "step", slow)
 
 

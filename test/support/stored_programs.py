@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""All programs whose stored bytes are compared, in groups."""
+"""The programs of which tests compare stored bytes, in groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUPS = (*_SAMPLES, *_CASES, "random")
 
 
 def programs(group: str) -> Iterator[str]:
-    """Yields the program texts of a group."""
+    """Yields the texts of the programs in a group."""
     if group in _SAMPLES:
         yield _SAMPLES[group]
     elif group == "random":

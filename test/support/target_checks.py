@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks that every target that runs device code must pass."""
+"""Checks for targets that run device code, which each of them must pass."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,8 @@ from support import handmade
 
 
 def check_target(target: str) -> None:
-    """Checks that steps return the CPU's bits and that a failing step leaves the state unchanged."""
+    """Checks that steps on the target return the bits of the target `cpu`, and that a failing step leaves the state
+    unchanged."""
     program = handmade.program()
     executables = [repro_mlir.compile(program, name, threads=2) for name in ("cpu", target)]
     states = [program.initial_state() for _ in executables]

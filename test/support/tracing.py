@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Traces a function through both stages of a capture, to the graph that is lowered."""
+"""Traces a function through both stages of a capture and returns the graph that is lowered."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,5 +14,5 @@ def trace(
     arguments: Sequence[torch.Tensor],
     attention_block: int | None = None,
 ) -> torch.fx.GraphModule:
-    """Returns the result of `second_stage`; accepts the arguments of `first_stage`."""
+    """Returns the graph of `second_stage` for a function and its arguments."""
     return second_stage(first_stage(function, arguments, attention_block))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A training step of two linear layers with a ReLU between them; the gradient of the output is part of the batch."""
+"""A training step of two linear layers with a ReLU between them. The gradient of the output is an input of the step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from torch import nn
 
 @dataclass(frozen=True)
 class TwoLayers:
-    """The extents of the batch, its rows, the hidden layer and the result, and the learning rate of SGD."""
+    """The sizes of the step: rows of a batch, and widths of the input, the hidden layer and the output; and SGD's
+    learning rate."""
 
     batch: int
     wide: int
@@ -24,7 +25,8 @@ class TwoLayers:
     rate: float
 
     def captured(self, **options: Any) -> repro_mlir.Program:
-        """Captures the step of x [batch, wide] and target [batch, out] with options of `repro_mlir.capture`."""
+        """Captures the step for x [batch, wide] and target [batch, out]; `options` are those of
+        `repro_mlir.capture`."""
         torch.manual_seed(0)
         first, second = nn.Linear(self.wide, self.hidden, bias=False), nn.Linear(self.hidden, self.out, bias=False)
         model = nn.Sequential(first, nn.ReLU(), second)
@@ -34,5 +36,5 @@ class TwoLayers:
 
 
 def _product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """A loss whose gradient by the output is the target."""
+    """Returns a loss whose gradient with respect to the output is the target."""
     return (output * target).sum()

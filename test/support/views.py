@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs on views of other tensors, so that kernels rarely read and write contiguous memory."""
+"""Changes programs so that they read and write views of other tensors, which are rarely contiguous in memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Part:
 
     @property
     def slices(self) -> tuple[slice | int, ...]:
-        """Returns the NumPy index of the slice, without dropping any dimension."""
+        """Returns the slice as a NumPy index, which keeps dimensions of extent 1."""
         return tuple(
             slice(offset, offset + size * stride, stride)
             for offset, size, stride in zip(self.offsets, self.sizes, self.strides, strict=True)
@@ -48,8 +48,7 @@ class _Part:
 
 
 def _part(choose: random.Random, shape: Sequence[int]) -> _Part:
-    """Returns a slice of shape `shape` of a larger tensor, with random strides; the larger tensor may have one more
-    dimension."""
+    """Returns a random slice, of shape `shape`, of a larger tensor, which may have one more dimension."""
     dims = []
     for size in shape:
         offset, stride = choose.choice([0, 0, 1, 8]), choose.choice([1, 1, 2, 3])
@@ -65,10 +64,11 @@ def _around(choose: random.Random, element: str, shape: tuple[int, ...]) -> np.n
 
 
 def of_views(case: Case, seed: int) -> Case:
-    """Returns the case with views as its non-state arguments and with its results inserted into larger tensors.
+    """Returns the case with its arguments, except states, replaced by views of larger tensors, and with its results
+    inserted into larger tensors.
 
-    The larger tensors have arbitrary bits around the view; a view is a part or a permutation. If the program fills
-    the destination of a result, the result's operation can write to the destination directly.
+    The larger tensors have arbitrary bits around the views. A view is a slice or has permuted dimensions. If a result
+    is inserted into a tensor that the program fills, the operation can write to this tensor directly.
     """
     choose = random.Random(seed)
     with ir.Context(), ir.Location.unknown():

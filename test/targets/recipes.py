@@ -64,7 +64,7 @@ State = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Training:
-    """A program, and the inputs of each step."""
+    """A captured training program, and its inputs (learning rate and batch) of each step."""
 
     program: repro_mlir.Program
     inputs: list[list[np.ndarray]]
@@ -72,7 +72,8 @@ class Training:
 
 @dataclass
 class Run:
-    """The results of a target: hashes of the states after some steps, the last loss, and requested states."""
+    """The results on a target: the hash of the state after each step that ran, the last loss, and the states before
+    steps in which `train` was asked to keep them."""
 
     hashes: dict[int, str] = field(default_factory=dict)
     loss: float = 0.0
@@ -80,7 +81,8 @@ class Run:
 
 
 def capture(recipe: str | Recipe | None, steps: int) -> Training:
-    """Captures the training of the example, with the learning rate and the batch of each step."""
+    """Captures the training of examples/names_gpt.py with a recipe. Returns the program and the inputs of `steps`
+    steps."""
     model, loss_fn, optimizer, batches, extra = names_gpt.training(steps)
     batch = next(batches)
     options = CaptureOptions.parsed(**extra, precision=recipe)
@@ -94,7 +96,8 @@ def capture(recipe: str | Recipe | None, steps: int) -> Training:
 
 
 def train(training: Training, target: str, keep: set[int]) -> Run:
-    """Trains all steps from the initial state, in its own process."""
+    """Trains all steps on a target from the initial state; keeps the state before each step in `keep`. Runs in its own
+    process."""
     run = Run()
     executable = repro_mlir.compile(training.program, target, 1)
     state = training.program.initial_state()
@@ -108,7 +111,7 @@ def train(training: Training, target: str, keep: set[int]) -> Run:
 
 
 def compute(training: Training, target: str, states: dict[int, State]) -> Run:
-    """Computes single steps, each from the given state, in its own process."""
+    """Computes single steps on a target, each from its state in `states`. Runs in its own process."""
     run = Run()
     executable = repro_mlir.compile(training.program, target, 1)
     for step, state in states.items():
@@ -119,7 +122,7 @@ def compute(training: Training, target: str, states: dict[int, State]) -> Run:
 
 
 def chosen(steps: int, count: int) -> list[int]:
-    """Returns `count` steps from the first to the last, spaced evenly."""
+    """Returns the numbers of `count` steps, evenly spaced from the first to the last one."""
     return sorted({round(each) for each in np.linspace(0, steps - 1, count)})
 
 
@@ -128,7 +131,7 @@ def _hash(program: repro_mlir.Program, state: State) -> str:
 
 
 def _targets() -> tuple[list[str], list[str]]:
-    """Returns the targets that train, and the targets that compute some steps."""
+    """Returns the fast targets, which train all steps, and the slow ones, which compute some steps."""
     levels = [f"cpu:{level}" for level in cpu.runnable_levels()]
     fast = [level for level in levels if level != "cpu:x86-64-v2"] or levels
     slow = ["reference", "ptx-emulator", *(level for level in levels if level not in fast)]
@@ -138,7 +141,7 @@ def _targets() -> tuple[list[str], list[str]]:
 
 
 def main() -> int:
-    """Returns 1 if a state differs."""
+    """Returns 1 if the state of a target differs, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--recipes", default=",".join(RECIPES), help=f"of {', '.join(RECIPES)} (all)")
@@ -196,7 +199,7 @@ def _json(report: dict[str, dict[str, Run]]) -> str:
 
 
 def _print(report: dict[str, dict[str, Run]], fast: list[str], slow: list[str]) -> list[str]:
-    """Prints a row for each recipe; returns the differences."""
+    """Prints a row of the table for each recipe; returns a line for each difference between targets."""
     problems = []
     print("| recipe | loss | state | all steps on | some steps on |\n| --- | ---: | --- | --- | --- |")
     for name, runs in report.items():

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""SavedModels are imported as programs, and trained by `program_training.training_step`."""
+"""Imports SavedModels as programs, and trains them with `program_training.training_step`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 
 
 class Model(tf.Module):
-    """A network with an embedding table and two layers, one of which is in a branch on the training flag."""
+    """A network with an embedding table and a dense layer, and two signatures: `logits`, which has dynamic sizes, and
+    `last`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +99,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_saved_model_trains(saved: tuple[Model, Path]) -> None:
-    """Training has the numbers of TensorFlow, and the same bits on every target."""
+    """Training gives results close to TensorFlow's, and the same bits on every target."""
     model, path = saved
     imported = import_saved_model(path, sizes=SIZES)
     names = ["table", "dense/kernel", "dense/bias"]

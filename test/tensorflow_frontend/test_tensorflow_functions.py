@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""TensorFlow's functions as programs: names, state, and equal bits on every target."""
+"""Imports TensorFlow's functions as programs: names, state, and equal bits on every target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draw(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def run(imported: ImportedProgram[Any], inputs: tuple[Any, ...], steps: int = 1) -> dict[str, np.ndarray]:
-    """Returns the state and the outputs after some steps; checks that every target returns the same bits."""
+    """Runs some steps on every target and checks that the bits are equal. Returns the state and the outputs by name."""
     program = program_of(imported)
     found = []
     for target in TARGETS:
@@ -54,7 +54,8 @@ def check(function: Callable[..., Any], *arguments: Any, rtol: float = 1e-5, ato
 
 
 class Network:
-    """A convolution, a batch normalization and a dense layer, with a manual SGD or Adam."""
+    """A network with a convolution, batch normalization and a dense layer, and a step that updates it by SGD or
+    Adam."""
 
     def __init__(self, adam: bool) -> None:
         self.kernel = tf.Variable(0.3 * draw(3, 3, 1, 4), name="conv/kernel")
@@ -109,7 +110,7 @@ def test_a_training_step_has_the_bits_of_every_target_and_the_numbers_of_tensorf
     assert [str(kind) for kind in imported.inputs] == ["batch.images: 4x8x8x1xf32", "batch.labels: 4xi32", "rate: f32"]
     assert [kind.name for kind in imported.outputs] == ["output.logits", "output.loss"]
     found = run(imported, (BATCH, RATE), steps=3)
-    # The capture has not changed the variables.
+    # The import has not changed the variables.
     np.testing.assert_array_equal(network.bias, np.zeros(3))
     expected = [tf.function(network.step)(BATCH, RATE) for _ in range(3)][-1]
     for kind, variable in zip(imported.state, imported.bindings.variables, strict=True):
@@ -219,7 +220,7 @@ def test_random_numbers_are_those_of_xla() -> None:
 
 
 def effects(name: str) -> Callable[[Any], Any]:
-    """Returns a function that programs cannot represent."""
+    """Returns the function `name`, which has an effect or a type that programs cannot represent."""
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant([1]), tf.constant([3])), 0)
     queue = tf.queue.FIFOQueue(2, [tf.float32])
     functions: dict[str, Callable[[Any], Any]] = {
@@ -330,7 +331,7 @@ def test_a_capture_leaves_tensorflow_as_it_was() -> None:
 
 @pytest.mark.parametrize("first", ["tensorflow", "repro_mlir.ir"])
 def test_two_llvms_live_in_one_process(first: str) -> None:
-    """TensorFlow exports the symbols of its own LLVM, whichever package is loaded first."""
+    """TensorFlow exports the symbols of its own LLVM. Ours must not use them, whichever package is loaded first."""
     code = f"""
 import {first}
 import numpy as np, tensorflow as tf, torch

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Python snippets of README.md that need TensorFlow run unchanged."""
+"""Runs the Python snippet of README.md that needs TensorFlow, unchanged."""
 
 import re
 import subprocess

@@ -30,7 +30,7 @@ COMMON += ("--num-rand-permutations", "1")
 SMALL = ("--tensor-dim-range", "1,8", "--max-resize-output-dim", "20")
 CONVOLUTION = ("--max-conv-padding", "1", "--max-conv-stride", "1", "--max-conv-dilation", "1", "--conv-kernel")
 
-# Operators that sum products are tested with at least a thousand sums.
+# Options of the test generator for operators that sum products: shapes with at least a thousand sums.
 SUMS = {
     "avg_pool2d": (
         *("--target-shape", "2,9,11,7", "--max-pooling-padding", "1", "--max-pooling-stride", "2"),
@@ -62,7 +62,7 @@ EXPECTED = {"while_loop": "the number of iterations depends on values"}
 
 
 def tests_of(environment: Path, folder: Path, operator: str) -> list[Path]:
-    """Returns the tests of an operator; generates missing ones."""
+    """Returns the folders of an operator's tests. Generates them if they do not exist."""
     done = folder / f"{operator}.done"
     if not done.exists():
         (library,) = environment.absolute().glob("lib/python3.*/site-packages/tosa_reference_model/*generate_lib.so")
@@ -78,7 +78,7 @@ def tests_of(environment: Path, folder: Path, operator: str) -> list[Path]:
 
 
 def _found(folder: Path, operator: str) -> Iterator[Path]:
-    # Tests of convolutions are in a folder for each kernel.
+    # The suite has a folder of convolution tests for each size of a kernel.
     for each in folder.iterdir():
         if re.fullmatch(rf"{operator}(_[0-9]\w*)?", each.name):
             yield from (path.parent for path in each.glob("*/desc.json"))
@@ -98,7 +98,7 @@ def main() -> int:
             if options.operators and operator not in options.operators:
                 continue
             found = tests_of(options.environment, options.tests, operator)
-            # The sample is the same in each run.
+            # Seeding by the operator makes the sample the same in each run.
             chosen = random.Random(operator).sample(found, min(options.count, len(found)))
             failed = {}
             for test in chosen:

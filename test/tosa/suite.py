@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs one test of TOSA's conformance suite: its graph as a program, the reference results, and the verdict."""
+"""Runs one test of TOSA's conformance suite: loads its graph as a program, runs it and compares with reference
+results."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TARGETS = ("reference", "cpu", "cpu:x86-64-v2")
 
 
 class Failed(Exception):
-    """A test that does not pass, with the reason."""
+    """Raised if a test does not pass; the message is the reason."""
 
 
 def tool(environment: Path, name: str, *arguments: object, seconds: int = 120) -> subprocess.CompletedProcess[str]:
@@ -32,7 +33,7 @@ def tool(environment: Path, name: str, *arguments: object, seconds: int = 120) -
 
 
 def graph(environment: Path, test: Path) -> Path:
-    """Converts the flatbuffer of a test to MLIR text with the suite's own tool."""
+    """Converts a test's flatbuffer to MLIR text with the suite's own tool and returns the path of the text."""
     empty, module = test / "empty.mlir", test / "test.mlir"
     empty.write_text("module {}\n")
     option = f"--tosa-deserialize=tosa-flatbuffer-filename={test / 'test.tosa'}"
@@ -49,7 +50,7 @@ def last_line(text: str) -> str:
 
 
 def run(environment: Path, test: Path) -> None:
-    """Runs a test on all targets.
+    """Runs a test on all targets, compares their bits, and verifies the results.
 
     Raises:
       Failed: the program is refused, targets differ in a bit, or the suite's verification of the results fails.
@@ -73,7 +74,8 @@ def run(environment: Path, test: Path) -> None:
 
 
 def verify(environment: Path, test: Path, described: dict[str, Any], outputs: list[np.ndarray]) -> None:
-    """Compares results with those of the f64 reference model, within the tolerance of the test."""
+    """Verifies the results with the suite's tools: against those of its f64 reference model, within the test's
+    tolerance."""
     (schema,) = environment.glob("lib/python3.*/site-packages/bin/tosa.fbs")
     options = ["--tosa_level", "NONE", "--operator_fbs", schema, "--precise_mode=1"]
     done = tool(environment, "tosa_reference_model", *options, "--test_desc", test / "desc.json")

@@ -425,8 +425,8 @@ def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_fails_in_another_program_than_its_own(tmp_path: Path) -> None:
-    """Batch 4 was to be used in training mode, where it succeeds, but was skipped. That it fails in evaluation mode is
-    no excuse."""
+    """Batch 4 was to be used in training mode, where it succeeds, but was skipped. Failing in evaluation mode is not a
+    reason to skip it."""
     script, path = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT.format(evaluated=(1,), other="2 + 2 * (word == 3)"))
     _train_script(script, path, left_out=4)
