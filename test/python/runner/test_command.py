@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A bundle runs as a program without this package; every failure prints one clear line and exits with status 2."""
+"""A bundle runs as a program without this package. A failure prints one clear line and exits with status 2."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from repro_mlir.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.runner.packing import write_runner
 from support import handmade
 
-# Makes NumPy the only package of this environment that can be imported; blake3, torch and repro_mlir cannot.
+# A program that runs a zip and refuses imports of other packages than NumPy, although they are installed.
 _NUMPY_ALONE = """
 import importlib.util, runpy, sys
 class Only:
@@ -41,7 +41,7 @@ def bundle(tmp_path: Path) -> Path:
 
 
 def run(file: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a zip in a process that can import NumPy but not this package."""
+    """Runs a zip in a process that can import NumPy, but neither this package nor others."""
     variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     variables |= {LIBRARY_VARIABLE: str(LIBRARY), "PYTHONPATH": str(Path(np.__file__).parent.parent), **environment}
     command = [sys.executable, "-c", _NUMPY_ALONE, str(file), *arguments]
@@ -49,7 +49,7 @@ def run(file: Path, *arguments: str, **environment: str) -> subprocess.Completed
 
 
 def failing(file: Path, *arguments: str, **environment: str) -> str:
-    """Returns the single error line of a run that fails."""
+    """Returns the message of a run that must fail with one line."""
     result = run(file, *arguments, **environment)
     assert result.returncode == 2 and result.stdout == "", result
     lines = result.stderr.splitlines()
@@ -66,7 +66,7 @@ def test_a_bundle_runs_itself(bundle: Path, tmp_path: Path) -> None:
     assert report["state_hash"] == expected.state[3] and report["differences"] == [] and report["steps"] == 3
     assert report["outputs"]["loss"] == expected.outputs["loss"][2]
     assert report["code"] == "PTX for sm_75" and report["device"] == "PTX emulator"
-    # The next run starts from the saved state and uses a runner outside of the bundle.
+    # Starts from the saved state, with a runner that is in a file of its own.
     write_runner(tmp_path / "runner.pyz")
     again = run(tmp_path / "runner.pyz", "model.rmb", "--steps", "1", "--state", "state.safetensors")
     assert again.returncode == 0 and "state    " in again.stdout and "expects" not in again.stdout
@@ -93,7 +93,7 @@ def test_results_that_are_not_expected(bundle: Path) -> None:
     assert result.returncode == 1
     assert "the results are not those that the bundle expects: output loss of step 3: expected" in result.stderr
     assert "state w: expected" in result.stderr
-    # The first two steps match, and the bundle has no expected state after step 2.
+    # The bundle has expected states for the first two steps only, and these match.
     assert run(bundle, "--steps", "2").returncode == 0
 
 

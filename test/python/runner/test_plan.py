@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Launch plans as bytes: a round trip preserves everything, and all other bytes cause one clear error."""
+"""Launch plans as bytes: writing and reading preserves all fields, and other bytes cause one clear error."""
 
 import struct
 from dataclasses import replace
@@ -96,7 +96,8 @@ def test_cut_short_or_too_long(plan: Plan) -> None:
 
 @pytest.mark.parametrize("plan", [HOST, DEVICE])
 def test_every_number_at_every_place(plan: Plan) -> None:
-    """Any number at any offset gives a ReproError or a plan with that encoding, without a large allocation."""
+    """Writes numbers at every offset. The reader must raise ReproError or return a plan with this encoding, and
+    allocate little."""
     data = write_plan(plan)
     for at in range(len(data) - 3):
         for number in (0, 1, 5, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF):

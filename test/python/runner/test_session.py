@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Bundles on a simulated CUDA driver: states, hashes, and buffers that the caller provides."""
+"""Runs bundles on a simulated CUDA driver: states, hashes, and buffers that the caller provides."""
 
 import ctypes
 from dataclasses import replace
@@ -57,7 +57,8 @@ def test_steps_have_the_bits_of_the_cpu(bundle: Bundle) -> None:
 
 
 def test_complex_arrays(stub: None, tmp_path: Path) -> None:
-    """(Z1) The manifest, not the plan, marks the tensors that are pairs of real and imaginary parts."""
+    """(Z1) The bundle's manifest says which tensors are complex, that is pairs of real and imaginary parts; the plan
+    does not."""
     given, plan, shape = handmade.program(), handmade.plan(), (3, 2)
     lr, x, k = given.inputs
     pairs = replace(x, shape=shape, complex=True)
@@ -73,7 +74,7 @@ def test_complex_arrays(stub: None, tmp_path: Path) -> None:
         session.step(0.5, values, 1)
         expected = initial[0] + np.float32(0.5) * values.view(np.float32).reshape(shape)
         assert (session.state()["w"] == expected).all()
-        # The program's only output is real; the test declares it as complex.
+        # The program has no complex output, so the test changes the declaration of its only output.
         outputs = (replace(program.outputs[0], shape=(2,), complex=True),)
         session.bundle.__dict__["outputs"] = outputs
         session._execution.read = lambda space, index: np.array([7, 8], np.float32)  # type: ignore[method-assign]
@@ -90,7 +91,7 @@ def test_a_failed_check_leaves_the_state(bundle: Bundle) -> None:
         with pytest.raises(StepFailed):
             session.step(lr, x, np.array(-1))
         assert session.state_hash() == before and session.steps == 1
-        # The failed steps have cleared their error word.
+        # Later steps succeed, because a failed step resets the error word.
         session.step(*bundle.recorded_inputs(1))
         session.step(*bundle.recorded_inputs(2))
         assert bundle.expected is not None and session.state_hash() == bundle.expected.state[3]
@@ -114,8 +115,8 @@ def test_states_can_be_set(bundle: Bundle) -> None:
 
 
 class OnDevice:
-    """Memory of the simulated device (memory of the host), exposed by __cuda_array_interface__ as by another
-    library."""
+    """Memory of the simulated device (which is host memory) as an array of another library, by
+    __cuda_array_interface__."""
 
     def __init__(self, device: Device, array: np.ndarray, **changes: object) -> None:
         self._device = device
@@ -184,7 +185,8 @@ def test_buffers_that_do_not_fit(bundle: Bundle, array: np.ndarray, changes: dic
 
 @pytest.mark.parametrize(("space", "name"), [("state", "w"), ("input", "x"), ("output", "loss")])
 def test_misaligned_buffers(bundle: Bundle, space: str, name: str) -> None:
-    """Kernels access 16 bytes at a time. On a GPU, a misaligned access makes the whole context unusable."""
+    """A buffer must be aligned to 16 bytes, because kernels access 16 bytes at a time. On a GPU, a misaligned access
+    would make the whole context unusable."""
     device = Device()
     shape = () if name == "loss" else (2, 3)
     array = OnDevice(device, np.zeros(16, np.float32))
@@ -198,7 +200,7 @@ def test_misaligned_buffers(bundle: Bundle, space: str, name: str) -> None:
 
 
 def test_overlapping_buffers(bundle: Bundle) -> None:
-    """Kernels may cache data that they only read, so no other buffer may overlap that data."""
+    """Two buffers must not overlap if one of them is written, because kernels may cache data that they only read."""
     device = Device()
     room = OnDevice(device, np.zeros(64, np.float32))
 
@@ -222,7 +224,8 @@ def test_replay_runs_steps(bundle: Bundle) -> None:
 
 
 def test_a_closed_session_touches_no_memory(bundle: Bundle) -> None:
-    """The freed memory may already belong to another owner. Closing a session twice is harmless."""
+    """After a session is closed, it must not write to its memory, which may belong to another owner. Closing it again
+    has no effect."""
     device = Device()
     inputs = bundle.recorded_inputs(0)
     session = Session(bundle, device)
@@ -263,7 +266,7 @@ def test_requests_that_a_session_refuses(bundle: Bundle) -> None:
 def test_memory_is_given_back(bundle: Bundle) -> None:
     device = Device()
     for _ in range(3):
-        # The simulated device has too little memory for two blocks of this size.
+        # Allocates more than half of the simulated device's memory, so the next time needs the freed block.
         block = device.allocate(12 << 30)
         device.free(block)
     session = Session(bundle, device)
@@ -277,7 +280,7 @@ def test_unknown_device(bundle: Bundle) -> None:
 
 
 class ByDLPack:
-    """Memory of the stand-in's device as an array of a library that supports DLPack alone."""
+    """Memory of the simulated device as an array of a library that supports only DLPack."""
 
     def __init__(self, device: Device, array: np.ndarray, ordinal: int = 0) -> None:
         self.pointer = device.allocate(array.nbytes)
@@ -316,7 +319,8 @@ def test_buffers_by_dlpack(bundle: Bundle) -> None:
 @pytest.mark.usefixtures("stub")
 @pytest.mark.parametrize("element", ["f4E2M1FN", "f6E2M3FN", "f6E3M2FN"])
 def test_elements_that_dlpack_packs(element: str) -> None:
-    """(V1) A DLPack capsule without a version does not state whether each element occupies a whole byte."""
+    """(V1) A DLPack capsule without a version does not say whether each element has a byte of its own, so it is
+    refused."""
     given = ByDLPack(Device(), np.zeros((2, 4), np.uint8))
     with pytest.raises(ReproError, match=f"w: expected the codes of {element} as uint8: DLPack packs its elements"):
         device_pointer(given, TensorType("w", element, (2, 4)), "state", 0, is_written=True)

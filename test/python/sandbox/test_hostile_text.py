@@ -25,7 +25,7 @@ DATA = to_bytes(program().decode())
 
 
 def test_a_fault_of_the_child_says_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fault of the child process is not blamed on the text: otherwise our own fault could make a receipt count as
+    """An error in our own code in the child process must not be blamed on the text: it could make a receipt count as
     wrong."""
 
     def fail(data: bytes, **options: int) -> bytes:
@@ -65,7 +65,7 @@ def test_bytes_that_are_not_a_stored_program(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_programs_that_are_too_large(name: str) -> None:
-    """The text may be a valid program, so the error does not say that it is wrong."""
+    """The error does not say that the text is wrong: it can be a valid program that exceeds the limits."""
     data, message = TOO_LARGE[name]
     with pytest.raises(ReproError, match=message) as error:
         admit(data)
@@ -86,7 +86,7 @@ def test_brackets_in_strings_and_comments_do_not_count() -> None:
 
 
 def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 lines represent 2^64 elements. Reading them must cost this process neither memory nor time."""
+    """64 aliases expand to 2^64 elements. Reading them must take neither memory nor time in this process."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "read_seconds=3,memory_bytes=1G")
     aliases = "\n".join(["#a0 = [1]", *(f"#a{i} = [#a{i - 1}, #a{i - 1}]" for i in range(1, 64))])
     data = import_module(program(before=aliases, attributes="x = #a63, "), is_text=True)
@@ -94,7 +94,7 @@ def test_aliases_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_deep_aliased_locations() -> None:
-    """Aliases nest locations without nested brackets in the text."""
+    """Aliases nest locations deeply, although the text has no nested brackets."""
     chain = "\n".join(['#l0 = loc("x")', *(f'#l{i} = loc(callsite("a" at #l{i - 1}))' for i in range(1, DEEP))])
     with pytest.raises(ReproError, match="ended by SIG"):
         import_module(program(before=chain, location=f"loc(#l{DEEP - 1})"), is_text=True)
@@ -109,7 +109,7 @@ def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_compile_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child process that compiles for too long is ended; the error names the limit."""
+    """If compiling takes too long, the child process is ended and the error names the limit."""
     data = to_bytes(slow_to_compile().decode())
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "compile_seconds=1")
     start = time.monotonic()
@@ -132,8 +132,8 @@ def test_artifacts_are_those_of_this_process() -> None:
 
 
 def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that was read from a file is compiled in a child process, never in this one, which compiles only its
-    own programs."""
+    """A program that was read from a file is compiled in a child process. This process compiles only programs that it
+    has captured."""
     import numpy as np
     import repro_mlir
     from repro_mlir.base.numerics.tensors import TensorType
@@ -145,7 +145,8 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     own = Program(DATA, (kind,), (), (), 0, (np.zeros(4, np.float32),))
     own.save(tmp_path / "p.repro")
     loaded = Program.load(tmp_path / "p.repro")
-    # Compiles a program of this process, once.
+    # `check_runs` compiles a program in this process when it is first called, so this happens before compilations are
+    # recorded.
     check_runs("cpu:x86-64-v2")
     here: list[str] = []
     compiled = cache.compile
@@ -157,7 +158,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
 
 
 def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child process gets neither the environment nor the file descriptors of this process."""
+    """The child process inherits neither the environment nor the file descriptors of this process."""
     monkeypatch.setenv("SECRET_TOKEN", "1234")
     _SERVER.stop()
     secret, _ = os.pipe()

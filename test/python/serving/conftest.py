@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A fixture with a server that all tests of a file share."""
+"""A fixture: a server that all tests of a file share."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def server() -> Iterator[SmallServer]:
     pytest.importorskip("torch_mlir")
     options = {"waiting": 40, "body_bytes": 4096, "body_seconds": 1.5, "idle_seconds": 1.0, "write_seconds": 1.5}
     with SmallServer(options=options) as made:
-        # Computes the identity while the server starts.
+        # Fills the caches of these functions while the server starts.
         known_identity()
         known_generator(1, 5, "cpu:x86-64-v2")
         yield made

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests `repro serve` and `repro verify --model` in cases that need no computation."""
+"""Tests `repro serve` and `repro verify --model` in cases in which no model runs."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_servers_that_cannot_begin(capsys: Any, tmp_path: Path) -> None:
     for port in ("-1", "65536", "x", "8000.0", "٣"):
         assert "expected a port from 0 to 65535" in failed(capsys, "serve", tmp_path, "--port", port)
     assert "expected a whole number of at least 1" in failed(capsys, "serve", tmp_path, "--slots", "0")
-    # Without transformers, the error names that package.
+    # The message depends on whether transformers is installed.
     message = failed(capsys, "serve", tmp_path, "--port", "0")
     assert "pip install 'repro-mlir[serve,torch]'" in message or "expected a directory with config.json" in message
 
@@ -88,8 +88,8 @@ def test_faults_of_a_tokenizer_are_reported(capfd: Any) -> None:
 
 
 def test_a_tokenizer_without_an_end_blocks_no_client() -> None:
-    """A tokenizer that never returns (such as a looping chat template) blocks no one: the client gets an error,
-    other clients get answers, and the process can end."""
+    """If a tokenizer never returns, as with an endless chat template, its client gets an error, other clients get
+    answers, and the server can end."""
     from support.http_client import ask
 
     options = {"encode_seconds": 0.2, "step_seconds": 0.2, "waiting": 1}

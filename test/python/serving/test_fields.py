@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the fields of a request: which are accepted, and that no other field is ignored silently."""
+"""Tests which fields of a request are accepted. Every other field must be refused, not ignored."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_numbers_are_those_of_f32() -> None:
     assert completion(temperature=0.7).sampling.temperature == 0.699999988079071
     assert completion(top_p=0.1).sampling.top_p == 0.10000000149011612
     assert str(completion(temperature=-0.0).sampling.temperature) == "0.0"
-    # The temperature underflows to zero in f32, which selects the greatest logit.
+    # This temperature is zero in f32; zero means that the token with the greatest logit is chosen.
     assert completion(temperature=1e-60).sampling.temperature == 0
 
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests text that grows with each token: whole characters, stop strings, and equal results for any pieces."""
+"""Tests the text of an answer that grows with each token: whole characters, stop strings, and results that do not
+depend on how the text is cut into pieces."""
 
 import random
 
@@ -40,7 +41,8 @@ def test_pieces_are_the_text_of_all_tokens(seed: int) -> None:
 
 
 def spaced(tokens: list[int]) -> str:
-    """Decodes words; omits the space before the first word, like tokenizers that mark spaces."""
+    """Returns the text of tokens that are words. Omits the space before the first one, as tokenizers do that mark
+    spaces."""
     return "".join(f" {'abc'[token]}" for token in tokens)[1:]
 
 
@@ -54,7 +56,8 @@ def test_spaces_depend_on_the_preceding_text() -> None:
 
 
 def naive_cut(text: str, stops: list[str]) -> str:
-    """Returns the text before the stop string that is completed first, searching character by character."""
+    """Returns the text before the stop string that is complete first, found by looking at each beginning of the
+    text."""
     for end in range(len(text) + 1):
         places = [place for place in (text[:end].find(stop) for stop in stops) if place >= 0]
         if places:
@@ -70,7 +73,7 @@ def test_stop_strings_cut_at_the_first(seed: int) -> None:
     finder = StopStrings(stops)
     given = [finder.add(letter) for letter in text]
     assert "".join(given) + finder.end() == naive_cut(text, stops)
-    # The returned text contains no start of a stop string that was completed later.
+    # Checks that a stop string is reported if and only if the text contains one.
     assert finder.found == any(stop in text for stop in stops)
 
 
@@ -97,9 +100,9 @@ def test_why_an_answer_ends() -> None:
     assert (short.finish, short.text, len(short.tokens)) == ("length", "abcd", 4)
     stopped = answer("abstopx", stop=("sto",))
     assert (stopped.finish, stopped.text, len(stopped.tokens)) == ("stop", "ab", 4)
-    # The text is held back, but the stop string never completes.
+    # "st" is held back because a stop string may follow, but the answer ends before.
     assert answer("abst", most=3, stop=("stop",)).text == "abst"
-    # The stop string completes with the last allowed token.
+    # The last allowed token completes the stop string, so the answer ends with "stop", not "length".
     both = answer("abstop", most=4, stop=("stop",))
     assert (both.finish, both.text) == ("stop", "ab")
     half = answer("ab" + "€", most=4)

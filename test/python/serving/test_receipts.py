@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests receipts of answers: their claims are recomputed on any target, and each false field is detected."""
+"""Tests receipts of answers: a verifier recomputes their claims on any target, and detects each false field."""
 
 import copy
 import functools
@@ -44,7 +44,7 @@ QUESTIONS = [
 
 @functools.cache
 def receipt(number: int, cache: str | None = None) -> dict[str, Any]:
-    """Returns a receipt like those of a server with three slots."""
+    """Returns a receipt as a server with three slots makes it, for question number `number`."""
     question, used = QUESTIONS[number], known_generator(3, 8, cache=cache)
     request = used.submit(question.prompt, question.most, question.sampling, question.stop_tokens, logits=True)
     while not request.finished:
@@ -57,7 +57,7 @@ def receipt(number: int, cache: str | None = None) -> dict[str, Any]:
 
 
 def verify(given: dict[str, Any], used: Generator, known: ModelIdentity | None = None) -> Transcript:
-    """Does everything that `repro verify --model` does."""
+    """Checks a receipt as `repro verify --model` does, and returns the recomputed transcript."""
     found, said = verification.find_receipt(json.loads(json.dumps(given)), "answer.json")
     verification.check_itself(found, said)
     verification.check_model(found, known or known_identity(), VERSIONS)
@@ -84,7 +84,8 @@ def test_the_program_with_one_slot_identifies_the_model() -> None:
     assert other.program == known_identity().program and other.weights != known_identity().weights
     smaller = identity_of(small_model(), CAPACITY - 1)
     assert smaller.program != known_identity().program and smaller.weights == known_identity().weights
-    # The (H3) hash of the parameters; linear weights are transposed as in the program.
+    # The identity of the weights is the hash (H3) of the parameters. Weights of linear layers are transposed, as in the
+    # program.
     model = small_model()
     linear = {f"{name}.weight" for name, module in model.named_modules() if type(module).__name__ == "Linear"}
     values = [
@@ -114,7 +115,7 @@ def test_programs_and_weights_can_be_written(tmp_path: Path) -> None:
         assert digests[-1].hex() == each["hash"]
     counted = b"repro-state-v1\0\0" + struct.pack("<I", len(digests))
     assert blake3(counted + b"".join(digests)).hexdigest() == known_identity().weights
-    # These are the first state tensors of the program; keys and values follow.
+    # The parameters are the first state tensors of the program; the cache of keys and values follows.
     state = programs.program.state[: len(listed)]
     assert [list(kind.shape) for kind in state] == [each["shape"] for each in listed]
     with pytest.raises(ReproError, match="out: expected a folder that can be made: File exists"):
@@ -170,7 +171,7 @@ def test_a_changed_field_is_seen(name: str, number: int) -> None:
     "name", ["weights", "program", "choice", "capacity", "prompt", "temperature", "tokens", "finish", "logits", "text"]
 )
 def test_a_changed_field_with_a_matching_hash_is_found(name: str) -> None:
-    """A liar changes one field of a sampled answer and recomputes the hash; all other fields stay true."""
+    """Changes one field of an answer and recomputes the receipt's hash. The other fields stay true."""
     changed = sealed({**receipt(2), name: CHANGES[name](receipt(2)[name])})
     with pytest.raises(ReceiptWrong) as wrong:
         verify(changed, known_generator(1, 16, "cpu:x86-64-v2"))
@@ -188,7 +189,7 @@ def test_more_and_fewer_tokens(count: int) -> None:
 def test_another_model() -> None:
     with pytest.raises(ReceiptWrong, match="weights"):
         verify(receipt(0), known_generator(1, 16, "cpu:x86-64-v2"), known_identity(6))
-    # The other model's answers also fail if the lie names the expected weights.
+    # If the answer of another model names the weights of the expected model, it still fails, by its tokens or logits.
     lie = sealed({**receipt(2), "weights": known_identity(6).weights})
     with pytest.raises(ReceiptWrong, match=r"token 0|logits"):
         verify(lie, known_generator(1, 8, "cpu", 6), known_identity(6))
@@ -212,7 +213,7 @@ def test_a_cache_in_blocks_is_part_of_the_receipt() -> None:
         ({**given, "cache": eight.cache}, "program"),
         ({**given, "cache": eight.cache, "program": eight.program}, "logits"),
         ({name: value for name, value in given.items() if name != "cache"}, "program"),
-        # A second text for one format would allow two receipts for the same answer.
+        # A name for a cache format that has another text is refused: one answer must not have two different receipts.
         ({**given, "cache": "mxfp4"}, "cache"),
     ):
         with pytest.raises(ReceiptWrong) as wrong:
@@ -227,8 +228,8 @@ def test_the_environment_is_not_part_of_the_claim() -> None:
 
 
 def test_another_program_of_other_versions_is_not_an_accusation() -> None:
-    """A receipt of another version can be honest and name another program, so the verdict does not accuse its
-    author."""
+    """With other versions, an honest receipt can name another program. So verification gives an error, but no verdict
+    of wrong."""
     changed = sealed({**receipt(0), "program": flipped(receipt(0)["program"])})
     with pytest.raises(ReceiptWrong, match="program"):
         verify(changed, known_generator(1, 1))
@@ -253,7 +254,7 @@ def test_the_schema_takes_receipts_and_no_others() -> None:
     assert set(SCHEMA["properties"]) == set(receipt(1, "mxfp4")) == {*receipt(0), "cache"}
     assert not validator.is_valid({**receipt(0), "cache": None})
     for change, message in MALFORMED:
-        # The schema cannot express these rules.
+        # A JSON schema cannot express the rules whose errors contain these texts.
         if not any(each in message for each in ("form C", "below 2", "expected a temperature", "top_p above")):
             assert not validator.is_valid({**receipt(0), **change}), change
 
@@ -314,7 +315,7 @@ def test_a_field_that_is_missing(missing: str) -> None:
 
 
 def whole(number: int, choice: dict[str, Any], **others: Any) -> dict[str, Any]:
-    """Returns the part of a server's answer that is compared."""
+    """Returns an answer as a server sends it, with only the fields that verification compares with the receipt."""
     said = receipt(number)
     usage = {"prompt_tokens": len(said["prompt"]), "completion_tokens": len(said["tokens"])}
     return {"choices": [{"finish_reason": said["finish"], **choice}], "usage": usage, "receipt": said, **others}
@@ -353,8 +354,8 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("chat", [False, True])
 def test_every_field_of_an_answer_is_compared_or_named(chat: bool) -> None:
-    """Changes each leaf, and adds one field to each object: each change must be detected, or the field must be
-    listed."""
+    """Changes each value and adds a field to each object: verification must detect the change or report the field as
+    not compared."""
     said = receipt(1)
     text = verify(said, known_generator(1, 1)).text
     form = _Form(chat, "small", QUESTIONS[1], known_identity())
@@ -385,7 +386,7 @@ def test_every_field_of_an_answer_is_compared_or_named(chat: bool) -> None:
             with pytest.raises(ReproError, match="tool_calls"):
                 verification.find_receipt(changed, "answer.json")
     for name in ("usage.total_tokens", "choices[0].index"):
-        # The name is not the field whose path it spells.
+        # A key that looks like the path of a field is not that field.
         with pytest.raises(ReproError, match=re.escape(f"'{name}': expected no such field")):
             verification.find_receipt({name: 7, **answer}, "answer.json")
     answer["choices"][0]["message" if chat else "refusal"] = {**answer["choices"][0].get("message", {}), "audio": None}

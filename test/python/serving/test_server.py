@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests a server on loopback: each answer depends only on its request, and each fault is one clear error."""
+"""Tests a server on loopback: an answer depends only on its request, and a fault gives one clear error."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
 def check(answer: dict[str, Any]) -> dict[str, Any]:
-    """Verifies a file with the answer as `repro verify --model` does; returns the receipt."""
+    """Verifies an answer as `repro verify --model` does and returns its receipt."""
     receipt, said = verification.find_receipt(answer, "answer")
     verification.check_itself(receipt, said)
     verification.check_model(receipt, known_identity(), {})
@@ -29,7 +29,7 @@ def check(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def error(reply: Reply) -> dict[str, Any]:
-    """Returns the error of a reply, which has OpenAI's format."""
+    """Returns the error in a reply, after checking that it has the fields of OpenAI's errors."""
     value = reply.json()
     assert value.keys() == {"error"} and value["error"].keys() == {"message", "type", "param", "code"}
     assert reply.headers["content-type"] == "application/json"
@@ -185,7 +185,7 @@ def run(*calls: Any) -> list[Any]:
 
 
 def test_many_at_a_time_with_faults_are_not_mixed_up(server: SmallServer) -> None:
-    """Every third of 240 requests disconnects; each other request gets the same answer as alone."""
+    """Every third of 240 clients disconnects. Each of the others gets the answer that it would get alone."""
     questions = [
         {"prompt": prompt, "max_tokens": 25, "seed": seed, "temperature": 1.2}
         for seed, prompt in enumerate(["the ", "stop a b c", "é€", "?", "quick brown fox jumps", "zz"])
@@ -237,7 +237,7 @@ def test_requests_over_one_connection_one_after_the_other_and_at_once(server: Sm
 
 
 async def closed_after(reader: asyncio.StreamReader, start: float) -> float:
-    """Returns the seconds until the peer has closed the connection, ignoring data that it still sends."""
+    """Reads and drops data until the peer closes the connection. Returns the seconds since `start`."""
     try:
         while await reader.read(1 << 16):
             pass
@@ -335,7 +335,7 @@ def test_bytes_that_are_not_http(server: SmallServer) -> None:
 
 
 def test_heads_that_are_not_clear(server: SmallServer) -> None:
-    """Each ambiguous head is rejected with its status, and the connection is closed."""
+    """A request head that can be read in two ways is refused with a status, and the connection is closed."""
     body = json.dumps({"prompt": [1], "max_tokens": 1}).encode()
     plain = head(COMPLETIONS, len(body))
     length = f"content-length: {len(body)}".encode()
@@ -395,7 +395,7 @@ def test_heads_that_are_not_clear(server: SmallServer) -> None:
     async def send(data: bytes, wait: bool) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(data)
-        # Read to the end of the connection or of the head.
+        # Reads up to the end of the connection, or only the head of the reply.
         got = await asyncio.wait_for(reader.read() if wait else reader.readuntil(b"\r\n\r\n"), 5)
         writer.close()
         return got
@@ -406,7 +406,7 @@ def test_heads_that_are_not_clear(server: SmallServer) -> None:
     for data in taken:
         (got,) = run(send(data, False))
         assert got.startswith(b"HTTP/1.1 200 "), (data, got)
-    # Two requests on one connection: the second head is checked as well.
+    # The second request on a connection is checked, too: here, its head is refused.
     (got,) = run(send(plain + body + refused[0][1], True))
     assert re.findall(rb"HTTP/1.1 (\d+)", got) == [b"200", b"400"]
 
@@ -431,7 +431,7 @@ def test_a_server_that_is_full() -> None:
 
 
 def test_the_places_of_clients_that_left_come_back() -> None:
-    """The slots of clients that left become free at once: their answers would take nine more seconds."""
+    """If clients disconnect, their slots are free at once. Computing their answers would take nine more seconds."""
     with SmallServer(quick=True, slots=1, delay=0.2, options={"waiting": 2}) as small:
         question = {"prompt": "a", "max_tokens": CAPACITY, "stream": True}
         for _ in range(3):
@@ -444,7 +444,7 @@ def test_the_places_of_clients_that_left_come_back() -> None:
 
 
 def leave(port: int, question: dict[str, Any]) -> None:
-    """Sends a request and closes the connection after the first data."""
+    """Sends a request and closes the connection after the first bytes of the reply."""
 
     async def go() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -555,7 +555,8 @@ def test_two_servers_at_one_port_and_one_after_it_was_killed(server: SmallServer
 
 
 def test_a_client_that_never_reads() -> None:
-    """If a client never reads, its send buffer is bounded, its connection is closed, and other clients are served."""
+    """If a client never reads its reply, the memory for the reply is bounded, the connection is closed, and other
+    clients are served."""
 
     async def never(port: int) -> float:
         connected = socket.socket()

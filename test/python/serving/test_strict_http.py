@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that heads arriving byte by byte or in other pieces are judged like whole heads."""
+"""Request heads that arrive byte by byte, or in other pieces, are accepted or refused like whole heads."""
 
 import h11
 import pytest
@@ -21,8 +21,8 @@ REFUSED = [
 
 
 def status(data: bytes, size: int) -> int:
-    """Returns the status of the rejection, 200 for an accepted head, or 0 for an incomplete one, sent in pieces of
-    `size` bytes."""
+    """Returns the status for a request head that arrives in pieces of `size` bytes: that of the refusal, 200 if it is
+    accepted, or 0 if it is incomplete."""
     connection = StrictConnection(h11.SERVER, HEAD_LIMIT)
     for i in range(0, len(data), size):
         connection.receive_data(data[i : i + size])

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch.compile with our backend: values, gradients, sizes, views, random numbers, and unsupported functions."""
+"""Tests our backend of torch.compile: values, gradients, sizes, views, random numbers, and refused functions."""
 
 import copy
 import math
@@ -32,7 +32,7 @@ TARGETS = ("cpu", "cpu:x86-64-v2", "reference", "ptx-emulator")
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """Clears what other tests have compiled, and resets their settings."""
+    """Removes what earlier tests have compiled, and sets Dynamo's options and the seed for this test."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=False, recompile_limit=8, allow_rnn=True):
@@ -85,7 +85,8 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 
 
 def gradients(model: Any, x: Any, run: Any) -> tuple[Any, list[Any], list[Any]]:
-    """Returns the loss, the gradients and the buffers after one call of a function of model and inputs."""
+    """Calls `run(model, x)`, which returns a loss, and the backward pass. Returns the loss, the gradients and the
+    buffers."""
     model.zero_grad()
     loss = run(model, x)
     loss.backward()
@@ -118,7 +119,8 @@ def test_models_as_in_eager_and_equal_on_all_targets(name: str) -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.25])
 def test_steps_are_those_of_the_trainer(dropout: float) -> None:
-    """One compiled function computes the loss and its gradients; another one runs the step of the optimizer."""
+    """Compiles two functions, one with the loss and its gradients and one with the optimizer's step; compares with
+    `Trainer`."""
 
     def make() -> Any:
         layers = nn.Linear(7, 33), nn.BatchNorm1d(33), nn.Dropout(dropout), nn.Tanh(), nn.Linear(33, 5)
@@ -189,7 +191,7 @@ def test_each_size_has_a_program(dynamic: bool | None) -> None:
         for row in range(size):
             # (P0) The bits of a row do not depend on the number of rows.
             assert same_bits(rows.setdefault(row, y[row].detach().clone()), y[row])
-    # A forward and a backward program for each of four sizes; no size is compiled twice.
+    # Each of the four sizes has a forward and a backward program; none is compiled again.
     assert len({program.hash for program in backend.programs}) == 8
 
 
@@ -212,13 +214,14 @@ def test_empty_tensors() -> None:
 
 
 def test_the_limit_of_recompilations_is_an_error() -> None:
-    """By default, Dynamo would switch to eager mode at this limit, and the bits would change."""
+    """At its limit of recompilations, Dynamo would continue in eager mode, with other bits. The backend makes it an
+    error."""
     run = compiled(lambda x, form: x * 2 if form else x, dynamic=False)
     with torch._dynamo.config.patch(recompile_limit=1):
         run(torch.ones(2), True)
         with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
             run(torch.ones(3), True)
-    # The backend raises Dynamo's limit, which suits compilers that may fall back to eager mode.
+    # The backend also raises the limit: Dynamo's default suits compilers that may fall back to eager mode.
     run(torch.ones(3), True)
     assert torch._dynamo.config.recompile_limit > 8
 
@@ -233,7 +236,7 @@ def test_models_of_one_form_share_programs() -> None:
     other = repro_mlir.backend(threads=2)
     torch.compile(nn.Linear(4, 2), backend=other)(x)
     assert len(other.programs) == 1
-    # Each backend with a seed counts its own calls, starting at zero.
+    # A backend with a seed counts its calls from zero, so two such backends are not equal.
     seeded = [repro_mlir.backend(threads=1, seed=0) for _ in range(2)]
     assert seeded[0] != seeded[1] and seeded[0] != backends[0] != repro_mlir.backend(threads=1, exact_digits=2)
 
@@ -301,7 +304,7 @@ def test_an_argument_is_viewed_as_another_type(dtype: torch.dtype, part: slice) 
     def function(x: torch.Tensor) -> torch.Tensor:
         return x.view(dtype)[part]
 
-    # The view starts after two elements that do not belong to it.
+    # `x` is a view that begins after two elements of its memory, so its offset is not 0.
     x = torch.linspace(-2, 2, 12)[2:10]
     found, expected = compiled(function, fullgraph=True)(x), function(x)
     assert found.dtype is dtype and found.shape == expected.shape and found.stride() == expected.stride()
@@ -309,7 +312,7 @@ def test_an_argument_is_viewed_as_another_type(dtype: torch.dtype, part: slice) 
 
 
 class TimesItsBits(torch.autograd.Function):
-    """A function whose gradient is multiplied by the bits of the argument, read as integers."""
+    """A function whose gradient is multiplied by the bits of its argument, which are saved as integers."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -432,7 +435,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.diagonal
 def test_written_arguments_are_the_state_of_a_program(name: str, target: str) -> None:
-    """Covers tensors whose memory a program cannot use directly; NaNs are canonical (V4)."""
+    """Covers written tensors whose memory a program cannot use directly; NaNs become canonical (V4)."""
 
     def function(x: Any, y: Any) -> None:
         old = x.clone()
@@ -461,8 +464,8 @@ def test_written_arguments_are_the_state_of_a_program(name: str, target: str) ->
 
 
 def test_a_parameter_whose_strides_change_is_computed_with_the_new_ones() -> None:
-    """Dynamo recognizes the parameters of an optimizer by object identity, so it does not notice that strides
-    change."""
+    """Dynamo recognizes the parameters of an optimizer by their identity, so it does not notice that strides have
+    changed."""
 
     def weights(step_of: Callable[[Any], Callable[[], Any]]) -> Any:
         weight = torch.nn.Parameter(torch.arange(16.0).reshape(4, 4))
@@ -478,7 +481,7 @@ def test_a_parameter_whose_strides_change_is_computed_with_the_new_ones() -> Non
 
 
 class Writing(nn.Module):
-    """A layer whose step uses a buffer and writes it."""
+    """A module that calls a step which reads and writes the module's buffer `state`."""
 
     def __init__(self, step: Callable[[Any, Any], Any]) -> None:
         super().__init__()
@@ -537,7 +540,7 @@ def test_recomputation_of_written_values_is_refused() -> None:
 
     with pytest.raises(BackendCompilerFailed, match="the backward reads an argument or buffer as it was before"):
         compiled(Writing(checkpointed), fullgraph=True)(torch.ones(3, 4))
-    # The recomputation in the backward pass does not update the averages of a batch normalization again.
+    # Recomputing a batch normalization in the backward pass must not update its running averages again.
     model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.BatchNorm1d(4), nn.Tanh())
     other, x = copy.deepcopy(model), torch.linspace(-1, 1, 12).reshape(3, 4).sin()
     layers = compiled(lambda x: torch.utils.checkpoint.checkpoint(other, x, use_reentrant=False), fullgraph=True)
@@ -562,8 +565,8 @@ def test_a_failed_check_writes_nothing() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_arguments_that_share_written_memory_are_refused(target: str) -> None:
-    """The arguments did not share memory when the function was compiled. torch.compile checks this only once, so it
-    would use old values."""
+    """torch.compile checks only at the first call whether arguments share memory. In later calls, a program would read
+    old values of shared memory, so it refuses them."""
 
     def function(x: Any, y: Any) -> Any:
         x.mul_(2)
@@ -597,13 +600,13 @@ def test_memory_of_released_large_results_is_reused() -> None:
     del part
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     assert run(x).data_ptr() == places[0] and third.mean().item() == 6
-    # New memory from the system would fault on 8196 pages.
+    # A page fault for each of the 8196 pages would show that the memory comes from the system instead of the released
+    # result.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt < before + 2000
 
 
 def test_memory_of_several_large_results_is_used_again() -> None:
-    """Without reuse, the memory would come from the system and contain zeros; with it, the old results are still
-    there."""
+    """New memory from the system would contain zeros. In reused memory, the former results are still there."""
     from repro_mlir.frontends.torch.objects.large_results import empty
 
     for step in range(3):
@@ -639,7 +642,7 @@ def test_inference(context: Any) -> None:
         y = run(x)
         torch.testing.assert_close(y, model(x))
     assert not y.requires_grad and y.is_inference() == (context is torch.inference_mode)
-    # The values are the same with gradients.
+    # Calls with gradients return the same values.
     assert same_bits(run(x), y)
 
 
@@ -669,7 +672,7 @@ def test_some_gradients_only() -> None:
     expected = torch.autograd.grad(square(model, x), [x, model[1].weight])
     assert model[0].weight.grad is None
     torch.testing.assert_close([x.grad, model[1].weight.grad], [*expected])
-    # Parameters that are unfrozen get gradients.
+    # A parameter that is unfrozen after the compilation gets a gradient.
     model[0].requires_grad_(True)
     run(model, x).backward()
     torch.testing.assert_close(model[0].weight.grad, torch.autograd.grad(square(model, x), model[0].weight)[0])
@@ -782,7 +785,8 @@ def test_errors_of_a_capture_name_the_line() -> None:
 
 
 def test_refused_functions_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another partition of the graph is tried only if the function selects elements by a mask."""
+    """The graph is partitioned in another way only if the function selects elements by a mask; other errors are
+    final."""
     traced = unittest.mock.Mock(side_effect=torch_internals.aot_module_simplified)
     monkeypatch.setattr(torch_internals, "aot_module_simplified", traced)
     with pytest.raises(BackendCompilerFailed):
@@ -797,7 +801,8 @@ def test_refusals_of_a_composition_have_one_line() -> None:
 
 
 def test_unsigned_integers() -> None:
-    """Results with other memory orders, with offsets, and in the memory of arguments all have PyTorch's type."""
+    """Results have PyTorch's unsigned types, also if they are transposed, have an offset, or are in the memory of an
+    argument."""
 
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         y = x + 200
@@ -822,7 +827,7 @@ def test_numbers_that_depend_on_values_are_not_results() -> None:
         compiled(function, fullgraph=True)(value)
     with pytest.warns(RuntimeWarning, match="PyTorch runs a graph"):
         assert compiled(function, fallback="eager")(value) == (3, torch.tensor(6))
-    # Dynamo turns a float argument into a tensor of the graph.
+    # A float argument is a tensor in Dynamo's graph, unlike an integer.
     assert compiled(function, fullgraph=True)(torch.tensor(4.5)) == (4.5, torch.tensor(9.0))
 
 
@@ -859,7 +864,7 @@ def test_a_failed_check_raises() -> None:
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.parametrize("form", ["with a message", "without", "beside random numbers"])
 def test_assertions_on_values_are_checks_of_the_step(form: str, target: str) -> None:
-    """Dynamo makes the same operator of an `assert`, which pytest would rewrite in this file."""
+    """Calls the operator that Dynamo makes of an `assert`; pytest would rewrite an `assert` in this file."""
 
     def function(x: Any) -> Any:
         if form == "without":
@@ -904,7 +909,7 @@ def test_wrapped_in_data_parallel_is_refused(tmp_path: Path) -> None:
 
 
 def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uses the entry point that the installed package declares."""
+    """Finds the backend by its name, through the entry point that pyproject.toml declares."""
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     points = project["entry-points"]["torch_dynamo_backends"]
     info = tmp_path / "repro_mlir-0.dist-info"
@@ -922,6 +927,6 @@ def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackendCompilerFailed, match=r"expected options among target, .* got 'level'"):
         torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)
     torch._dynamo.reset()
-    # Each graph would count its calls from zero, so its random numbers would repeat those of another graph.
+    # A backend by name is made for each graph and counts calls from zero, so graphs would draw equal random numbers.
     with pytest.raises(BackendCompilerFailed, match=r"by its name has no seed: .*backend\(seed="):
         torch.compile(F.dropout, backend="repro_mlir", options={"seed": 3})(x)

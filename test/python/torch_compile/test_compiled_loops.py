@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ordinary training loops with only torch.compile added: values near those of eager mode, with the same bits on all
+"""Users' training loops to which only torch.compile is added: values near eager mode, and the same bits on all
 targets."""
 
 import copy
@@ -59,7 +59,8 @@ def plain(compiles: Compile) -> list[Any]:
 
 
 def only_the_model(compiles: Compile) -> list[Any]:
-    """The loss and the optimizer run in PyTorch, which promises the same bits only on one machine."""
+    """Compiles only the model: loss and optimizer would run in PyTorch, whose bits depend on the machine, so they are
+    left out."""
     model = model_of(5, 7, 3)
     compiled = compiles(model)
     x, _ = next(batches(1))
@@ -82,7 +83,7 @@ def accumulation(compiles: Compile) -> list[Any]:
     model = model_of(5, 7, 3)
     optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.01))
     backward_of = compiles(lambda x, y: F.cross_entropy(model(x), y) / 2)
-    # `backward` adds gradients to `.grad` in eager mode, but two terms have only one order, so the bits are defined.
+    # `backward` adds gradients to `.grad` in eager mode. With two terms, the sum does not depend on an order.
     step = compiles(optimizer.step)
     for number, (x, y) in enumerate(batches(6)):
         backward_of(x, y).backward()
@@ -118,7 +119,8 @@ def gan(compiles: Compile) -> list[Any]:
 
 def scheduler_and_clipping(compiles: Compile) -> list[Any]:
     model = model_of(5, 7, 3)
-    # A tensor rate is an argument of the compiled step; a number would cause a recompilation at each change.
+    # A learning rate that is a tensor is an input of the compiled step; a number would cause a recompilation at each
+    # change.
     optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.5))
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
     loss_of = compiles(lambda x, y: F.cross_entropy(model(x), y))
@@ -186,7 +188,7 @@ def frozen_then_not(compiles: Compile) -> list[Any]:
 
 
 def a_whole_step_in_one_function(compiles: Compile) -> list[Any]:
-    """Trains without an optimizer: gradients are ordinary values of the function."""
+    """Compiles a whole training step without an optimizer; torch.func.grad computes the gradients in it."""
     weights = [torch.linspace(-1, 1, 35).reshape(5, 7), torch.linspace(1, -1, 21).reshape(7, 3)]
 
     def loss_of(weights: Any, x: Any, y: Any) -> Any:
@@ -253,7 +255,7 @@ def test_loops(loop: Callable[[Compile], list[Any]]) -> None:
 
 
 def test_a_trainer_takes_a_compiled_model() -> None:
-    """The trainer traces through the compiled model and gets the same program as from the original model."""
+    """A trainer accepts a model or loss that torch.compile has wrapped; its program is that of the original."""
     hashes = set()
     for wrap in ("nothing", "the model", "a part", "the loss"):
         model, loss_of = model_of(5, 7, 3), F.cross_entropy

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs compiled functions whose arguments and results lie next to protected pages."""
+"""Runs compiled functions whose arguments and results are next to inaccessible pages, to detect accesses out of
+bounds."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -21,18 +22,17 @@ F = torch.nn.functional
 
 
 class Memory:
-    """Allocates tensors of exactly their size, at the end or at the beginning of a page."""
+    """Allocates tensors that begin or end at an inaccessible page (support/guarded.py)."""
 
     def __init__(self) -> None:
         self._kept: list[Guarded] = []
 
     def empty(self, layout: Any, size: int) -> Any:
-        """Replaces `large_results.empty`; allocates exactly the bytes of the layout, so that an access outside of them
-        faults."""
+        """Replaces `large_results.empty`: returns a tensor with the layout, without any spare bytes."""
         return self.like(torch.empty_strided(*layout[:2], dtype=layout[2]))
 
     def like(self, tensor: Any) -> Any:
-        """Returns a copy of a tensor with its strides."""
+        """Returns a copy of a tensor, with its strides, next to an inaccessible page."""
         reach = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
         whole = tensor.detach().as_strided((reach if tensor.numel() else 0,), (1,), tensor.storage_offset())
         held = Guarded(whole.view(torch.uint8).numpy(), at_end=len(self._kept) % 4 > 0)
@@ -117,7 +117,8 @@ def test_nothing_is_written_outside_of_arguments_and_results(name: str, memory: 
 
 
 def _run(function: Callable[..., Any], arguments: list[Any]) -> list[Any]:
-    """Returns the results, the arguments after the call, and their gradients."""
+    """Calls the function and a backward pass. Returns the results, the arguments after the call, and the arguments'
+    gradients."""
     found = function(*arguments)
     results = list(found) if isinstance(found, tuple) else [found]
     parts = [value.abs() if value.is_complex() else value for value in results if value.requires_grad]

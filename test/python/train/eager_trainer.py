@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The equivalent of a trainer's loop in PyTorch's eager mode."""
+"""A trainer in PyTorch's eager mode, with which tests compare `Trainer`."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from repro_mlir import StepResult
 
 
 class EagerTrainer:
-    """Implements the methods of `Trainer` that loops use with forward, backward and `optimizer.step()`."""
+    """Implements those methods of `Trainer` that scripts use, by forward, backward and `optimizer.step()`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class EagerTrainer:
         return self._result(loss, output, target, returns, found)
 
     def evaluate(self, *batch: Any, returns: Sequence[str] = (), average: bool = False) -> float | StepResult:
-        """Computes the loss in evaluation mode; see `Trainer.evaluate`."""
+        """Returns the loss in evaluation mode; see `Trainer.evaluate`."""
         model = self.average if average else self.model
         former = [(module, module.training) for module in model.modules()]
         model.eval()
@@ -69,7 +69,7 @@ class EagerTrainer:
         return result
 
     def fit(self, batches: Iterable[Any], steps: int, callbacks: Sequence[Callable[..., object]] = ()) -> list[float]:
-        """Runs several steps with callbacks; see `Trainer.fit`."""
+        """Runs several steps with callbacks and returns their losses; see `Trainer.fit`."""
         losses: list[float] = []
         repeated = itertools.chain.from_iterable(itertools.repeat(batches))
         for batch in itertools.islice(repeated, steps):
@@ -79,17 +79,17 @@ class EagerTrainer:
         return losses
 
     def save_checkpoint(self, path: Path) -> None:
-        """Writes the model and optimizer state to a file."""
+        """Writes the state of the model and the optimizer to a file."""
         torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, path)
 
     def load_checkpoint(self, path: Path) -> None:
-        """Restores the state from a file."""
+        """Restores the state that `save_checkpoint` has written."""
         state = torch.load(path)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
 
     def _forward(self, model: torch.nn.Module, batch: Sequence[Any]) -> tuple[torch.Tensor, Any, Any]:
-        """Returns the loss, the output, and the remaining arguments of metrics."""
+        """Returns the loss, the output, and the target or the model's arguments, which metrics get."""
         given = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in batch]
         autocast = nullcontext() if self.autocast is None else torch.autocast("cpu", self.autocast)
         with autocast:

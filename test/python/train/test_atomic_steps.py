@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps that are interrupted at any point: the state, the counts and the receipt advance together or not at all."""
+"""Steps are atomic: if a step is interrupted at any point, either state, counts and receipt all advance or none
+does."""
 
 import concurrent.futures.thread
 import errno
@@ -29,7 +30,8 @@ STEPS = 150
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """Makes SIGINT raise KeyboardInterrupt: shells start background processes with SIGINT ignored."""
+    """Makes SIGINT raise KeyboardInterrupt, even if the tests run in the background, where shells let SIGINT be
+    ignored."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, former)
@@ -50,7 +52,7 @@ def batch(step: int) -> tuple:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Returns the state hash and last link of a run without interruptions."""
+    """Returns the hash of the last state and the last link of an uninterrupted run's receipt."""
     path = tmp_path_factory.mktemp("whole") / "run"
     with new_trainer(receipt=path) as trainer:
         for step in range(STEPS):
@@ -61,7 +63,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 class Alarms:
-    """Ctrl-C at random times: a sequence of alarms, of which those while `armed` is true raise KeyboardInterrupt."""
+    """Sends signals at random times, as if the user pressed Ctrl-C; they raise KeyboardInterrupt only while `armed` is
+    true."""
 
     def __init__(self, longest: float) -> None:
         self.armed = False
@@ -84,7 +87,7 @@ class Alarms:
     def _handle(self, number: int, frame: object) -> None:
         self._wind()
         if self.armed:
-            # No further alarm raises an exception before the test has caught this one.
+            # Until the test has caught this exception, other signals must not raise one.
             self.armed = False
             self.raised += 1
             raise KeyboardInterrupt
@@ -100,7 +103,8 @@ def test_interrupted_at_hundreds_of_moments() -> None:
         times.append(time.perf_counter() - begin)
     with Alarms(2 * min(times)) as alarms:
         while alarms.raised < 300 and trainer.steps < 3000:
-            # As a user does in a notebook, the loop uses `steps` to determine the next batch.
+            # The next batch is chosen by `steps`, as in a notebook, because it is not known whether an interrupted step
+            # took effect.
             try:
                 alarms.armed = True
                 trainer.step(*batch(trainer.steps))
@@ -113,12 +117,12 @@ def test_interrupted_at_hundreds_of_moments() -> None:
 
 
 class Interrupted(BaseException):
-    """An exception type that no code catches."""
+    """An exception that no code except the tests catches."""
 
 
 @contextmanager
 def raising_at(moment: int, files: tuple[str, ...]) -> Iterator[list[int]]:
-    """Raises an exception once, before the `moment`-th line that is executed in these files."""
+    """Raises `Interrupted` once: before line number `moment`, counted from 1, that is executed in these files."""
     left = [moment]
 
     def trace(frame, event, argument):
@@ -143,7 +147,8 @@ FILES = ("trainer.py", "executable.py", "bound_state.py", "binding.py", "recorde
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.diagonal(target=["cpu"])
 def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
-    """With a receipt, raises an exception once at each line of a step; the run ends like an uninterrupted one."""
+    """Raises an exception before each executed line of a step in turn. The run must end with the receipt of an
+    uninterrupted one."""
     stride = 1 if target == "cpu" else 7
     moment = 0
     with new_trainer(target, receipt=tmp_path / "interrupted") as trainer:
@@ -169,8 +174,8 @@ def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
 
 
 def test_a_second_signal_while_a_step_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the end of the step is interrupted as well, the step is not recorded, because the state may have been
-    modified."""
+    """If the recording of an interrupted step is interrupted, too, the step is not recorded. The state may already be
+    that after the step."""
     from repro_mlir.verification.receipts import recorder
 
     trainer = new_trainer(receipt=tmp_path / "run")
@@ -262,7 +267,7 @@ def test_memory_runs_out(monkeypatch: pytest.MonkeyPatch, expected: tuple[str, s
 
 
 def test_a_handler_that_closes_the_receipt(tmp_path: Path) -> None:
-    """On SIGTERM, a handler closes the receipt: the receipt is correct whenever the handler runs."""
+    """A handler of SIGTERM closes the receipt. The receipt must be right, whenever the signal arrives."""
     for delay in (1e-5, 1e-4, 3e-4, 1e-3):
         path = tmp_path / str(delay)
         trainer = new_trainer(receipt=path)
@@ -287,7 +292,8 @@ def test_a_handler_that_closes_the_receipt(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 def test_a_handler_that_closes_the_receipt_while_it_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signal arrives while the pool of hashing threads holds its lock."""
+    """The signal arrives while the thread pool of the hashes holds its lock, so closing the receipt must not need this
+    lock."""
     trainer = new_trainer(receipt=tmp_path / "run")
     trainer.step(*batch(0))
     begin = concurrent.futures.thread._WorkItem.__init__
@@ -344,7 +350,7 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
                 trainer.step(*batch(step))
         assert trainer.steps == step + 1
     assert trainer.state_hash() == whole.state_hash()
-    # After a second signal, the trainer does not wait for the step to end, so the state on the device is lost.
+    # A second signal makes the trainer stop waiting for the device, so it cannot know the state on the device.
     monkeypatch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     saved = trainer.state_dict()
     with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
@@ -354,7 +360,7 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(Emulation, "run", run)
     trainer.load_state_dict(saved)
     assert trainer.step(*batch(3)) == whole.step(*batch(3))
-    # The model's tensors do not replace the lost state.
+    # After the loss of the state, reading the model's tensors is an error, too.
     weight = next(trainer._model.parameters())
     with monkeypatch.context() as patch:
         patch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
@@ -391,7 +397,7 @@ def test_signals_are_deferred() -> None:
 
 
 def test_outputs_do_not_depend_on_inputs_that_are_state() -> None:
-    """A batch that shares memory with the state is read with the values from before the step."""
+    """If a batch shares memory with the state, the step reads the batch's values from before its update."""
     results = []
     for separate in (False, True):
         model = repro_mlir.initialize(torch.nn.Linear(3, 3), 1)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Averages of the parameters as state of the step match `update_parameters` between eager steps."""
+"""Averages of the parameters, updated within the step, match `update_parameters` after each eager step."""
 
 import copy
 from collections.abc import Callable
@@ -141,7 +141,7 @@ def test_a_receipt_has_it(tmp_path: Path) -> None:
 
 class Own(AveragedModel):
     def update_parameters(self, model: nn.Module) -> None:
-        """A rule for averages that AveragedModel does not provide."""
+        """Replaces the update of AveragedModel, so that the class is refused."""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Batches of usual loops: a smaller last one, other shapes and structures, mappings, NumPy arrays, epochs."""
+"""The batches of users' loops: a smaller last one, other shapes and structures, mappings, NumPy arrays, epochs."""
 
 import collections
 import pickle
@@ -92,7 +92,7 @@ def test_more_shapes_than_are_kept_are_warned_of() -> None:
 
 
 def test_a_batch_that_fails_leaves_the_run() -> None:
-    """A loop catches the exception of a batch; the steps after it are those of a run without that batch."""
+    """If a loop catches the exception of a failing batch, later steps are those of a run without that batch."""
     trainer, whole = new_trainer("reference"), new_trainer("reference")
     for batch in loader():
         trainer.step(*batch)
@@ -157,7 +157,7 @@ class GivesLoss(torch.nn.Module):
 
 
 def test_mappings_are_arguments_by_name() -> None:
-    """Hugging Face's collators return a dict, or a mapping of another class."""
+    """Covers the batches of Hugging Face's collators, which are a dict or another mapping."""
     results = set()
     for wrap in (dict, collections.UserDict, collections.OrderedDict, None):
         model = repro_mlir.initialize(GivesLoss(), 1)
@@ -185,7 +185,7 @@ def test_another_structure_of_a_batch_is_another_program() -> None:
 
 
 class Record:
-    """A class that the frontend does not treat as a container."""
+    """A class that contains tensors, but is not a container for the frontend."""
 
     def __init__(self, values: Any) -> None:
         self.values = values
@@ -241,7 +241,8 @@ def test_a_number_of_numpy_is_a_tensor() -> None:
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
 @pytest.mark.diagonal(target=["cpu"])
 def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) -> None:
-    """The warning, raised as an error, prevents the step; state and receipt continue."""
+    """Too many shapes cause a warning. If it is raised as an error, the step is not run, and state and receipt can go
+    on."""
     model = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     with repro_mlir.Trainer(model, cross_entropy, optimizer, target=target, receipt=tmp_path / "run") as trainer:
@@ -268,7 +269,8 @@ def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) ->
     ids=["mm", "bmm", "mv", "convolution"],
 )
 def test_products_of_several_element_types_are_eager_s(product: Any, refused: str) -> None:
-    """In some of these products, PyTorch itself raises an error during the trace."""
+    """Products of different element types give the results of eager PyTorch, or the error that it raises during the
+    trace."""
 
     class Product(torch.nn.Module):
         def __init__(self) -> None:
@@ -301,7 +303,8 @@ def test_the_exception_of_an_iterator_is_pickled() -> None:
 
 
 def test_a_loader_is_repeated_by_epochs() -> None:
-    """Each epoch iterates over the loader again, like a loop over epochs, so its sampler draws another order."""
+    """`fit` iterates over the loader again for each epoch, as a user's loop would, so the loader can draw another
+    order."""
 
     class Shuffled:
         epochs = 0

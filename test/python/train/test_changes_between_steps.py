@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""User changes between two steps take effect as in PyTorch, or are refused with the reason."""
+"""Changes that the user makes between two steps take effect as in PyTorch, or are refused with the reason."""
 
 import contextlib
 import copy
@@ -209,8 +209,8 @@ CHANGES = [
 )
 @pytest.mark.diagonal(changes=CHANGES[::4], optimizer=[adamw])
 def test_as_in_pytorch(changes: tuple[Callable, ...], optimizer: Callable, first: int) -> None:
-    """Applies one change before step `first` and before every second step after it; compares the state without
-    `sync`."""
+    """Applies one of `changes` before step `first` and before every second step after it, without calling `sync`.
+    Compares the state with PyTorch's."""
     trainer, model, made = new_trainer(optimizer, target="reference")
     theirs = new_model()
     their_optimizer = optimizer(theirs)
@@ -256,7 +256,7 @@ def test_shapes_that_alternate_stay_bound(optimizer: Callable, monkeypatch: pyte
                 assert trainer.step(*batch) == pytest.approx(expected, rel=1e-4)
                 trainer.evaluate(*batch)
 
-    # The first steps create the state of the optimizer.
+    # The optimizer has its state only after the first steps, so bindings are counted after these.
     steps(3)
     made = []
     bind = Binding.__init__
@@ -269,7 +269,8 @@ def test_shapes_that_alternate_stay_bound(optimizer: Callable, monkeypatch: pyte
 @pytest.mark.parametrize("optimizer", [adamw, sgd])
 @pytest.mark.diagonal(optimizer=[adamw])
 def test_shapes_that_alternate_follow_every_change(optimizer: Callable) -> None:
-    """Batches of alternating shapes: each step has the bits of the first step of a new trainer with the same state."""
+    """The shape of batches alternates. Each step has the bits of the first step of a new trainer with the same
+    state."""
     trainer, model, made = new_trainer(optimizer, target="reference")
 
     def write_counters(model: Any, optimizer: Any) -> None:
@@ -383,7 +384,7 @@ def test_refused_before_the_first_step_and_later(use: Callable, message: str) ->
 def test_a_function_of_an_optimizer_that_is_replaced_counts(
     owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The built-in rule for an optimizer is used only for PyTorch's own function, not for one that replaces it."""
+    """If the user replaces a function of PyTorch's optimizer, the built-in rule of the optimizer must not be used."""
     trainer, ours, _ = new_trainer(sgd)
     theirs = new_model()
     optimizer = sgd(theirs)
@@ -413,7 +414,7 @@ def test_a_step_that_has_been_replaced() -> None:
 
 
 def test_weight_normalization_is_part_of_the_program() -> None:
-    """Its hook is PyTorch's own and returns nothing."""
+    """Weight normalization is a hook of PyTorch that returns None; its computation is in the program."""
     with pytest.warns(FutureWarning):
         models = [torch.nn.utils.weight_norm(repro_mlir.initialize(torch.nn.Linear(8, 3), 1)) for _ in range(2)]
     ours, theirs = models
@@ -448,7 +449,7 @@ class Slot:
 
 
 class Reader(torch.nn.Module):
-    """A loss with a number, `read`, that depends on state which other objects keep."""
+    """A module that returns a loss, multiplied by a number that `read` computes from state in other objects."""
 
     factor = 1.0
 
@@ -575,7 +576,7 @@ def _of_a_parameter() -> Callable:
     [
         (lambda _: random.random(), "random numbers of Python's module random"),
         (lambda _: np.random.rand(), "random numbers of numpy.random"),
-        # Each of these reads would wait forever.
+        # Outside of a trace, each of these reads would block forever.
         (lambda _: queue.SimpleQueue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: queue.Queue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: float(SOCKETS[0].recv(1)), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
@@ -613,7 +614,7 @@ def test_annotations_are_not_reads() -> None:
     model = Reader(lambda _: 2.0 if typing.Optional[int] else 1.0)  # noqa: UP045
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     trainer.step(*BATCH)
-    # The typing module caches this subscription, so its cache grows between the steps.
+    # Subscribing Optional adds an entry to a cache of the typing module. This must not count as a change of state.
     assert typing.Optional[type("New", (), {})]  # noqa: UP045
     trainer.step(*BATCH)
     assert len(trainer._forms) == 1
@@ -662,7 +663,8 @@ def test_captures_under_a_debugger() -> None:
 
 
 class Recurrent(torch.nn.Module):
-    """torch.nn modules replace their own attributes when their weights are replaced in a trace."""
+    """A model that keeps tensors which it creates, in `masks`. Its LSTM replaces its own attributes when a trace
+    replaces its weights."""
 
     def __init__(self, masks: dict[int, Any]) -> None:
         super().__init__()
@@ -736,8 +738,8 @@ def test_OneCycleLR_cycles_the_momentum_too() -> None:
 )  # fmt: skip
 @pytest.mark.diagonal(change=[no_decay, replace_data, reload_optimizer, scale_gradients])
 def test_receipts_record_changes(change: Callable, tmp_path: Path) -> None:
-    """A change leads to another program or state in the receipt; `reload_optimizer` only replaces tensors by equal
-    ones."""
+    """The receipt records another program or a changed state. After `reload_optimizer`, tensors are new but equal, so
+    it records no change."""
     trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
     plain, plain_model, plain_optimizer = new_trainer(target="reference")
     with trainer:
@@ -796,7 +798,8 @@ def test_autograd_notices_a_step() -> None:
 
 
 class Odd(torch.nn.Module):
-    """Tensors of various types whose memory cannot be shared directly."""
+    """A module with tensors whose memory a program cannot use directly: other strides, no elements, expanded or shared
+    memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -828,7 +831,8 @@ def test_tensors_of_all_kinds(target: str) -> None:
                     with torch.no_grad():
                         model.weight[0, 0] = 1.0
                 else:
-                    # This update does not increment the version counter of the parameter.
+                    # An update through `.data` does not increment the version counter that PyTorch keeps for the
+                    # parameter.
                     model.weight.data.mul_(0.5)
         assert trainer.step(*BATCH) == pytest.approx(eager_step(theirs, optimizers[1]), rel=1e-3)
         if target == "cpu":
@@ -875,7 +879,7 @@ def test_tied_weights() -> None:
 
 
 class Both(torch.nn.Module):
-    """The loss of a generator: the discriminator's score of the generated sample."""
+    """A module that returns the loss of a GAN's generator: the discriminator's score of a generated sample."""
 
     def __init__(self, generator: Any, discriminator: Any) -> None:
         super().__init__()
@@ -951,7 +955,7 @@ def test_a_gan_as_in_pytorch() -> None:
 
 
 def ahead(**options: Any) -> tuple[repro_mlir.Trainer, torch.nn.Module, torch.optim.Optimizer]:
-    """Returns a trainer, its model and its optimizer after two steps on a device."""
+    """Returns a trainer whose state is on a device, two steps ahead of the returned model and optimizer."""
     trainer, model, optimizer = new_trainer(target="ptx-emulator", **options)
     for _ in range(2):
         trainer.step(*BATCH)
@@ -1150,7 +1154,7 @@ def test_on_a_device_any_write_after_sync_counts() -> None:
         for _ in range(2):
             trainer.step(*BATCH)
             trainer.sync()
-        # Neither of these updates increments a version counter.
+        # These updates, through `.data` and NumPy, increment no version counter.
         model[0].weight.data.clamp_(-0.1, 0.1)
         model[3].bias.detach().numpy()[0] = 3.0
         trainer.step(*BATCH)
@@ -1159,7 +1163,8 @@ def test_on_a_device_any_write_after_sync_counts() -> None:
 
 
 class Keeping(torch.nn.Module):
-    """A model that keeps computed tensors, like models with caches and auxiliary losses."""
+    """A model whose forward pass assigns computed tensors to attributes, as models with caches or auxiliary losses
+    do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -1193,7 +1198,7 @@ def test_tensors_that_forward_keeps_are_restored_after_a_trace() -> None:
                 optimizer.step()
             if compiled and step == 0:
                 assert model.mask is None and not hasattr(model, "auxiliary")
-            # The model still runs in plain PyTorch. This call sets the cache, which is a constant for the steps after
+            # Calls the model in plain PyTorch. This sets its attribute `mask`, which is a constant for the steps after
             # it.
             assert type(model(BATCH[0])) is type(model.mask) is torch.Tensor
         results.append(model.state_dict())
@@ -1221,10 +1226,10 @@ def guarded() -> Iterator[None]:
 
 class WithUncalledMethods(torch.nn.Linear):
     scale = 2.0
-    # Classes written in C have such attributes.
+    # Classes written in C have attributes of this kind, which are not functions.
     __match_args__ = property(lambda self: ())
 
-    # The wrapper keeps a generator, as wrappers in transformers' models do.
+    # The decorator stores a generator object, as decorators of transformers' models do.
     @guarded()
     def reset(self) -> None:
         self.weight.data.zero_()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trainer.state_dict and its files: a resumed run equals an uninterrupted run."""
+"""Trainer.state_dict and the files with it: a resumed run has the state of an uninterrupted run."""
 
 import copy
 import errno
@@ -33,7 +33,7 @@ def new_trainer(seed: int = 3, width: int = 6, optimizer: Callable = torch.optim
 
 
 def batches(used: int = 0) -> Iterator[tuple]:
-    """Yields the shuffled batches that come after the first `used` ones."""
+    """Yields batches of shuffled data, without the first `used` ones."""
     data = torch.arange(160, dtype=torch.float32).reshape(40, 4) / 64
     for step, chosen in enumerate(repro_mlir.batches(40, 5)):
         if step >= used:
@@ -116,8 +116,8 @@ def test_two_trainers_share_nothing_after_loading() -> None:
 
 @pytest.mark.parametrize("target", ["reference", "ptx-emulator"])
 def test_a_receipt_begins_with_the_loaded_state(target: str, tmp_path: Path) -> None:
-    """The receipt counts steps from the loaded state; the trainer and its next checkpoint count from the start of the
-    first run."""
+    """A receipt counts the steps after the state that was loaded. The trainer and its next checkpoint count from the
+    start of the first run."""
     trainer = new_trainer()
     trainer.fit(batches(), 3)
     state = trainer.state_dict()
@@ -153,7 +153,7 @@ def test_a_receipt_of_a_loaded_state_is_resumed(tmp_path: Path) -> None:
         assert len(other.fit(batches(2), steps)) == 3
         return other
 
-    # The run is interrupted after its third step; the state after this step is not stored.
+    # The run is interrupted after its third step, whose state is not stored.
     again(3).__exit__(KeyboardInterrupt, None, None)
     with again(5) as other:
         assert (other.steps, other.cursor, other.state_hash()) == (7, 7, expected_hash())
@@ -177,7 +177,8 @@ def test_equal_states_give_equal_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_another_nan_in_state_that_a_step_keeps(target: str, tmp_path: Path) -> None:
-    """(V4) The state contains a NaN that the step does not read; hashes and files contain the canonical NaN."""
+    """(V4) A buffer that the step does not read contains a NaN with a payload; hashes and files contain the canonical
+    NaN."""
     nans = torch.tensor([0x7FC00000, 0x7FC00001], dtype=torch.int32).view(torch.float32)
     hashes, files = [], []
     for number, nan in enumerate(nans):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Loops that compute gradients themselves and use `compile_optimizer` have the bits of `Trainer`."""
+"""Loops that compute gradients themselves and call `compile_optimizer` have the bits of `Trainer`."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -73,7 +73,8 @@ def test_a_compiled_loop_has_the_bits_of_the_trainer(make: Callable[[Any], Any])
 
 
 def loop(step_of: Callable[[Any], Callable[[], None]]) -> list[list[bytes]]:
-    """Trains parameters of which some have no gradient in each step, and different ones in different steps."""
+    """Trains five steps; in each step, other parameters have no gradients. Returns the bytes of the parameters after
+    each step."""
     model, late = model_of(), nn.Parameter(torch.ones(3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     step, found = step_of(optimizer), []
@@ -97,7 +98,7 @@ def test_parameters_without_gradients_are_left(target: str) -> None:
     theirs = loop(lambda optimizer: optimizer.step)
     assert ours == loop(lambda optimizer: repro_mlir.compile_optimizer(optimizer, target=target))
     assert [[*map(len, each)] for each in ours] == [[*map(len, each)] for each in theirs]
-    # Without gradients, the first step changes nothing; each other step has some parameters with gradients.
+    # No parameter has a gradient in the first step, so it changes none. In each other step, some parameters change.
     assert ours[0] == theirs[0]
     changed, expected = (
         [[a != b for a, b in zip(before, after, strict=False)] for before, after in itertools.pairwise(found)]
@@ -107,7 +108,7 @@ def test_parameters_without_gradients_are_left(target: str) -> None:
 
 
 def test_hooks_of_gradients_act_once() -> None:
-    """Hooks of gradients are not called again: `backward` has already called them."""
+    """`backward` has called the hooks of gradients. The compiled step must not call them again."""
 
     def loop(step_of: Callable[[Any], Callable[[], Any]]) -> list[float]:
         parameter = nn.Parameter(torch.ones(3))

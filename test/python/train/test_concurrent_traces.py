@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Threads that capture at the same time: a trace temporarily replaces functions that all threads use."""
+"""Several threads capture at the same time. A trace replaces functions that all threads use, and restores them at its
+end."""
 
 import builtins
 import subprocess
@@ -18,7 +19,7 @@ pytest.importorskip("torch_mlir")
 
 
 class Descent(torch.optim.Optimizer):
-    """Gradient descent whose step calls `max`, a function that a trace replaces."""
+    """Gradient descent that calls `max` in its step: a builtin that a trace replaces."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 0.1})
@@ -50,7 +51,7 @@ def test_threads_that_trace_at_the_same_time(monkeypatch: pytest.MonkeyPatch) ->
     threads = [threading.Thread(target=train) for _ in range(3)]
     for thread in threads:
         thread.start()
-    # Other threads may read a clock during the traces.
+    # Another thread may call functions that a trace replaces, such as time.perf_counter.
     while any(thread.is_alive() for thread in threads):
         time.perf_counter()
         time.sleep(0.001)
@@ -71,8 +72,8 @@ def test_a_step_sees_the_globals_of_its_module_alone() -> None:
 
 
 def test_torch_compile_after_its_first_use_in_a_trace() -> None:
-    """Dynamo stores tables of the builtins when it is first used, here within a trace that has replaced some of
-    them."""
+    """When Dynamo is imported, it stores tables of the builtins. Here this happens during a trace, which has replaced
+    some."""
     code = """
 import torch
 from repro_mlir.frontends.torch.trace.recording import Recording

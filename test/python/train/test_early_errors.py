@@ -20,7 +20,7 @@ Path({note!r}).write_text("imported")
 
 
 class _Counting(nn.Linear):
-    """A layer that counts its calls, including those in traces."""
+    """A layer that counts its calls. Traces also call it, so a count of 0 shows that there was no capture."""
 
     calls = 0
 
@@ -31,7 +31,7 @@ class _Counting(nn.Linear):
 
 @pytest.fixture
 def without_target(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Returns a target that no machine can run."""
+    """Returns a target and makes it fail as if this machine could not run it."""
     target = "cpu:aarch64"
     executable.check_runs.cache_clear()
 

@@ -131,7 +131,7 @@ def test_captured_once_for_each_shape_and_choice(monkeypatch: pytest.MonkeyPatch
         trainer.evaluate(*large)
         trainer.evaluate(*small, returns=("outputs",))
     assert len(captured) == 3
-    # The result does not depend on the mode that the user has set.
+    # Setting the model's mode causes no new capture, because `evaluate` always uses evaluation mode.
     model.eval()
     trainer.evaluate(*small)
     model.train()

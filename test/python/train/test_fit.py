@@ -79,7 +79,7 @@ def _check_resumed(resumed: Trainer, whole: Trainer, folder: Path) -> None:
 
 
 class Stopped(Exception):
-    """Raised by a callback."""
+    """Raised by callbacks to stop a run."""
 
 
 def test_an_exception_leaves_all_of_the_step(tmp_path: Path) -> None:
@@ -95,7 +95,8 @@ def test_an_exception_leaves_all_of_the_step(tmp_path: Path) -> None:
 
 
 class Signs(torch.optim.Optimizer):
-    """An optimizer that steps by the sign of an average (Lion); the first gradient initializes its state."""
+    """The optimizer Lion: steps by the sign of a moving average. Its first step initializes the average with the
+    gradient."""
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(parameters, {"lr": 0.1})
@@ -118,8 +119,7 @@ class Signs(torch.optim.Optimizer):
 def test_a_receipt_goes_on_with_an_optimizer_that_has_no_state_yet(
     optimizer_of: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer], steps: int, tmp_path: Path
 ) -> None:
-    """The first gradient would initialize the state of the new optimizer, but the state comes from the resumed
-    receipt."""
+    """Resuming loads the state of an optimizer that has no state yet, so its next step must not initialize it."""
     options = ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)
     trainer, whole = _make(options, optimizer_of), _make(tmp_path / "whole", optimizer_of)
     with pytest.raises(Stopped), trainer:
@@ -144,7 +144,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """A clock that advances only when told to."""
+    """A clock that a test sets, for the progress bar."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -26,8 +26,8 @@ X, Y = torch.arange(1024.0).reshape(64, 16) / 512, torch.arange(64) % 2
 
 
 def in_child(run: Callable[[], object], *, ends: bool = False) -> str:
-    """Runs a function in a forked process and returns its result; with `ends`, the process also runs Python's
-    destructors."""
+    """Runs a function in a forked process and returns the text of its result. With `ends`, the process ends as Python
+    programs do, with destructors."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
@@ -84,8 +84,8 @@ def test_steps_and_hashes_of_a_forked_process() -> None:
 
 
 def test_a_forked_process_ends() -> None:
-    """A forked process runs the destructors of executables that have threads, although it does not have these
-    threads."""
+    """A forked process destroys executables of its parent that have threads, although these threads do not exist in
+    it."""
     program = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G1) to (G3), compared with a second implementation that uses Python's integers and fractions."""
+"""Compares the permutations, random numbers and initial values of (G1) to (G3) with a second implementation, in
+Python's integers and fractions."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ WORD = 2**32
 
 
 def philox(counter: list[int], key: list[int]) -> list[int]:
-    """Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011)."""
+    """Returns the words of Philox4x32-10 by Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011)."""
     a, b, c, d = counter
     k, m = key
     for _ in range(10):
@@ -29,14 +30,14 @@ def philox(counter: list[int], key: list[int]) -> list[int]:
 
 
 def bits(count: int, seed: int, site: int, step: int) -> list[int]:
-    """(R1) Returns random words of a site and step."""
+    """(R1) Returns the first `count` random words of a site at a step."""
     seed %= 2**64
     blocks = ([i % WORD, i >> 32, site, step] for i in range(-(-count // 4)))
     return list(itertools.chain(*(philox(block, [seed % WORD, seed >> 32]) for block in blocks)))[:count]
 
 
 def f32(value: float) -> float:
-    """Rounds to f32 and returns a Python float; exact intermediate results here need at most 53 bits."""
+    """Returns a value rounded to f32. The values here are exact in a Python float, so they are rounded only once."""
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
@@ -46,7 +47,7 @@ def permutation(size: int, seed: int, epoch: int) -> list[int]:
 
 
 def test_philox() -> None:
-    """Known answers from the authors' library (Random123, kat_vectors)."""
+    """Compares with the published results of the authors' library (Random123, kat_vectors)."""
     assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert philox([WORD - 1] * 4, [WORD - 1] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
@@ -64,7 +65,7 @@ def test_batches() -> None:
 
 
 def test_initialize() -> None:
-    """(G3) Compares the initial values of parameters."""
+    """(G3) Compares the initial values of parameters with the second implementation."""
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 2), torch.nn.BatchNorm2d(5), torch.nn.Linear(7, 2))
     repro_mlir.initialize(model, seed=-3)
     for site, (name, parameter) in enumerate(model.named_parameters()):

@@ -36,7 +36,7 @@ def test_a_step_has_gradients_in_every_mode(mode: Callable[[], Any]) -> None:
             losses = [trainer.step(x.clone(), y) for x, y in zip(X, Y, strict=True)]
             losses.append(trainer.evaluate(X[0].clone(), Y[0]))
             losses.append(trainer.step(X[0], Y[0], returns=("outputs",)).loss)
-        # The program that was captured in this mode is also used outside it.
+        # Outside of this mode, the same program is used.
         losses += [trainer.step(X[1], Y[1]), trainer.evaluate(X[0], Y[0])]
         found.append((losses, trainer.state_hash()))
     assert found[0] == found[1]

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training scripts like those of users: close to eager mode, and with the same bits on every target.
+"""Training scripts as users write them: values close to eager mode, and the same bits on every target.
 
-Each script receives `make`, which is `Trainer` for a target or `EagerTrainer`, and a folder; it returns the numbers
-that it logs and the models that it has trained.
+A script is a function of `make`, which is `EagerTrainer` or `Trainer` for one target, and of a folder. It returns the
+numbers that it logs and the models that it has trained.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def classifier(seed: int = 1, dropout: float = 0.0) -> nn.Sequential:
 
 
 def samples(count: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns f32 [count, 5] and classes below 3 that depend on them."""
+    """Returns inputs f32 [count, 5], and classes below 3 that depend on the inputs."""
     x = torch.randn(count, 5, generator=torch.Generator().manual_seed(seed))
     return x, x[:, :3].argmax(1)
 
@@ -119,7 +119,7 @@ def numpy_batches(make: Make, folder: Path) -> Run:
 
 
 class Bag(nn.Module):
-    """A model that returns the loss, as library models do."""
+    """A model that computes the loss itself and returns it in a dict, as models of libraries do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -405,7 +405,7 @@ def autoencoder(make: Make, folder: Path) -> Run:
 
 
 class Contrastive(nn.Module):
-    """InfoNCE: each view of a sample must identify the other view of the same sample."""
+    """The loss InfoNCE: each view of a sample must be closest to the sample's other view."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -464,7 +464,7 @@ def distillation_from_a_frozen_teacher(make: Make, folder: Path) -> Run:
 
 
 def micro_batches_of_one_step(make: Make, folder: Path) -> Run:
-    """Replaces gradient accumulation: the batch has one dimension for the microbatches."""
+    """Does in one step what gradient accumulation does: the batch has a dimension for the microbatches."""
     model = classifier()
 
     def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -530,7 +530,7 @@ def half_precision_with_a_scaler(make: Make, folder: Path) -> Run:
 
 
 def dropout(make: Make, folder: Path) -> Run:
-    """Only the targets are compared, because eager mode draws other random numbers."""
+    """Compared between targets only, because eager mode draws other random numbers."""
     model = classifier(dropout=0.5)
     trainer = make(model, F.cross_entropy, adamw(model), seed=3)
     values = []

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The GradScaler rule in the step matches scale, unscale_, step and update of eager mode."""
+"""A step with GradScaler's rule has the results of scale, unscale_, step and update in eager mode."""
 
 import copy
 import itertools
@@ -39,7 +39,8 @@ class Steep(nn.Module):
 
 
 def _batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Returns batches: the third one overflows f16 gradients at large scales, the fifth one at any scale."""
+    """Returns seven batches. The gradients of the third overflow f16 if the scale is large, those of the fifth
+    always."""
     generator = torch.Generator().manual_seed(3)
     batches = [(torch.randn(4, 5, generator=generator), torch.randn(4, 3, generator=generator)) for _ in range(7)]
     batches[2][1].mul_(30.0)
@@ -85,7 +86,7 @@ def test_as_eager_mode(optimizer: str, clip: float | None) -> None:
         else:
             assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
         torch.testing.assert_close(model.state_dict(), expected.state_dict(), rtol=2e-3, atol=1e-4)
-    # Some steps were skipped, and the scale has both decreased and increased.
+    # Some steps were skipped, which decreases the scale, and the scale has also increased.
     assert True in norms and norms.count(False) >= 2
     assert any(later > former for former, later in itertools.pairwise(scales))
 
@@ -121,7 +122,7 @@ def test_changes_of_the_scaler_take_effect(target: str) -> None:
     assert (scaler.get_scale(), scaler._get_growth_tracker()) == (8.0, 1)
     scaler.update(16.0)
     trainer.step(*good)
-    # The growth interval has ended, so the scale has grown once.
+    # The scale has grown once, because as many steps as the growth interval says have succeeded.
     assert scaler.get_scale() == pytest.approx(16.0 * 1.7, rel=1e-6)
     scaler.set_growth_factor(4.0)
     scaler.set_growth_interval(1)

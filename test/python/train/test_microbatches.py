@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B1), (B2), (B3), (B4) Compares the bits of every target with an independent implementation of the tree."""
+"""(B1), (B2), (B3), (B4) Compares the bits of every target with a second implementation of the sums over
+microbatches."""
 
 from typing import Any
 
@@ -53,7 +54,7 @@ def test_bits_are_those_of_every_target(count: int, accumulate: int) -> None:
 
 @pytest.mark.parametrize("count, accumulate", [(6, 1), (6, 2), (8, 4)])
 def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
-    """Compares a step with runs of its parts on the reference interpreter and additions (B2) in NumPy."""
+    """Compares a step with runs of its microbatches on the reference interpreter, whose results NumPy adds by (B2)."""
     trainer, _ = trained(steps=0, microbatches=count, accumulate=accumulate)
     program = trainer.prepare(X, Y)
     part, finish = Interpreter(program.part.data), Interpreter(program.finish.data)
@@ -76,7 +77,7 @@ def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
             total = add(total, each)
         leaves.append(total)
     while len(leaves) > 1:
-        # Adds neighbouring leaves pairwise until one is left; this is the tree of (B2) for powers of two, 3 and 6.
+        # Adds neighbouring results pairwise until one is left. For powers of two, 3 and 6, this is the order of (B2).
         pairs = [add(*leaves[i : i + 2]) for i in range(0, len(leaves) - 1, 2)]
         leaves = [*pairs, *leaves[2 * len(pairs) :]]
     results = finish.run(*state, *leaves[0], *numbers)
@@ -123,7 +124,7 @@ class Unchanged(torch.nn.Linear):
 
 
 def test_values_independent_of_microbatches_are_not_averaged() -> None:
-    """A value that is the same for all microbatches is not averaged: the mean of seven equal numbers may differ from
+    """A value that is equal in all microbatches is kept, not averaged: the mean of seven equal numbers can differ from
     the number."""
     seven = torch.full([7], 0.1)
     assert (seven[0] + seven[1] + (seven[2] + seven[3]) + (seven[4] + seven[5] + seven[6])) / 7 != seven[0]
@@ -153,7 +154,7 @@ def test_values_without_a_meaningful_mean_are_refused() -> None:
 
 
 def test_sums_of_narrow_floats_are_of_f32() -> None:
-    """The gradients are about 10,000: their sum overflows f16, but not the f32 in which it is computed."""
+    """The sum of gradients of about 10,000 would overflow f16, but it is computed in f32."""
     for target in TARGETS:
         model = torch.nn.Linear(6, 1, bias=False, dtype=torch.float16)
         with torch.no_grad():
@@ -215,7 +216,7 @@ def test_unsigned_batches() -> None:
 def test_random_numbers_of_microbatches_are_of_steps_of_their_own() -> None:
     trainer, _ = trained(steps=2, microbatches=4)
     assert trainer.state["step"] == 8
-    # Rows are equal in all microbatches, but their dropout masks are not.
+    # All microbatches have the same rows, so only different dropout masks make their results differ.
     rows = X[:6].repeat(4, 1), Y[:6].repeat(4)
     model, optimizer = make(norm=False)
     same = repro_mlir.Trainer(model, LOSS, optimizer, microbatches=4)

@@ -30,7 +30,8 @@ def trainer(**options) -> repro_mlir.Trainer:
 
 
 def test_a_stopped_receipt_stays_stopped(tmp_path: Path) -> None:
-    """A receipt that says that the run has stopped cannot be resumed, not even from an earlier state."""
+    """A receipt that records that the run has stopped at such a loss cannot be resumed, not even from an earlier
+    state."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     x, y = torch.ones(4, 3), torch.tensor([0, 1, 0, 1])
@@ -98,7 +99,7 @@ def test_a_receipt_contains_the_setting(tmp_path: Path) -> None:
     receipt = repro_mlir.Receipt(path)
     assert receipt.header.nonfinite_loss == "stop" and receipt.log.steps == 2
     again = trainer(nonfinite_loss="stop", receipt=repro_mlir.ReceiptOptions(path, resume=True))
-    # The step after the last stored state runs again and stops again.
+    # Resuming starts at the last stored state, so the step with the NaN runs again and stops the run again.
     with pytest.raises(NonFiniteLoss):
         again.fit([GOOD, BAD], 2)
     again.close()
@@ -146,6 +147,6 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main([*train, "--nonfinite-loss", "ignore", "--receipt", receipt]) == 0
     assert len(json.loads(capsys.readouterr().out)["losses"]) == 3
     assert main(["verify", receipt, "--target", "reference"]) == 0
-    # A run of the script would have stopped at the NaN, and the receipt goes on.
+    # The script asks to stop at a NaN, but the receipt goes on after it.
     assert main(["verify", receipt, "--script", str(script), "--target", "reference"]) == 1
     assert "nonfinite_loss" in capsys.readouterr().out

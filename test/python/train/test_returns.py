@@ -108,7 +108,7 @@ def test_only_requested_values_are_returned() -> None:
         assert given == {"loss", *returns}
     assert [kind.name for kind in trainer.program.outputs] == ["loss", "gradient_norm"]
     trainer.step(*batch, returns=("outputs",))
-    # The arguments of the loss function are outputs of every step.
+    # "outputs" needs no other program, because the arguments of the loss function are outputs of every program.
     assert trainer.program.hash == plain.hash
 
 
@@ -159,7 +159,7 @@ class Frozen:
 
 
 class Registered(OrderedDict):
-    """A class registered by a library, as transformers does with the outputs of its models."""
+    """A mapping class that is registered with PyTorch's pytree, as transformers registers the outputs of its models."""
 
     @property
     def loss(self) -> torch.Tensor:
@@ -174,7 +174,7 @@ pytree.register_pytree_node(
 
 
 class Plain(UserDict):
-    """A mapping class that no library has registered."""
+    """A mapping class that is not registered with PyTorch's pytree."""
 
 
 class Returning(nn.Module):
@@ -199,7 +199,8 @@ class Returning(nn.Module):
 
 
 def _plain(value: Any) -> Any:
-    """Replaces all structures by lists and dicts that contain the class of the structure."""
+    """Returns a value with its structures replaced by lists, dicts and tuples that contain the class of each
+    structure."""
     if dataclasses.is_dataclass(value):
         return type(value), {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -434,7 +435,7 @@ def test_a_receipt_of_steps_with_returned_values(tmp_path: Path) -> None:
 
 
 class Cut(Exception):
-    """Ends a run early."""
+    """Raised to end a run early."""
 
 
 def _recorded(path: Path, cut: int | None = None, resume: bool = False) -> None:

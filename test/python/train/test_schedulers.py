@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's schedulers and a changing weight decay: equal bits on every target, near eager mode, its warnings."""
+"""PyTorch's schedulers and a changing weight decay: equal bits on every target, values near eager mode, and PyTorch's
+warnings."""
 
 import warnings
 from collections.abc import Callable
@@ -30,7 +31,8 @@ def _adamw(parameters: Any) -> tuple[torch.optim.Optimizer, Any]:
 
 
 def _train(make: Make, target: str | None) -> tuple[str, torch.Tensor]:
-    """Returns the hash of the state (None in eager mode) and the parameters after some steps."""
+    """Trains six steps on a target, or in eager mode if it is None. Returns the hash of the state ("" in eager mode)
+    and the parameters."""
     torch.manual_seed(2)
     model = torch.nn.Linear(6, 3)
     optimizer, scheduler = make(model.parameters())

@@ -13,7 +13,7 @@ ARGUMENTS = {"peak": 3e-3, "warmup": 30, "total": 300, "floor": 3e-4}
 
 
 def exactly(step: int) -> float:
-    """Computes the rate with mpmath in 100 digits."""
+    """Returns the learning rate, computed with mpmath in 100 digits and rounded to a float."""
     with mpmath.workdps(100):
         peak, floor = mpmath.mpf(ARGUMENTS["peak"]), mpmath.mpf(ARGUMENTS["floor"])
         if step < ARGUMENTS["warmup"]:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trainer: mistakes of users, and schedulers."""
+"""Tests Trainer: errors for users' mistakes, and schedulers."""
 
 import copy
 import inspect
@@ -43,7 +43,7 @@ def test_a_trainer_is_not_copied(use: Callable[[object], object]) -> None:
         ):
             use(trainer)
         trainer.step(*BATCH)
-    # The remedy that the message names.
+    # Does what the error message suggests: loads the state into a new trainer.
     other = linear_trainer("reference")
     other.load_state_dict(copy.deepcopy(trainer.state_dict()))
     other.step(*BATCH)

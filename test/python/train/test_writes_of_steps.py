@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes of a step to objects outside its state, which PyTorch performs: tensors of the caller, containers,
-attributes."""
+"""A step's writes to objects outside of the state (the caller's tensors, containers, attributes) happen as in
+PyTorch."""
 
 from collections import namedtuple
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Pair = namedtuple("Pair", "value count")
 
 
 class Net(torch.nn.Module):
-    """A layer, applied to the result of a function of the module and its input."""
+    """A module that calls `function` with itself and its input, and applies a layer to the result."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         super().__init__()

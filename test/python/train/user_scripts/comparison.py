@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Contrastive and metric learning of embeddings."""
+"""Scripts that learn embeddings by contrastive losses and metric learning."""
 
 import copy
 
@@ -13,7 +13,7 @@ F = nn.functional
 
 
 class ArcFace(nn.Module):
-    """ArcFace, a loss with learned weights."""
+    """The loss ArcFace, whose class weights are trained."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()

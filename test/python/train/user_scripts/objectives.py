@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Losses with numbers that change between steps, and wrappers of models."""
+"""Scripts whose losses have numbers that change between steps, or whose models are wrapped."""
 
 import torch
 from torch import nn
@@ -11,7 +11,8 @@ F = nn.functional
 
 
 def mixup_in_the_loss(make: Make) -> Run:
-    """Mixes pairs of samples in a proportion that is a Python number and differs in each step."""
+    """Mixes the losses for two targets of a mixed sample; the proportion is a Python number that differs in each
+    step."""
     model = mlp(5, 3)
 
     def loss_fn(output: torch.Tensor, target: tuple[torch.Tensor, torch.Tensor, float]) -> torch.Tensor:
@@ -67,7 +68,7 @@ def label_smoothing(make: Make) -> Run:
 
 
 class Uncertainty(nn.Module):
-    """Two tasks whose loss weights are learned."""
+    """A model of two tasks that returns their weighted losses; the weights are trained."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +105,7 @@ def low_rank_adaptation(make: Make) -> Run:
 
 
 class Quantized(nn.Module):
-    """A layer for quantization-aware training with a straight-through gradient."""
+    """A layer with quantized weights, whose gradient passes through the rounding unchanged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +135,7 @@ def freezing_midway(make: Make) -> Run:
 
 
 class OneStepAhead(nn.Module):
-    """First-order MAML: the loss after one step of the inner loop."""
+    """First-order MAML: returns the loss of the model after one step of gradient descent in the forward pass."""
 
     def __init__(self) -> None:
         super().__init__()

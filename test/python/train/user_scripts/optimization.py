@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers, wrappers of optimizers, and loops that use them."""
+"""Scripts with optimizers of their own, wrappers of optimizers, and unusual loops."""
 
 import copy
 import math
@@ -18,7 +18,7 @@ F = nn.functional
 
 
 class Lookahead(Optimizer):
-    """Takes k steps with another optimizer, then moves the slow weights towards the result."""
+    """The optimizer Lookahead: after k steps of the optimizer `inner`, moves the slow weights towards the result."""
 
     def __init__(self, inner: Optimizer, k: int = 2, alpha: float = 0.5) -> None:
         self.optimizer = inner
@@ -47,7 +47,7 @@ def lookahead(make: Make) -> Run:
 
 
 class PreparedOptimizer(Optimizer):
-    """Delegates everything to the wrapped optimizer, like AcceleratedOptimizer of accelerate."""
+    """A wrapper that passes everything on to an optimizer, like AcceleratedOptimizer of the package accelerate."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -127,7 +127,7 @@ def quasi_newton(make: Make) -> Run:
 
 
 class Both(Optimizer):
-    """Combines two optimizers into one."""
+    """An optimizer that makes the steps of several optimizers."""
 
     def __init__(self, *optimizers: Optimizer) -> None:
         self.optimizers = optimizers
@@ -145,7 +145,7 @@ def two_optimizers_in_one(make: Make) -> Run:
 
 
 class Masters(Optimizer):
-    """Keeps f32 master copies of bf16 weights."""
+    """An optimizer that updates f32 copies of a model's bf16 weights and copies the results back."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = [*model.parameters()]
@@ -169,7 +169,7 @@ def step_within_no_grad(make: Make) -> Run:
     trainer = make(model, F.cross_entropy, sgd(model))
     losses = []
     for x, y in batches(3):
-        # With `Trainer`, the trainer computes the gradients; in eager mode, they must be enabled here.
+        # A `Trainer` computes gradients in any mode. In eager mode, they must be enabled here.
         with torch.set_grad_enabled(not isinstance(trainer, Trainer)):
             losses.append(trainer.step(x, y))
     return losses, [model]
@@ -232,7 +232,7 @@ def gradient_clipping(make: Make) -> Run:
 
 
 class Relative(Optimizer):
-    """Scales steps by the norm of the weights, like Adafactor in transformers."""
+    """An optimizer whose steps are proportional to the norm of the weights, like Adafactor in transformers."""
 
     def __init__(self, parameters: Any, lr: float = 0.1, eps: float = 0.2) -> None:
         super().__init__(parameters, {"lr": lr, "eps": eps})
@@ -257,7 +257,7 @@ def steps_relative_to_the_weights(make: Make) -> Run:
 
 
 def gradients_of_the_step(make: Make) -> Run:
-    """A loop that logs `p.grad` of the parameters."""
+    """A script that logs the norms of the parameters' gradients, `p.grad`, after each step."""
     model = mlp(5, 3)
     trainer = make(model, F.cross_entropy, sgd(model), returns=("gradients",))
     values = []

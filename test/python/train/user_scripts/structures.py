@@ -98,7 +98,7 @@ def graph_network(make: Make) -> Run:
 
 
 class Experts(nn.Module):
-    """A mixture of experts, in which experts that are not selected have the weight 0."""
+    """A mixture of experts that runs all experts and gives those that are not selected the weight 0."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,8 @@ def tied_weights(make: Make) -> Run:
 
 
 class Ensemble(nn.Module):
-    """An ensemble of models with one architecture, computed by a skeleton on the meta device."""
+    """An ensemble of models with one architecture, whose stacked parameters are applied to a model on the meta
+    device."""
 
     def __init__(self) -> None:
         super().__init__()

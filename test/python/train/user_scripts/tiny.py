@@ -17,7 +17,7 @@ Script = Callable[[Make], Run]
 
 
 def mlp(*sizes: int, seed: int = 1) -> nn.Sequential:
-    """Returns linear layers with tanh between them."""
+    """Returns a model of linear layers of these sizes, with tanh between them."""
     layers: list[nn.Module] = []
     for one, other in itertools.pairwise(sizes):
         layers += [nn.Linear(one, other), nn.Tanh()]
@@ -25,7 +25,7 @@ def mlp(*sizes: int, seed: int = 1) -> nn.Sequential:
 
 
 def batches(count: int, size: int = 4, seed: int = 1) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Returns batches of f32 [size, 5] and classes below 3 that depend on them."""
+    """Returns batches: inputs f32 [size, 5], and classes below 3 that depend on the inputs."""
     x = torch.randn(count, size, 5, generator=torch.Generator().manual_seed(seed))
     return [(each, each[:, :3].argmax(1)) for each in x]
 
