@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Training steps of inference programs: they match PyTorch's, have the same bits on all targets, and have receipts."""
+"""Training steps made from inference programs: they match PyTorch's, have the same bits on all targets, and have
+receipts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -98,7 +99,7 @@ def test_a_training_step_has_a_receipt_that_verifies(tmp_path: Path) -> None:
         trainer.step(*batches[0])
         trainer.hyper_parameters["lr"] = 0.05
         trainer.step(*batches[1])
-        # A receipt includes changes of the state between two steps.
+        # The receipt records this change of the state, too.
         trainer.state["weight"][0] = 0
         trainer.step(*batches[2])
     repro_mlir.verify(tmp_path / "receipt", target="reference")
@@ -251,7 +252,7 @@ def test_a_step_that_is_not_recorded_ends_the_run(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("name", ["LogSigmoid", "Softplus", "GELU", "SiLU", "Sigmoid", "Tanh", "Mish", "ELU"])
 def test_slopes_at_zero_are_those_of_pytorch(name: str) -> None:
-    """With zero weights in the last layer, the logits are exactly zero, where the slope is a convention."""
+    """At zero, where the derivative is a convention, it is that of PyTorch; zero weights make logits exactly zero."""
     imported = _imported(getattr(torch.nn, name)(), torch.zeros(1))
     data = import_program(differentiate(imported.text, [0], [0]))
     _, slope = Interpreter(data).run(np.zeros(1, np.float32), np.ones(1, np.float32))

@@ -48,7 +48,7 @@ def test_no_bit_changes_and_less_is_kept(pattern: str) -> None:
                 trainer.step(*batch)
                 hashes.add(trainer.state_hash())
     assert len(hashes) == 1
-    # For each recomputed layer, at least one of its two tensors is not kept.
+    # Each recomputed layer has two tensors, of which at least one is no longer kept.
     assert _arena(again) <= _arena(kept) - 2 * ROWS * WIDTH * 4
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""CPUs and GPUs in one command: `--threads` applies to CPUs only, the first machine is measured, and code is read
+"""Tests CPUs and GPUs in one command: `--threads` is for CPUs only, the first machine is measured, and code is read
 once."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from support.predicted import GPU, MACHINE, SOURCES, doubled, product, program_o
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Creates a folder with a program and the machines cpu, gpu and same_gpu."""
+    """Creates a folder with a program and files of the machines cpu, gpu and same_gpu, and changes to it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "product.mlir").write_text(product(32))
     write_cpu_machine("cpu.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)
@@ -53,7 +53,8 @@ def test_threads_are_those_of_cpus(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_threads_of_cores_that_are_set(capsys: pytest.CaptureFixture[str]) -> None:
-    """Also shows the machine of the file with all of its cores."""
+    """If `--set` changes the number of cores, the table also has a row for the unchanged machine with all of its
+    cores."""
     options = ("--machine", "cpu.json", "--set", "cores=16", "--threads", "16")
     assert main(["roofline", "predict", "product.mlir", "--json", *options]) == 0
     step = json.loads(capsys.readouterr().out)
@@ -95,7 +96,7 @@ def test_refusals_of_a_sweep() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_code_is_read_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Machines of one architecture share the code, with and without changed numbers."""
+    """All machines of one architecture, with or without changed numbers, use one reading of the code."""
     read = []
 
     def reading(*arguments: object) -> object:
@@ -112,7 +113,7 @@ def test_code_is_read_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 def test_touches_are_followed_once(
     machine: Accelerator | CpuMachine, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Touches are followed once for all caches of a sweep."""
+    """The reuse of data does not depend on cache sizes, so it is analysed once for all points of a sweep."""
     followed = []
 
     def following(launches: Sequence[Sequence[Touch]]) -> Reuse:

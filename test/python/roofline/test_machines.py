@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests machine files: a bad file is rejected with one reason; the file of this machine is measured."""
+"""Tests files that describe machines: a wrong file is refused with one reason, and a file of this machine can be
+measured."""
 
 from __future__ import annotations
 
@@ -43,14 +44,14 @@ def test_the_machines_of_the_package(name: str) -> None:
     check_schema(path)
     machine = read_machine(name)
     assert machine == read_machine(str(path))
-    # The compiler accepts the same file.
+    # The compiler accepts the file as a target, too.
     if isinstance(machine, CpuMachine):
         assert cpu.compile(product(16), str(path))
     elif machine.architecture is not None:
         assert gpu.compile(product(16), str(path))
 
 
-# Floating-point operations per core and cycle: multiply-add units times lanes.
+# The peak in floating-point operations per core and cycle: multiply-add units, times lanes, times two.
 PEAKS = {"epyc-zen4": 32, "epyc-zen5": 64, "xeon-sapphire-rapids": 64, "neoverse-v2": 32, "apple-m2": 32}
 
 
@@ -74,7 +75,7 @@ def test_a_file_is_the_machine(tmp_path: Path) -> None:
 
 
 def test_a_file_without_the_power(tmp_path: Path) -> None:
-    """Reads a file from before `repro roofline calibrate` wrote the power."""
+    """Files that `repro roofline calibrate` wrote before it measured the power can still be read."""
     path = tmp_path / "made-up.json"
     written = json.loads(changed())
     del written["performance"]["watts"]
@@ -94,7 +95,7 @@ def test_numbers_that_no_prediction_reads_are_checked(name: str, value: object, 
 
 
 def changed(**changes: Any) -> bytes:
-    """Returns the text of a file with changed entries."""
+    """Returns the text of a valid CPU file, in which the entries `changes` are replaced."""
     given = {"extends": "x86-64-v3", "sizes": {}, "performance": {}}
     for name in (*NUMBERS, "scheduling_model"):
         part = "sizes" if name in ("l1_bytes", "l2_bytes") else "performance"
@@ -140,7 +141,7 @@ A100 = json.loads((ROOT / "python/repro_mlir/roofline/machines/data/a100.json").
 
 
 def changed_device(part: str = "performance", left_out: str | None = None, **values: Any) -> dict[str, Any]:
-    """Returns an accelerator's file with changed numbers, or without one of them."""
+    """Returns a valid GPU file in which some numbers are changed, or one is missing."""
     given: dict[str, Any] = copy.deepcopy(A100)
     for name, value in values.items():
         given[part][name] = {"value": value, "source": "made up"}
@@ -174,7 +175,7 @@ def changed_device(part: str = "performance", left_out: str | None = None, **val
     ],
 )
 def test_wrong_accelerators(given: dict[str, Any], message: str, tmp_path: Path) -> None:
-    """Both the reader and the schema reject the files."""
+    """The reader and the schema both refuse each file."""
     path = tmp_path / "wrong.json"
     path.write_text(json.dumps(given))
     with pytest.raises(ReproError, match=message) as caught:
@@ -229,7 +230,7 @@ def test_other_numbers() -> None:
         ("x86-64-v4", "znver5", "epyc-zen5", ("znver4", 256, 8)),
         ("x86-64-v4", "emeraldrapids", "xeon-sapphire-rapids", ("sapphirerapids", 512, 6)),
         ("aarch64", "apple-m1", "apple-m2", ("neoverse-v2", 512, 8)),
-        # Processors that are unlike every machine file of the package.
+        # Processors for which the package has no similar machine file.
         ("x86-64-v3", "znver3", None, ("znver3", 512, 6)),
         ("x86-64-v3", "haswell", None, ("haswell", 512, 4)),
         ("aarch64", "cortex-a72", None, ("cortex-a72", 512, 3)),

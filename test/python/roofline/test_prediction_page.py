@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the page of a prediction: its contents, its drawings, and the escaping of foreign names."""
+"""Tests the HTML page of a prediction: its contents, its drawings, and the escaping of names from outside."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>&'\"\u202e"
 
 
 def launch(kernel: str, work: float, moved: int, flops: int) -> LaunchPrediction:
-    """Returns a launch whose causes and memory levels occur on no CPU: the page must not know any of them by name."""
+    """Returns a launch with invented causes and memory levels, because the page must not know any of them by name."""
     causes = {"work": work, "hbm": moved / 1e9, "idle": 0.0}
     return LaunchPrediction(kernel, 1, causes, {"shared": 0, "hbm": moved}, {"floating_point": flops})
 
@@ -46,7 +46,7 @@ LAUNCHES = (
 CEILINGS = Ceilings({"f32": 1e11, "f16 matrix": 8e11}, {"shared": 1e11, "hbm": 1e9})
 STEP = StepPrediction(replace(MACHINE, name=HOSTILE), LAUNCHES, {"state": 2048, "arena": 1024}, CEILINGS, 1, ())
 OTHER = replace(STEP, machine=replace(MACHINE, name="other"), launches=LAUNCHES[:3])
-# One launch takes longer than predicted, the other less.
+# The first launch takes longer than predicted, the second less.
 LEDGER = Ledger(
     tuple(LedgerEntry(each, each.seconds * part) for each, part in zip(LAUNCHES, (1.5, 0.5, 1, 1), strict=True)), 7
 )
@@ -68,7 +68,8 @@ def test_the_page_holds_the_data_and_needs_nothing_else(page: Path) -> None:
     assert [each["label"] for each in found] == [HOSTILE, "other", "other memory_bandwidth=2x"]
     assert found[0]["launches"][3]["kernel"] == HOSTILE
     assert sum(found[0]["ledger"].values()) == pytest.approx(found[0]["measured"])
-    # Time over and under the prediction: 1.5 ms of the first launch and 1.05 ms of the second.
+    # Adds differences regardless of their sign: half of the first launch's time over, and half of the second's under
+    # prediction.
     assert found[0]["unsigned_unknown"] == pytest.approx(0.5 * LAUNCHES[0].seconds + 0.5 * LAUNCHES[1].seconds)
     assert "measured" not in found[1]
     assert "<img" not in text and "\u202e" not in text
@@ -82,7 +83,7 @@ def test_lines_of_a_comparison() -> None:
 
 
 def test_a_comparison_names_routines_without_a_time() -> None:
-    """The page names them for the machine whose code calls them."""
+    """Routines are named only for the machine whose code calls them."""
     without = Case(replace(STEP, machine=MACHINE, calls=("repro_fma", "repro_fmod")))
     *_, last = comparison_lines([CASES[1], without])
     assert last == f"{MACHINE.name}: without the time of repro_fma and repro_fmod"
@@ -181,7 +182,8 @@ GPU_STEP = GpuStepPrediction(
 @needs_browser
 @pytest.mark.parametrize("part", [0.5, 2.0])
 def test_a_step_without_times_of_launches(tmp_path: Path, part: float) -> None:
-    """For example on a GPU: the page draws no launches without a measurement, and shares of the prediction."""
+    """A step of which only the whole was measured, as on a GPU: the page draws no measured launches, but shares of the
+    prediction."""
     ledger = GpuLedger(GPU_STEP, GPU_STEP.seconds * part, "a GPU", True)
     path = tmp_path / "page.html"
     path.write_text(prediction_page("a", [Case(GPU_STEP, ledger), Case(OTHER, LEDGER)]))

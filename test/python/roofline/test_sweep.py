@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests sweeps: all combinations of values, one compilation per program, losses against time, and refused arguments."""
+"""Tests sweeps over machines' numbers: all combinations of values, one compilation per program, loss against time, and
+refused arguments."""
 
 from __future__ import annotations
 
@@ -133,7 +134,7 @@ def test_a_page_without_losses(tmp_path: Path) -> None:
         "numbers: false",
         "fits: true",
     ]
-    # Without any changed number, the page has no axis to draw the times against.
+    # If no number is changed, there is nothing to draw the times against.
     page.write_text(sweep_page("a", [SweepPoint("", "m", {}, {}, 1e-3, {})], {}))
     assert used(page, 'say("times", $("times").textContent);') == ["times: There is nothing to draw."]
 
@@ -180,7 +181,7 @@ def test_losses_against_time(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert [each["program"] for each in found["points"]] == ["f32", "f32", "mxfp8", "mxfp8"]
     times = [each["seconds"] for each in found["points"]]
     assert times[2] > times[0] > times[1]
-    # The recipe of a point replaces the script's own recipe, which f32 removes.
+    # The recipe of a point in the sweep replaces the script's recipe; `f32` means no recipe.
     assert main([*command, "--precision", "f32,mxfp4", "--json"]) == 0
     one, _, own, _ = json.loads(capsys.readouterr().out)["points"]
     assert one["seconds"] == times[0]

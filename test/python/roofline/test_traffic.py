@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares the model of caches, which evict the least recently used data, with simulations byte by byte."""
+"""Compares the model of caches, which evict the least recently used data, with simulations that follow each byte."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from repro_mlir.roofline.traffic import Touch, reuse, touches_of
 
 
 def beyond_by_bytes(launches: Sequence[Sequence[Touch]], size: int) -> list[int]:
-    """Simulates `Reuse.beyond` byte by byte for the second step."""
+    """Returns what `Reuse.beyond` returns for the second of two equal steps, simulated byte by byte with a cache of
+    `size` bytes."""
     cache: OrderedDict[tuple[str, int, int], None] = OrderedDict()
     found: list[int] = []
     for touches in [*launches, *launches]:
@@ -33,8 +34,8 @@ def beyond_by_bytes(launches: Sequence[Sequence[Touch]], size: int) -> list[int]
 
 
 def kept_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int], half_life: float) -> list[float]:
-    """Simulates `Reuse.kept` for the second step byte by byte, weighted by passes; a launch touches a byte at any
-    time."""
+    """Returns what `Reuse.kept` returns for the second of two equal steps, times the passes, simulated byte by byte. A
+    launch may touch a byte at any time while it runs."""
     spans: dict[tuple[str, int, int], tuple[int, int, int]] = {}
     found, now = list[float](), 0
     times = (np.arange(300) + 0.5) / 300
@@ -55,7 +56,7 @@ def kept_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int], h
 
 
 def some_launches(seed: int) -> list[list[Touch]]:
-    """Returns launches with buffers that overlap, are disjoint or contain each other."""
+    """Returns random launches. Their touched ranges overlap, are disjoint or contain each other."""
     some = random.Random(seed)
     return [
         [
@@ -81,7 +82,7 @@ def test_kept_data_of_a_cache_that_others_use(seed: int) -> None:
     found = reuse(launches)
     kept = np.bincount(found.launch, found.passing * found.kept(np.array(seconds), 50.0), len(launches))
     assert kept.tolist() == pytest.approx(kept_by_bytes(launches, seconds, 50.0), rel=1e-3)
-    # The cache has lost half of its capacity.
+    # A cache that has lost half of its data: the mean of an empty and a full one.
     halves = (np.array(beyond_by_bytes(launches, 0)) + beyond_by_bytes(launches, 20)) / 2
     assert np.abs(found.beyond(20, 0.5) - halves).max(initial=0) <= 0.5
 
@@ -90,14 +91,16 @@ def test_kept_data_of_a_cache_that_others_use(seed: int) -> None:
     ("near", "size", "expected"), [(7, 40, [0, 0.5, 0.5]), (7, 20, [0, 1, 1]), (24, 20, [0, 0, 0])]
 )
 def test_the_farthest_piece_of_a_launch(near: int, size: int, expected: list[float]) -> None:
-    """The data is 4 bytes away in the first launch, at most 24 in the others; the last cache has lost half."""
+    """Between two touches of the data there are 4 other bytes in the first launch, and up to 24 in the others. The
+    cache of `size` bytes has lost half of its data."""
     again, once, other = (Touch("state", number, 0, size) for number, size in enumerate((4, 16, 4)))
     found = reuse([[again], [again, once], [other, again]])
     assert found.farthest(near, size, 0.5).tolist() == expected
 
 
 def test_the_kept_share_is_valid_for_every_half_life() -> None:
-    """Sums of seconds are rounded, so the launch before can be zero or less than zero seconds ago."""
+    """Because of rounding, sums of seconds can say that the previous launch ended just now or even later. The kept
+    share must stay between 0 and 1."""
     launches = [[Touch("state", 0, 0, 8)]] * 50
     seconds = np.random.default_rng(0).random(50) * 1e-3
     for half_life in (1e-300, 1e-30, 1e-9, 1e300):
@@ -116,14 +119,16 @@ def test_another_large_launch_makes_no_cache_larger() -> None:
 
 
 def test_a_long_step_takes_no_long_time() -> None:
-    """A step touches a buffer in parts, then whole, then in parts from last to first: 40,001 touches in all."""
+    """Covers a step with 40,001 touches: of a buffer's parts in order, of the whole buffer, and of its parts in reverse
+    order."""
     number, size = 20000, 4096
     parts = [[Touch("arena", 0, size * i, size)] for i in range(number)]
     whole = [Touch("arena", 0, 0, size * number)]
     start = time.process_time()
     found = reuse([*parts, whole, *parts[::-1]])
     assert time.process_time() - start < 60
-    # A part's distance is the size of all parts up to the end where the order turns around.
+    # The distance between two touches of a part is the size of the parts between it and the end at which the order
+    # turns around.
     assert found.distance[:number].tolist() == [size * (i + 1) for i in range(number)]
     assert (found.distance[number : 2 * number] == size * number).all()
     assert found.distance[2 * number :].tolist() == [size * (i + 1) for i in range(number)]

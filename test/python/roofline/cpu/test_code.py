@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests what the compiler reports about its code: how often blocks run, and which bytes kernels read and write."""
+"""Tests what the compiler reports about its code: how often basic blocks run, and which bytes kernels read and
+write."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ func.func @main(%u: tensor<9x4xf32>, %i: tensor<9x1xi64>, %x: tensor<5x4xf32>) -
 
 
 def multiply_adds(instruction: str) -> int:
-    """Returns the number of elements that an instruction multiplies and adds."""
+    """Returns the number of f32 multiply-adds that an instruction computes."""
     if re.match(r"vfn?m\w+ps\b", instruction):
         return LANES[re.findall(r"%([xyz]mm)", instruction)[-1]]
     if found := re.match(r"fmla\s+v\d+\.(\d)s", instruction):
@@ -42,7 +43,7 @@ def multiply_adds(instruction: str) -> int:
 @pytest.mark.parametrize("level", [level for level in cpu.levels() if level != "x86-64-v2"])
 @pytest.mark.diagonal
 def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
-    """Covers all levels, including those that this machine cannot run."""
+    """Covers all CPU levels, including those that this machine cannot run."""
     (blocks,) = read_assembly(cpu.analyze(product(size), level).assembly).values()
     counted = sum(block.runs * sum(map(multiply_adds, block.instructions)) for block in blocks)
     assert counted == size**3
@@ -50,7 +51,7 @@ def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
 def test_a_block_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> None:
-    """Code generation emits no preheader block, so the block before a loop must not be counted as part of the loop."""
+    """There is no block between this block and its loop. It must not be counted as part of the loop."""
     assembly = cpu.analyze(product(160), level).assembly
     assert ".preheader" not in assembly
     for blocks in read_assembly(assembly).values():
@@ -60,7 +61,8 @@ def test_a_block_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> N
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4", "aarch64"])
 def test_lines_that_no_run_led_to(level: str) -> None:
-    """All cache lines of 4 KiB planes are scattered, and almost none of sequential data. Written lines count twice."""
+    """Almost all cache lines are scattered if planes of 4 KiB are read out of order, and almost none if data is read in
+    order. A written line counts twice."""
     lines = 32 * 48 * 64
     for text, scattered in ((planes(32, 48), lines), (streamed(16 * lines), 0)):
         (blocks,) = read_assembly(cpu.analyze(text, level).assembly).values()
@@ -69,14 +71,14 @@ def test_lines_that_no_run_led_to(level: str) -> None:
 
 
 def test_the_lines_of_many_accesses_are_those_of_the_first() -> None:
-    """There are 32 times as many accesses as the analysis follows."""
+    """The analysis follows only 1/32 of these accesses and scales the numbers up."""
     lines = 1 << 20
     (blocks,) = read_assembly(cpu.analyze(streamed(16 * lines), "x86-64-v3").assembly).values()
     assert sum(block.missed for block in blocks) == pytest.approx(3 * lines, rel=0.02)
 
 
 def test_a_loop_that_reads_nothing_is_not_run() -> None:
-    """The loop's 2^40 iterations would take a quarter of an hour."""
+    """Running the loop's 2^40 iterations would take a quarter of an hour."""
     text = """
 func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.num_state = 0 : i64} {
   %zeros = arith.constant dense<0> : tensor<i32>
@@ -96,7 +98,7 @@ func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.n
 
 
 def test_much_scratch_memory_is_refused() -> None:
-    """The analysis would have to allocate the scratch memory in this process."""
+    """The analysis runs kernels in this process, so it would have to allocate their scratch memory."""
     rows = 1 << 30
     text = SCATTER.replace("9x", f"{rows}x")
     message = f"a kernel has {8 * rows + 64} bytes of scratch memory, expected at most {1 << 30}"
@@ -105,7 +107,7 @@ def test_much_scratch_memory_is_refused() -> None:
 
 
 def test_long_loops_are_refused() -> None:
-    """The analysis counts the loops of a sort over its lists by running them."""
+    """The analysis of a sort runs its loops to count them, which would take too long here."""
     shape = "1000x1048576xf32"
     text = f"""
 func.func @main(%x: tensor<{shape}>) -> tensor<{shape}> attributes {{repro.num_state = 0 : i64}} {{
@@ -120,14 +122,15 @@ func.func @main(%x: tensor<{shape}>) -> tensor<{shape}> attributes {{repro.num_s
 
 @pytest.mark.parametrize("level", cpu.levels())
 def test_instructions_of_other_processors_are_counted(level: str) -> None:
-    """Kernels for (M4) use instructions of their level and write the results to scratch memory."""
+    """Kernels for (M4) use special instructions of a level, and keep results in scratch memory."""
     program = Product(HOPPER, {"m": 5, "n": 40, "k": 70}).program()
     blocks = [block for found in read_assembly(cpu.analyze(program, level).assembly).values() for block in found]
     assert sum(block.runs * len(block.instructions) for block in blocks) > 5 * 40 * 70
 
 
 def test_a_loop_that_ends_by_scratch_memory() -> None:
-    """The loop over the lists of a scatter would not end if the scratch memory contained zeros."""
+    """The scatter follows lists in scratch memory. If the analysis filled this memory with zeros, the loop would not
+    end."""
     found = cpu.analyze(SCATTER, "x86-64-v3")
     assert read_assembly(found.assembly)
     assert any(line.split()[1:4] == ["read:144", "read:72", "read|write:80"] for line in found.operands.splitlines())
@@ -142,7 +145,7 @@ def test_operands_are_those_of_the_launches() -> None:
 
 
 def test_a_child_process_tells_the_same() -> None:
-    """Untrusted programs are analysed in a child process, which reports the same as this process."""
+    """Programs that are not trusted are analysed in a child process, with the same result."""
     program = program_of(product(32))
     expected = cpu.analyze(program.data, "x86-64-v3")
     assert Analysis.from_bytes(analyze_native(program.data, "x86-64-v3")) == expected
@@ -187,7 +190,7 @@ kernel_1:                               // @kernel_1
 def test_assembly_is_read() -> None:
     (blocks,) = read_assembly(X86).values()
     loop = Block(40, 1, ["vaddps\t(%rax,%rcx,4), %ymm0, %ymm1", "jne\t.LBB0_3"])
-    # A block that code generation has added runs as often as the block before it.
+    # A block without a comment about its runs, which code generation has added, runs as often as the block before it.
     assert [vars(block) for block in blocks] == [
         vars(Block(1, 0, ["pushq\t%rbp", "jmp\t.LBB0_3"])),
         vars(Block(1, 0, ["movl\t$1, %eax"])),

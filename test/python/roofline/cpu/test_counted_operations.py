@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that operations are counted from instructions, and that the peak is that of the processor."""
+"""Tests that operations are counted from the instructions, and that the processor's peak is right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODELS = {"x86-64-v3": "znver4", "x86-64-v4": "znver4", "aarch64-dotprod": "neov
 def test_the_product_of_matrices(level: str, size: int) -> None:
     machine = replace(MACHINE, level=level, scheduling_model=MODELS[level])
     (launch,) = predict(read_code(program_of(product(size)), machine), machine).launches
-    # Each pair of elements takes one multiply-add, and each sum adds its initial value.
+    # Each product of elements is one multiply-add (two operations), and each result also adds the initial value.
     assert launch.operations == {"floating_point": 2 * size**3 + size**2, "integer": 0, "special": 0}
 
 
@@ -83,7 +83,8 @@ def test_instructions(instruction: str, kind: str | None, count: int) -> None:
 @pytest.mark.parametrize(
     ("level", "model", "bits", "flops"),
     [
-        # Two 256-bit units; 512-bit units where the model is halved; four 128-bit units; separate sums and products.
+        # The peaks of two 256-bit units, of two 512-bit units, also where LLVM's model has half of their bits, of four
+        # 128-bit units, and of units without fused multiply-adds.
         ("x86-64-v3", "znver4", 512, 32),
         ("x86-64-v4", "znver4", 512, 32),
         ("x86-64-v4", "znver4", 256, 64),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the counters of the processor and the operating system that are reported with the times of launches."""
+"""Tests the counters of the processor and the operating system that are shown with the measured times of launches."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_thread_that_has_ended_and_a_machine_without_the_call_are_refused(monk
     thread.start()
     thread.join()
     assert thread.native_id is not None
-    # The operating system ends a thread slightly later than Python does.
+    # The operating system ends a thread slightly after `join` has returned.
     end = time.monotonic() + 60
     while thread.native_id in threads_of_process() and time.monotonic() < end:
         time.sleep(0.01)
@@ -79,7 +79,8 @@ def test_a_launch_counts_as_far_as_its_descriptor_can_be_read(program: Program) 
 
 
 def test_the_steps_that_are_measured_are_not_counted(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a counter between launches takes time, so five separate steps after the measured ones are counted."""
+    """Reading counters takes time between launches, so they are read in five more steps, after those that are
+    measured."""
     read: list[bool] = []
     profile = CpuBackend.profile
 
@@ -105,7 +106,7 @@ def test_the_ledger_contains_the_counts(program: Program) -> None:
     for entry, shown in zip(ledger.entries, found["launches"], strict=True):
         assert {*entry.counts} == expected and shown["counts"] == dict(entry.counts)
         if "processor_nanoseconds" in expected:
-            # The counter of one thread covers the measured time and the time to read the counter.
+            # The counter has the time of one thread, including the time to read the counter.
             assert 0 < entry.counts["processor_nanoseconds"] < 1e9
     (line,) = (line for line in lines_of(prediction, ledger, 3) if line.startswith("counted"))
     assert all(name.replace("_", " ").replace("l1", "L1") in line for name in EVENTS)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The parts of the gap between prediction and measurement add up, and the command shows them."""
+"""Tests that the parts of the difference between a prediction and a measurement add up, and that the command shows
+them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Predictions add up, depend on the machine's numbers, and report the memory level that bytes come from."""
+"""Tests that predictions add up, depend on the machine's numbers, and say which memory level bytes come from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_causes_add_up(code: Code) -> None:
     assert {cause for each in step.launches for cause in each.causes} == set(CAUSES)
     assert sum(step.causes.values()) == pytest.approx(step.seconds)
     assert all(seconds >= 0 for each in step.launches for seconds in each.causes.values())
-    # 2^21 multiply-adds in vectors of eight lanes, at most two vectors per cycle.
+    # 2^21 multiply-adds in vectors of eight lanes are 2^18 instructions, of which a core starts at most two per cycle.
     assert 128**3 / 16 / MACHINE.clock_hz < step.seconds < 128**3 / 4 / MACHINE.clock_hz
     assert predict(code, MACHINE) == step
 
@@ -43,8 +43,8 @@ def test_energy_is_that_of_all_cores(code: Code) -> None:
 
 @pytest.fixture(scope="module")
 def stream() -> Code:
-    """Returns code that streams 12 MiB, which fit in the machine's L3 cache; an eighth of them does not fit in an L2
-    cache."""
+    """Returns code that reads and writes 12 MiB in all. They fit in the machine's L3 cache, but an eighth does not fit
+    in an L2 cache."""
     return read_code(program_of(doubled(3 << 20)), MACHINE)
 
 
@@ -52,12 +52,13 @@ def stream() -> Code:
 @pytest.mark.parametrize("threads", [1, 4, 8])
 @pytest.mark.diagonal
 def test_no_better_number_makes_a_step_slower(name: str, threads: int, stream: Code) -> None:
-    """Doubles a bandwidth, a cache or a clock, or halves an overhead."""
+    """Doubles one of the machine's bandwidths, caches or clocks, or halves one of its overheads: no step becomes
+    slower."""
     others = {"cold_launch_seconds": 1e-6, "l3_half_life": 1e-3, "scattered_memory_bandwidth": 2e9, "watts": 30.0}
     given = replace(MACHINE, **others)
     better = replace(given, **{name: getattr(given, name) * (0.5 if name.endswith("_seconds") else 2)})
     before, after = (predict(stream, machine, threads).seconds for machine in (given, better))
-    # One thread is limited by the bandwidth of one core, eight by the shared bandwidth.
+    # The numbers that bound the step: one thread uses the bandwidth of a core, eight threads use the shared bandwidth.
     decides = {1: {"l3_bandwidth"}, 4: {"wake_seconds"}, 8: {"wake_seconds", "shared_l3_bandwidth"}}[threads]
     if name in {"launch_seconds", *decides}:
         assert after < before
@@ -104,7 +105,7 @@ def test_a_program_without_launches() -> None:
 
 
 def test_threads_have_caches_of_their_own() -> None:
-    """1.5 MiB do not fit in one L2 cache, but in the L2 caches of eight threads."""
+    """1.5 MiB do not fit in the L2 cache of one thread, but they do in the L2 caches of two or eight threads."""
     code = read_code(program_of(doubled(3 << 17)), MACHINE)
     for threads, level in ((1, "l3"), (2, "l2"), (8, "l2")):
         (launch,) = predict(code, MACHINE, threads).launches
@@ -112,7 +113,7 @@ def test_threads_have_caches_of_their_own() -> None:
 
 
 def test_memory_has_all_buffers_of_a_step() -> None:
-    """The memory contains the executable's buffers, states, inputs, outputs and constants."""
+    """The predicted memory of a step is that of states, inputs, outputs, constants and the executable's own buffers."""
     text = """
 func.func @main(%s: tensor<1000xf32> {repro.name = "s"}, %x: tensor<500xf32>)
     -> (tensor<1000xf32> {repro.name = "s"}, tensor<500xf32>) attributes {repro.num_state = 1 : i64} {
@@ -147,7 +148,7 @@ def code_by_hand(kernels: tuple[Kernel, ...], launches: tuple[Launch, ...], **op
 
 
 def traffic(code: Code, threads: int, *sizes: int) -> list[list[int]]:
-    """Returns the bytes by `LEVELS`, on a machine with caches of these sizes."""
+    """Returns the bytes of each launch that come from each of `LEVELS`, on a machine with caches of these sizes."""
     machine = replace(MACHINE, **dict(zip(("l1_bytes", "l2_bytes", "l3_bytes"), sizes, strict=True)))
     found = code.traffic(machine, threads)
     assert [[*each] for each in found] == [[*LEVELS]] * len(found)
@@ -162,8 +163,8 @@ def test_where_bytes_come_from() -> None:
         Launch(1, False, (("state", 0, 1024), ("state", 0, 0))),
     )
     code = code_by_hand(kernels, launches, first=[whole, whole], second=[part, nothing])
-    # At the start of a step, the second launch has just read half of the first state, which is read after the other
-    # half.
+    # At the start of a step, the caches have half of the first state, which the second launch of the previous step has
+    # just read; the first launch reads this half last.
     assert traffic(code, 1, 2048, 4096, 8192) == [[1024, 3072, 0, 0], [0, 2048, 0, 0]]
     assert traffic(code, 1, 4096, 4096, 8192) == [[4096, 0, 0, 0], [2048, 0, 0, 0]]
     assert traffic(code, 1, 1024, 2048, 4096) == [[0, 1024, 3072, 0], [0, 0, 2048, 0]]
@@ -173,20 +174,21 @@ def test_where_bytes_come_from() -> None:
 
 
 def test_where_the_bytes_of_a_thread_come_from() -> None:
-    """Tests a launch on four threads and a launch on a single thread."""
+    """Covers a launch on four threads, followed by one on a single thread that reads the same bytes."""
     whole = Operand(2048, True, False)
     kernels = (Kernel("shared", 8, 2), Kernel("alone", 1, 1))
     launches = tuple(Launch(number, False, (("state", 0, 0),)) for number in range(2))
     code = code_by_hand(kernels, launches, shared=[whole], alone=[whole])
-    # Both launches touch a quarter on the same thread; the other three threads touch the rest, once per step.
+    # One quarter is read by the same thread in both launches. The other three quarters are read by another thread each
+    # time.
     assert traffic(code, 4, 512, 1024, 2048) == [[0, 0, 2048, 0], [512, 0, 1536, 0]]
     assert traffic(code, 4, 512, 2048, 2048) == [[0, 2048, 0, 0], [512, 1536, 0, 0]]
     assert traffic(code, 4, 512, 1024, 2047) == [[0, 0, 0, 2048], [512, 0, 0, 1536]]
 
 
 def test_the_last_cache_loses_untouched_data() -> None:
-    """After t seconds the L3 cache has lost all but 2^-t² of its data; averages over all times at which two launches
-    that take 0.6 and 0.2 seconds touch a byte."""
+    """After t seconds the L3 cache has 2^-t² of its data left. The expected numbers are averages over all times at
+    which the two launches, of 0.6 and 0.2 seconds, can touch a byte."""
     kernels = (Kernel("both", 1, 1),)
     launches = tuple(Launch(0, False, (("state", number, 0),)) for number in range(2))
     code = code_by_hand(kernels, launches, both=[Operand(2048, True, False)])
@@ -195,14 +197,14 @@ def test_the_last_cache_loses_untouched_data() -> None:
     assert traffic(code, 1, *sizes.values()) == [[0, 0, 2048, 0], [0, 0, 2048, 0]]
     found = code.traffic(machine, 1, code.lost(machine, np.array([0.6, 0.2])))
     assert [[*each.values()] for each in found] == [[0, 0, 1307, 741], [0, 0, 1314, 734]]
-    # The L2 cache is private to its core, so it loses nothing.
+    # Only L3 loses data to other processes. An L2 cache is private to its core.
     found = code.traffic(replace(machine, l2_bytes=4096), 1, code.lost(machine, np.array([0.6, 0.2])))
     assert [[*each.values()] for each in found] == [[0, 2048, 0, 0]] * 2
 
 
 def test_bytes_from_memory_if_others_use_the_last_cache() -> None:
-    """Two products of 1 MiB matrices read from memory everything that the L2 cache does not hold; the second one
-    finds the first one's result there."""
+    """Two products of 1 MiB matrices. If L3 has lost all data, what is not in L2 comes from memory; the second product
+    finds the first one's result in L2."""
     text = product(512)
     begin, end = text.index("  %r ="), text.index("  return")
     second = text[begin:end].replace("%r", "%q").replace("ins(%a, %b", "ins(%r, %a")
@@ -215,7 +217,8 @@ def test_bytes_from_memory_if_others_use_the_last_cache() -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "aarch64"])
 def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
-    """Remainders call routines, whose time is not known; a product calls none."""
+    """A remainder is computed by a routine whose time is not known, so the prediction names the routine; a product
+    calls none."""
     machine = replace(MACHINE, level=level, scheduling_model="znver4" if level == "x86-64-v3" else "neoverse-v2")
     remainder = doubled(1000).replace("arith.addf", "arith.remf")
     named, none = (predict(read_code(program_of(text), machine), machine) for text in (remainder, product(64)))
@@ -236,7 +239,7 @@ def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
     ],
 )
 def test_a_launch_on_data_in_memory_begins_late(size: int, caches: dict[str, float], late: bool) -> None:
-    """A launch starts later only if its data is not in the L2 cache, however much of its data the L3 cache has lost."""
+    """A launch starts later (`cold_launch_seconds`) only if its data is not in L2; what L3 has lost does not matter."""
     code = read_code(program_of(product(size)), MACHINE)
     (launch,) = predict(code, replace(MACHINE, cold_launch_seconds=1e-3, **caches)).launches
     assert launch.causes["launch"] == pytest.approx(MACHINE.launch_seconds + 1e-3 * late)
@@ -244,7 +247,7 @@ def test_a_launch_on_data_in_memory_begins_late(size: int, caches: dict[str, flo
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_a_launch_on_data_in_the_caches_of_its_threads_does_not(threads: int) -> None:
-    """3 MiB do not fit in one L2 cache, but half of them does, which is the share of one of two threads."""
+    """3 MiB do not fit in the L2 cache of one thread, but half of them fits in that of each of two threads."""
     machine = replace(MACHINE, cold_launch_seconds=1e-3, l3_bytes=0)
     (launch,) = predict(read_code(program_of(doubled(3 << 17)), MACHINE), machine, threads).launches
     assert launch.threads == threads
@@ -253,7 +256,7 @@ def test_a_launch_on_data_in_the_caches_of_its_threads_does_not(threads: int) ->
 
 
 def test_scattered_lines_take_longer() -> None:
-    """Compares page-sized planes that are not read in memory order with the same bytes read in order."""
+    """Compares reading planes of the size of a page out of order with reading the same bytes in order."""
     sizes = {"l2_bytes": 4096, "l3_bytes": 0}
     codes = [read_code(program_of(text), MACHINE) for text in (planes(64, 64), streamed(64 * 64 * 1024))]
     one, slow = (
@@ -261,7 +264,8 @@ def test_scattered_lines_take_longer() -> None:
         for rate in (0.0, 2e9)
     )
     read = 4 * 64 * 64 * 1024
-    # The reads of the planes run at 2 GB/s; for everything else only the start of a run does.
+    # The planes are read at 2 GB/s, the bandwidth of scattered data. Writing, and reading in order, have the full
+    # bandwidth.
     expected = read / 2e9 + 2 * read / 1e10
     assert slow[0].seconds == pytest.approx(expected, rel=0.05)
     assert slow[1].seconds == pytest.approx(one[1].seconds, rel=0.02)
@@ -269,7 +273,8 @@ def test_scattered_lines_take_longer() -> None:
 
 
 def test_a_slower_memory_is_not_faster_for_scattered_lines() -> None:
-    """The scattered bandwidth stays unchanged if `--set` changes only `memory_bandwidth`."""
+    """If `--set` makes memory slower than the bandwidth of scattered data, scattered data has the bandwidth of
+    memory."""
     machine = replace(MACHINE, scattered_memory_bandwidth=2 * MACHINE.memory_bandwidth)
     moved = {"l1": 0, "l2": 0, "l3": 0, "memory": int(MACHINE.memory_bandwidth)}
     assert seconds_beyond(0.0, moved, 0.5, machine, 1) == seconds_beyond(0.0, moved, 0.5, MACHINE, 1)
@@ -278,7 +283,8 @@ def test_a_slower_memory_is_not_faster_for_scattered_lines() -> None:
 
 @pytest.mark.parametrize("part", [0.0, 0.25, 1.0])
 def test_prefetched_data_overlaps(part: float) -> None:
-    """One second of the core and half a second of memory, of which `part` cannot overlap."""
+    """The core takes one second and memory half a second, of which the share `part` is scattered and cannot be
+    prefetched."""
     machine = replace(MACHINE, scattered_memory_bandwidth=MACHINE.memory_bandwidth / 4)
     moved = {"l1": 0, "l2": 0, "l3": 0, "memory": int(MACHINE.memory_bandwidth / 2)}
     found = seconds_beyond(1.0, moved, part, machine, 1)

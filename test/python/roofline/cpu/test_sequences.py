@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tests that concurrent blocks are simulated together and that no run is lost or counted twice."""
+"""Tests that blocks of a loop are simulated together, and that each run of a block is counted once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ kernel_0:                               # @kernel_0
 
 
 def instructions(sequences: list[Sequence]) -> Counter[str]:
-    """Returns how often each instruction runs."""
+    """Returns how often each instruction runs in these sequences."""
     runs: Counter[str] = Counter()
     for one in sequences:
         for instruction in one.instructions:
@@ -50,7 +50,7 @@ def test_long_loops_are_alone() -> None:
     assert sequences_of(blocks) == [
         Sequence(3, False, ("a",)), Sequence(3000, True, ("b", "c")), Sequence(3, False, ("d",))
     ]  # fmt: skip
-    # Block c runs as often as the loop without being part of it.
+    # Block c is a loop of its own, although it runs as often as block b.
     blocks = [Block(1, 0, ["a"]), Block(900, 1, ["b"]), Block(900, 1, ["c"])]
     assert sequences_of(blocks) == [
         Sequence(1, False, ("a",)),
@@ -70,7 +70,7 @@ def test_iterations_beyond_a_whole_number_are_apart(runs: int) -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_each_instruction_runs_as_often_as_its_block(seed: int) -> None:
-    """Covers any loops, including a loop that begins within another and ends after it."""
+    """Covers random loops, even one that begins in another loop and ends after it."""
     rng = np.random.default_rng(seed)
     blocks = []
     for number in range(int(rng.integers(1, 12))):

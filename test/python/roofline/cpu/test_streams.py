@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that measured steps use written buffers and keep the same buffers, as real steps do.
+"""Tests that measured steps use buffers that have been written, and always the same ones, as real steps do.
 
-Pages of unwritten input are read from a cache, and the first write to each page faults. Otherwise the measurement
-would contain these costs instead of memory accesses.
+Otherwise the measurement would be wrong: pages that were never written are all read from one page in a cache, and the
+first write to each page is a page fault.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from repro_mlir.roofline import measure, predict, read_code
 from repro_mlir.roofline.cpu.calibration import bandwidth
 from support.predicted import MACHINE, program_of, streamed
 
-# More than the allocator keeps for reuse: the pages are new and become resident only when written.
+# More bytes than the allocator keeps for reuse, so that pages are new and become resident only when they are written.
 BYTES = 64 << 20
 HERE = replace(MACHINE, level=cpu.native_level(), scheduling_model="generic", launch_seconds=0.0)
 _PAGE = 4096
 
 
 def in_memory(address: int) -> bool:
-    """Returns whether the pages within BYTES from an address, except pages shared with other data, are resident."""
+    """Returns whether all pages in the BYTES bytes from an address on are resident, except pages that other data
+    shares."""
     begin, end = -(-address // _PAGE) * _PAGE, (address + BYTES) // _PAGE * _PAGE
     pages = (ctypes.c_ubyte * ((end - begin) // _PAGE))()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -65,8 +66,8 @@ class Observed:
         return self.executable.profile(addresses, counters)
 
     def check(self) -> None:
-        """Checks that the input is written before the first step and that all later steps use the first step's
-        buffers."""
+        """Checks that the input is written before the first step, and that all later steps use the buffers of the
+        first."""
         first, *later = self.steps
         assert first[0][1]
         kept = tuple((address, True) for address, _ in first)
@@ -75,7 +76,8 @@ class Observed:
 
 @pytest.fixture
 def observed(monkeypatch: pytest.MonkeyPatch) -> list[Observed]:
-    """Returns the list of loaded executables; the fake clock advances by 0.1 seconds per reading."""
+    """Returns the list to which each loaded executable is added. Each reading of the clock advances it by 0.1
+    seconds."""
     monkeypatch.setattr(time, "perf_counter", itertools.count(0.0, 0.1).__next__)
     found: list[Observed] = []
     load = CpuBackend.__init__

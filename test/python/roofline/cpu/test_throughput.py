@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the cycles that instructions take, including properties that LLVM's processor models lack."""
+"""Tests the predicted cycles of instructions, also where LLVM's processor models are wrong or silent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cpu(name: str) -> CpuMachine:
 
 
 def issue(*instructions: str) -> float:
-    """Returns the number of micro-operations, of which six start per cycle."""
+    """Returns the number of micro-operations of the instructions on Zen 4, which starts six per cycle."""
     (found,) = cycles_of([instructions], zen4())
     return round(6 * found.issue)
 
@@ -52,7 +52,7 @@ def test_a_repeated_element_of_zen_4_is_a_load() -> None:
 @pytest.mark.parametrize("source", ["%zmm31", "(%rax){1to16}", "64(%rax,%rbx,4)"])
 @pytest.mark.parametrize("operation", ["vfmadd231ps", "vfnmadd213ps", "vmulps", "vmaxps", "vminps"])
 def test_servers_have_two_units_of_512_bits(operation: str, source: str) -> None:
-    """Servers have no third unit for 512-bit vectors, unlike for 256-bit vectors."""
+    """Xeons have two units for 512-bit vectors, although they have three for 256-bit vectors."""
     machine = cpu("xeon-sapphire-rapids")
     products = [f"{operation} {source}, %zmm30, %zmm{number}" for number in range(8)]
     sums = [f"vpaddd %zmm31, %zmm30, %zmm{number}" for number in range(8, 16)]

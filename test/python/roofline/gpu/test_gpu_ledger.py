@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests predictions of programs and bundles by the command next to results of a GPU."""
+"""Tests the command that compares predictions of programs and bundles with times measured on a GPU."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_bundle(path, program, compile_for(program, ["sm_75", "sm_80"], assembled=False))
     own, of_bundle = (read_code(each, replace(GPU, architecture="sm_80")) for each in (program, Bundle(path)))
     assert of_bundle.work == own.work
-    # A GPU of sm_90 assembles and runs PTX for sm_80.
+    # A machine of sm_90 can use the bundle's PTX for sm_80, which the driver would assemble.
     later = predict(read_code(Bundle(path), GPU), GPU)
     assert (later.facts["registers"], len(later.launches)) == ("estimated", len(own.plan.launches))
     with pytest.raises(ReproError, match=r"product_64\.rmb has code for GPUs, and made-up is a CPU"):
@@ -116,7 +116,7 @@ def test_rows_are_found_by_the_names_of_bundles(tmp_path: Path) -> None:
 
 
 def test_launches_that_were_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each launch gets a share of the time between launches, so that the launches add up to the step."""
+    """The time between launches is divided among the launches, so that their times add up to that of the step."""
     (tmp_path / "product.mlir").write_text(product(1024))
     write_gpu(tmp_path / "fast.json", "sm_90")
     command = ["roofline", "predict", str(tmp_path / "product.mlir"), "--machine", str(tmp_path / "fast.json")]
@@ -145,7 +145,7 @@ def _launches(step: GpuStepPrediction, **row: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("part", ["launches", "speed"])
 def test_code_is_identified_by_its_digest(part: str, tmp_path: Path) -> None:
-    """Kernels of different sizes have the same names, so the digest identifies the code."""
+    """Results are matched with code by its digest, because kernels of other sizes have the same names."""
     step = predict(read_code(program_of(product(1024)), GPU), GPU)
     other = predict(read_code(program_of(product(2048)), GPU), GPU)
     assert len({step.digest, other.digest, predict(read_code(program_of(product(1024)), GPU), GPU).digest}) == 2
@@ -164,7 +164,7 @@ def test_code_is_identified_by_its_digest(part: str, tmp_path: Path) -> None:
 
 
 def test_launches_that_take_longer_than_the_step(tmp_path: Path) -> None:
-    """No launch gets a negative time."""
+    """If the measured launches take longer than the step, no launch gets a negative time."""
     step = predict(read_code(program_of(product(1024)), GPU), GPU)
     count = len(step.launches)
     times = [1.0, *[300.0] * (count - 1)]

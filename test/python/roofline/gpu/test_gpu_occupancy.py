@@ -17,18 +17,18 @@ from support.predicted import GPU
 @pytest.mark.parametrize(
     ("threads", "registers", "shared", "blocks"),
     [
-        # 2048 threads are 64 warps with 1024 registers each.
+        # 2048 threads are 64 warps with 1024 registers each: all fit, in 8 blocks of 256 threads.
         (256, 32, 0, 8),
-        # 33 registers for 32 threads take 1280: 12 warps in each of four partitions, 6 blocks of 8 warps.
+        # 33 registers are rounded up to 1280 per warp, so each of four partitions holds 12 warps: 6 blocks of 8 warps.
         (256, 33, 0, 6),
-        # 255 registers take 8192 per warp: 8 warps, 2 blocks of 4 warps.
+        # 255 registers take 8192 per warp, so 8 warps fit: 2 blocks of 4 warps.
         (128, 255, 0, 2),
-        # A partial warp takes the space of a full warp: at most 32 blocks.
+        # 20 threads take the space of a full warp; at most 32 blocks are resident.
         (20, 16, 0, 32),
         (1024, 64, 0, 1),
-        # 48 KiB plus 1 KiB for the driver are 50,176 of 233,472 bytes.
+        # With 1 KiB for the driver, a block takes 50,176 of the 233,472 bytes of shared memory.
         (128, 32, 48 * 1024, 4),
-        # 1 byte plus 1 KiB is rounded up to 1152 bytes.
+        # 1 byte and 1 KiB for the driver are rounded up to 1152 bytes.
         (32, 32, 1, 32),
     ],
 )
@@ -37,7 +37,7 @@ def test_by_hand(threads: int, registers: int, shared: int, blocks: int) -> None
 
 
 def test_other_architectures() -> None:
-    # sm_75 has 64 KiB, 1024 threads and 16 blocks, and the driver uses no shared memory.
+    # sm_75 has 64 KiB of shared memory, of which the driver uses none, 1024 threads and 16 blocks.
     small = replace(GPU, architecture="sm_75", threads=1024, blocks=16, shared_bytes=65536)
     assert blocks_per_multiprocessor("k", 64, 32, 32768, small) == 2
     assert blocks_per_multiprocessor("k", 64, 32, 32768, replace(small, architecture="sm_80")) == 1

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that counts are exact, causes add up, better numbers never make a launch slower, and waves are whole."""
+"""Tests that counts are exact, that causes add up, that no better number makes a launch slower, and that waves are
+whole."""
 
 from __future__ import annotations
 
@@ -57,8 +58,8 @@ def code() -> GpuCode:
 
 @pytest.mark.parametrize("size", [40, 64, 512, 1024])
 def test_the_work_of_a_product_is_counted_exactly(size: int) -> None:
-    """Tiles at an edge also compute results that they do not store, so only sizes that fill their tiles have n^3
-    multiply-adds."""
+    """A partial tile also computes results that it does not store, so the number of multiply-adds is n^3 only if tiles
+    are full."""
     code = read_code(program_of(product(size)), GPU)
     fused = 32 * sum(work.kinds.get("f32 fma", 0.0) for work in code.work)
     if size % 64 == 0:
@@ -75,7 +76,7 @@ def test_the_work_of_a_product_is_counted_exactly(size: int) -> None:
 
 
 def test_blocks_that_are_not_run_count_like_their_neighbours() -> None:
-    """Only a few of 1024 equal blocks are run."""
+    """Counting runs only a few of 1024 equal blocks and scales the numbers up."""
     code = read_code(program_of(product(4096)), GPU)
     (work,) = code.work
     assert work.counted < 10 < work.blocks == 1024
@@ -109,7 +110,7 @@ def test_causes_add_up(code: GpuCode) -> None:
 
 
 WORSE = {"launch_seconds"}
-# More multiprocessors share the same peak; a network or a node has no effect.
+# Numbers for which more is not better: more multiprocessors would share the same peak.
 OTHERS = {"multiprocessors", "registers", "blocks"}
 
 
@@ -127,8 +128,8 @@ def test_no_better_number_makes_a_step_slower(name: str, text: str) -> None:
 
 
 def test_waves_are_whole() -> None:
-    """Manual calculation: 100 multiprocessors with 16 resident blocks, a path of 1000 cycles at 1 GHz, and nothing
-    else."""
+    """Computed by hand for 100 multiprocessors with 16 resident blocks each. A block takes a path of 1000 cycles at 1
+    GHz."""
     idle: dict[str, object] = {
         "issued": 1.0,
         "units": {},
@@ -150,11 +151,11 @@ def test_waves_are_whole() -> None:
 
 
 def test_causes_by_hand() -> None:
-    """A block issues 4000 instructions in 1000 cycles, its f32 units take equally long, and its path takes 1000 to
-    2000 cycles."""
+    """Computed by hand: a block issues 4000 instructions in 1000 cycles, its f32 units also need 1000, and its longest
+    path takes 1000 cycles if data is in L2, else 2000."""
     gpu = replace(GPU, issue_efficiency=1.0)
     (launch,) = predict(code_with(), gpu).launches
-    # All data is in L2, so the shorter path applies.
+    # All data is in L2, so the path takes 1000 cycles.
     assert launch.causes == pytest.approx(
         {"issue": 1e-6, "units": 0, "latency": 0, "l2": 0, "memory": 0, "tail": 0, "launch": 2e-6}, abs=1e-15
     )
@@ -162,10 +163,10 @@ def test_causes_by_hand() -> None:
     assert launch.causes["issue"] == pytest.approx(1.25e-6)
     (launch,) = predict(code_with(), replace(gpu, f32_flops=GPU.f32_flops / 2)).launches
     assert (launch.causes["units"], launch.unit) == (pytest.approx(1e-6), "f32")
-    # 100 blocks of 3200 bytes use an L2 bandwidth of 160 GB/s.
+    # 100 blocks read 3200 bytes each from L2, which takes 1 us at 160 GB/s.
     (launch,) = predict(code_with(), replace(gpu, l2_bandwidth=1.6e11)).launches
     assert launch.causes["l2"] == pytest.approx(1e-6)
-    # 150 blocks: 1.5 per multiprocessor on average, but two on half of them.
+    # With 150 blocks, half of the 100 multiprocessors have two: 0.5 us more than the average of 1.5.
     (launch,) = predict(code_with(blocks=150), gpu).launches
     assert (launch.causes["issue"], launch.causes["tail"]) == (pytest.approx(1.5e-6), pytest.approx(0.5e-6))
 
@@ -180,7 +181,8 @@ def test_l2_keeps_data_that_fits() -> None:
 
 
 def test_buffers_that_are_read_and_written_pass_twice() -> None:
-    """Covers a state that is updated in place and several arguments with the same bytes."""
+    """A buffer that is read and written passes twice, whether by one argument or by two that refer to the same
+    bytes."""
     launch = Launch(0, False, (("state", 0, 0), ("state", 1, 256), ("state", 1, 256)), (1, 1, 1))
     touched = ((0, 64, True, True), (0, 32, True, False), (0, 32, False, True))
     found = replace(WORK, touched=touched).touches(launch)
@@ -189,7 +191,7 @@ def test_buffers_that_are_read_and_written_pass_twice() -> None:
 
 
 def test_a_chain_of_indices_is_counted_as_empty() -> None:
-    """If zeros were used as indices, the loop would not end; with indices of -1, it does."""
+    """Counting replaces loaded indices by -1, with which this loop ends; with 0 it would not."""
     text = f"""{HEADER}.visible .entry k(
 .param .u64 a,
 .param .u64 e

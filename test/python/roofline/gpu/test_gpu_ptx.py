@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PTX is divided into blocks, and its instructions have the cost of their machine code."""
+"""Tests that PTX is divided into basic blocks and that its instructions have the cost of the machine code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_blocks() -> None:
     assert (mma.line, mma.results) == (14, ("%r2", "%r3", "%r4", "%r5"))
     assert mma.sources == ("%r6", "%r7", "%r8", "%r9", "%r10", "%r11", "%r2", "%r3", "%r4", "%r5")
     assert (store.line, store.results, store.sources) == (19, (), ("%rd1", "%r2", "%r1"))
-    # An address, a counter, and the operands of the matrix instruction.
+    # Live registers: an address (two), a counter, and the operands of the matrix instruction (ten).
     assert most_live_registers(blocks) == 2 + 1 + 10
     cost = cost_of(mma)
     assert (cost.kind, cost.units) == ("matrix f16 m16n8k16", {"matrix f16": 2.0 * 16 * 8 * 16})
@@ -97,7 +97,7 @@ def test_a_move_is_a_name_or_reads_a_number_of_the_thread() -> None:
 
 @pytest.mark.skipif(find_assembler() is None, reason="ptxas is not installed")
 def test_registers_of_ptxas_and_the_estimate(tmp_path: Path) -> None:
-    """The cubin reader finds what ptxas prints; in the PTX, at most a few more or fewer values are live."""
+    """The registers read from a cubin are those that ptxas prints, and the estimate from PTX is close to them."""
     text = gpu.compile(product(256), "sm_90").ptx
     found = registers_of(assemble(text, "sm_90"))
     (tmp_path / "k.ptx").write_text(text)

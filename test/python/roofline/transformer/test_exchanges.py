@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests exchanges of data between devices: formulas, non-negative times, and their share of a step."""
+"""Tests the predicted times of exchanges between devices: formulas, times that are never negative, and shares of a
+step."""
 
 from __future__ import annotations
 
@@ -30,14 +31,15 @@ def test_collectives_are_their_formulas() -> None:
     group = Group(A100, 16, stride=4)
     assert (group.node_members, group.nodes) == (2, 8)
     assert group.bandwidth == pytest.approx(2 * A100.network_bandwidth * A100.link_efficiency)
-    # Without bytes, only the hops count: a tree has fewer than a ring.
+    # Without bytes, only the latency of hops counts: a tree, with 6 hops here, has fewer than a ring.
     assert Group(A100, 64, stride=8).gather_seconds(0) == pytest.approx(6 * A100.network_seconds)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 9, 16, 64])
 def test_latencies_add_time(size: int, stride: int) -> None:
-    """Groups with one, some or all members in a node: times are never negative and grow with each latency."""
+    """Covers groups of which one, some or all members are in a node. Times are never negative, and each latency
+    increases them."""
     free = Group(replace(A100, node_seconds=0.0, network_seconds=0.0), size, stride)
     near, far = (
         replace(group.machine, **change)
@@ -55,7 +57,7 @@ def test_latencies_add_time(size: int, stride: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 5, 64])
 def test_links_that_a_device_has_not(size: int) -> None:
-    """A missing bandwidth is an error only if bytes use the link."""
+    """A machine without the bandwidth of a link is refused only if an exchange sends bytes over this link."""
     for name, strides in (("node_bandwidth", (8,)), ("network_bandwidth", (1,) if size < 9 else ())):
         machine = replace(A100, **{name: 0.0})
         for stride in (1, 8):
@@ -69,7 +71,7 @@ def test_links_that_a_device_has_not(size: int) -> None:
 
 
 def test_hops_of_a_ring_are_one_fewer_than_devices() -> None:
-    """As many hops of the ring as possible are between nodes."""
+    """As many hops of a ring as possible are taken to be between nodes."""
     for size, stride, within, between in ((8, 1, 7, 0), (2, 8, 0, 1), (3, 8, 0, 2), (3, 4, 0, 2), (4, 4, 1, 2)):
         machine = replace(A100, node_seconds=1.0, network_seconds=1.0)
         ring = size - 1
@@ -88,14 +90,15 @@ def test_all_parts_of_an_exchange_among_all_are_on_their_way_at_once() -> None:
 
 
 def causes(parallelism: Parallelism, **changes: int | str) -> dict[str, float]:
-    """Returns the causes of a step with one microbatch of one sequence."""
+    """Returns the predicted causes of a training step with one microbatch of one sequence, in seconds by name."""
     config = replace(LLAMA, **changes)
     return predict_training(config, A100, Training(parallelism.data, parallelism=parallelism)).causes
 
 
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_exchanges_of_tensors_are_those_of_layers_and_of_both_ends(sequence_parallel: bool) -> None:
-    """The ends exchange rows of the table, the gradient of the head's input, and three loss numbers per token."""
+    """In addition to the layers, embedding and head exchange rows of the table, the gradient of the head's input, and
+    three numbers per token for the loss."""
     group, tokens = Group(A100, 8), LLAMA.sequence
     activations = group.all_reduce_seconds(2 * tokens * LLAMA.hidden)
     expected = (4 * LLAMA.layers + 2) * activations + 3 * group.all_reduce_seconds(4 * tokens)
@@ -109,7 +112,7 @@ def test_decoding_gathers_scores() -> None:
     scores = group.gather_seconds(2 * 256 * LLAMA.vocabulary)
     found = predict_decoding(LLAMA, A100, 256, 4096, tensor=8)
     assert found.causes["tensor"] == pytest.approx((2 * LLAMA.layers + 1) * rows + scores)
-    # (T2) keeps the token table whole.
+    # (T2) does not divide the token table among devices.
     operands = predict_decoding(LLAMA, A100, 256, 4096, tensor=8, gathers_operands=True)
     widths = (LLAMA.query_size, LLAMA.hidden, LLAMA.ffn, LLAMA.hidden)
     gathered = sum(group.gather_seconds(2 * 256 * width) for width in widths)
@@ -128,7 +131,8 @@ def test_overlap_never_takes_longer(tensor: int, sequence: int) -> None:
 
 
 def test_data_without_overlap_is_exchanged_once() -> None:
-    """Layers gather weights for both passes, the embedding and the head for one; all exchange gradients once."""
+    """Layers all-gather their weights for forward and backward, embedding and head only once; all gradients are
+    exchanged once."""
     group = Group(A100, 8)
     ends = LLAMA.embedding_parameters + LLAMA.head_parameters
     layers = LLAMA.parameters - ends

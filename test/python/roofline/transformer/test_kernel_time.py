@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests how long kernels take: what bounds them, and what does not fill the device."""
+"""Tests the predicted times of kernels: what bounds them, and the time that is lost if a kernel does not fill the
+device."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def test_kernels_are_bound_by_arithmetic_memory_or_launch() -> None:
     expected = 1e9 / (A100.memory_bandwidth * A100.memory_efficiency) + A100.launch_seconds
     assert operation_seconds(bytes, A100) == pytest.approx(expected)
     assert operation_seconds(Operation("nothing", "vector", 0, launches=3), A100) == 3 * A100.launch_seconds
-    # One more row of tiles adds a wave.
+    # One more row of tiles than the device has multiprocessors needs another wave.
     one = Operation("one", "projection", 0, (Product(108, 128, 128, 4096, "bf16"),))
     more = Operation("more", "projection", 0, (Product(109, 128, 128, 4096, "bf16"),))
     assert operation_seconds(more, A100) > 1.2 * operation_seconds(one, A100)
@@ -39,7 +40,8 @@ def test_a_format_that_a_device_lacks_is_a_wider_one() -> None:
 @pytest.mark.parametrize("machine", ["a100", "spinnaker2", "v100"])
 @pytest.mark.parametrize("transformer", ["llama3-8b", "gpt2-124m"])
 def test_few_rows_in_f32_wait_for_memory(machine: str, transformer: str) -> None:
-    """Vector units compute only the rows that a product has."""
+    """In f32, the product of few rows takes the time to read the weights, as vector units compute only the rows that
+    exist."""
     found = read_machine(machine)
     assert isinstance(found, Accelerator)
     prediction = predict_decoding(PRESETS[transformer], found, 1, 1024, "f32")
@@ -49,7 +51,7 @@ def test_few_rows_in_f32_wait_for_memory(machine: str, transformer: str) -> None
 
 
 def test_vector_units_compute_the_rows_that_there_are() -> None:
-    """Vector units compute only existing rows; matrix units compute whole tiles."""
+    """Vector units (f32) compute only the rows that exist. Matrix units compute whole tiles."""
     machine = replace(A100, l2_bandwidth=0.0)
 
     def seconds(rows: int, format: str) -> float:

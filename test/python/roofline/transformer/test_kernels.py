@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests how the devices share the work of a transformer's kernels."""
+"""Tests how a transformer's work is divided among devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LLAMA, GPT = PRESETS["llama3-8b"], PRESETS["megatron-22b"]
 
 
 def test_forward_products_are_two_operations_for_each_parameter_and_token() -> None:
-    """The scores add 2 s h for each of two products."""
+    """In addition to the weights' products there are two of attention, each with 2 s h operations per token."""
     kernels = Kernels(replace(GPT, attention_block=0), Share(1))
     flops = sum(product.flops for operation in kernels.layer() for product in operation.products)
     weights = 12 * GPT.hidden**2
@@ -37,7 +37,7 @@ def test_devices_share_the_products(config: TransformerConfig, tensor: int) -> N
     [(128, 8192, 4), (4096, 8192, 8), (4096, 8192, 4), (2048, 10240, 2), (2048, 10240, 5), (4096, 8190, 2), (1, 12, 3)],
 )
 def test_devices_of_a_sequence_have_the_same_work(block: int, sequence: int, context: int) -> None:
-    """Forward and backward work of all devices together equals that of one device."""
+    """If devices share a sequence, their forward and backward work adds up to that of one device."""
     config = replace(LLAMA, attention_block=block, sequence=sequence)
 
     def products(context: int) -> list[list[Product]]:
@@ -57,7 +57,8 @@ def test_devices_of_a_sequence_have_the_same_work(block: int, sequence: int, con
 @pytest.mark.parametrize("sequences", [1, 15, 16, 17, 100, 2000])
 @pytest.mark.parametrize("expert", [1, 8])
 def test_experts_have_the_rows_that_are_chosen(sequences: int, expert: int) -> None:
-    """Each token goes through as many experts as are active; weights of unchosen experts are not read."""
+    """The rows of the experts' products are tokens times active experts. Weights of experts that no token chose are not
+    read."""
     config = replace(PRESETS["qwen3-30b-a3b"], sequence=1)
     kernels = Kernels(config, Share(sequences, expert=expert))
     rows = sequences * config.active_experts

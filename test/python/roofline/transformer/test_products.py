@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares the matrix products of a transformer with those in the captured program of the same model."""
+"""Compares the predicted matrix products of a transformer with those of the captured program of the same model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LATENT_OF_INPUT = replace(LATENT, query_latent=0, fused_projections=True, gated=
 
 
 class Attention(nn.Module):
-    """Causal attention with a fused projection, or with separate ones for queries, keys and values."""
+    """Causal attention with one fused projection, or with one each for queries, keys and values."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Attention(nn.Module):
 
 
 class LatentAttention(nn.Module):
-    """Causal attention with keys and values projected from latents, and queries too if they have a latent."""
+    """Causal attention whose keys and values, and queries if the configuration says so, are projected from latents."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -85,7 +85,8 @@ class LatentAttention(nn.Module):
 
 
 class LatentStep(nn.Module):
-    """One token per sequence after cached latents f32 [sequences, tokens, kv_latent + rotary_size]."""
+    """A decoding step of latent attention: one new token per sequence, after cached latents f32 [sequences, tokens,
+    kv_latent + rotary_size]."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -111,7 +112,7 @@ class LatentStep(nn.Module):
 
 
 class Perceptron(nn.Module):
-    """An MLP with one inner projection, or with two, one of which gates the other."""
+    """An MLP, optionally with a second inner projection that gates the first."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -125,7 +126,8 @@ class Perceptron(nn.Module):
 
 
 class Experts(nn.Module):
-    """Experts that choose their tokens (Zhou et al., arXiv:2202.09368), so that all have the same number."""
+    """A mixture of experts in which experts choose tokens (arXiv:2202.09368), so that all experts have the same number
+    of tokens."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -144,7 +146,7 @@ class Experts(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Maps tokens i64 [rows, length] to scores f32 [rows, length, vocabulary]."""
+    """A language model that maps tokens i64 [rows, length] to logits f32 [rows, length, vocabulary]."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -181,7 +183,7 @@ def captured(config: TransformerConfig) -> Program:
 
 
 def products_of(program: Program) -> Iterator[tuple[int, int, int, int]]:
-    """Yields the product for each contraction."""
+    """Yields the extents (batch, min(m, n), max(m, n), k) of each contraction in a program."""
     with ir.Context():
         for function in read_module(program.data).body.operations:
             for operation in function.regions[0].blocks[0].operations:
@@ -190,7 +192,7 @@ def products_of(program: Program) -> Iterator[tuple[int, int, int, int]]:
 
 
 def product_of(contraction: Any) -> tuple[int, int, int, int]:
-    """Returns the batch, the smaller and the larger of m and n, and k of a contraction of two matrices."""
+    """Returns the extents (batch, min(m, n), max(m, n), k) of a contraction of two matrices."""
     maps = [str(each).split("-> (")[1].split(")")[0] for each in contraction.attributes["indexing_maps"]]
     left, right, result = (set(each.split(", ")) for each in maps)
     sizes: dict[str, int] = {}
@@ -209,7 +211,7 @@ def product_of(contraction: Any) -> tuple[int, int, int, int]:
 )
 @pytest.mark.diagonal
 def test_products_are_those_of_the_compiler(config: TransformerConfig, block: int) -> None:
-    """Forward and backward, with whole and blocked attention; products are compared up to transposition."""
+    """Covers forward and backward, with whole and blockwise attention. A product and its transpose count as equal."""
     config = replace(config, attention_block=block)
     found = training_products(config, ROWS, "f32")
     expected = Counter(products_of(captured(config)))
@@ -218,7 +220,7 @@ def test_products_are_those_of_the_compiler(config: TransformerConfig, block: in
 
 @pytest.mark.parametrize("cached_tokens", [8, 16])
 def test_products_of_decoding_are_those_of_the_generator(cached_tokens: int) -> None:
-    """One token per sequence, for several sequences."""
+    """Covers a decoding step: one token for each of several sequences."""
     model = Decoder(GPT).eval()
     ((_, program),) = capture_generation(model, SLOTS, CAPACITY, 4, [cached_tokens])
     kernels = Kernels(replace(GPT, sequence=1), Share(SLOTS, "f32"))
@@ -229,7 +231,7 @@ def test_products_of_decoding_are_those_of_the_generator(cached_tokens: int) -> 
 
 
 def test_products_of_decoding_latents_are_those_of_a_captured_layer() -> None:
-    """Queries are projected to the cached latents, which are both keys and values."""
+    """In decoding, queries are projected to the latents, so that the cached latents serve as keys and values."""
     length = 7
     cache = torch.zeros(SLOTS, length, LATENT.kv_latent + LATENT.rotary_size)
     program = repro_mlir.capture(LatentStep(LATENT).eval(), (torch.zeros(SLOTS, LATENT.hidden), cache))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks that docs/performance/roofline-published.md matches the code's output, and how large the errors are."""
+"""Checks that docs/performance/roofline-published.md is what the code generates, and that errors stay within limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_errors_of_covered_steps() -> None:
-    """The mean error of dense training steps with a configuration is below 15 %, also of the hold-outs among them."""
+    """For dense training steps whose configuration is known, the mean error is below 15 %; so is that of the held-out
+    ones."""
     seen = published.seen(published.results())
     held_out = published.held_out(seen)
     assert len(seen) >= 35 and len(held_out) >= 9
@@ -43,7 +44,8 @@ def test_the_documentation_has_the_mean_errors() -> None:
 
 
 def test_the_page_has_errors_by_the_files_own_settings() -> None:
-    """The page shows the errors for each group whose own settings differ, and for all rows."""
+    """If a group's results state settings of their own, the page has errors with these, for the group and for all
+    rows."""
     found = published.results()
     changed = {each.row["group"] for each in found if each.by_file != each.predicted}
     assert len(changed) == 2

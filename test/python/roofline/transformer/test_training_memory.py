@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the memory of a training step against published formulas, with stages and shards."""
+"""Tests the predicted memory of a training step against published formulas, with pipeline stages and sharding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LLAMA, GPT = PRESETS["llama3-8b"], PRESETS["megatron-22b"]
 @pytest.mark.parametrize("tensor", [1, 2, 8])
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_activations_are_those_of_the_paper(tensor: int, sequence_parallel: bool) -> None:
-    """Checks table 2 of arXiv:2205.05198: bytes of a layer per s b h."""
+    """Checks table 2 of arXiv:2205.05198, which has a layer's bytes divided by s b h."""
     parallelism = Parallelism(tensor=tensor, sequence_parallel=sequence_parallel)
     scores = 5 * GPT.heads * GPT.sequence / GPT.hidden
     whole = 10 / tensor if sequence_parallel else 10
@@ -36,16 +36,17 @@ def test_sharding_needs_less_memory() -> None:
         return training_memory(LLAMA, Training(8, parallelism=parallelism)).total
 
     assert memory("none", 1) > memory("optimizer", 1) > memory("full", 1)
-    # Stages keep their weights from the first microbatch to the last.
+    # A stage needs its weights from the first microbatch to the last, so sharding them saves no memory.
     assert memory("none", 4) > memory("optimizer", 4) == memory("full", 4)
     expert = Parallelism(data=8, expert=8, sharding="optimizer")
     found = training_memory(PRESETS["mixtral-8x7b"], Training(8, parallelism=expert))
-    # An eighth of the experts, which no other device has, and an eighth of the remaining state.
+    # Each device has an eighth of the experts' state, which is not replicated, and an eighth of the other state.
     assert found.optimizer == pytest.approx(12 * PRESETS["mixtral-8x7b"].parameters / 8)
 
 
 def test_the_last_stage_has_the_head() -> None:
-    """One microbatch in flight, its scores and their gradient, and the head (a copy if the head is tied)."""
+    """The last stage has one microbatch in flight, its logits and their gradient, and the head (a copy if it is
+    tied)."""
     parallelism = Parallelism(pipeline=4)
     training = Training(32, 8, recomputation="full", parallelism=parallelism)
     found = training_memory(LLAMA, training)
@@ -64,7 +65,8 @@ def test_the_last_stage_has_the_head() -> None:
 
 
 def test_the_first_stage_has_most_microbatches_under_way() -> None:
-    """The first stage needs the most memory if the scores are small."""
+    """If the logits are small, the first stage needs the most memory, because it has the most microbatches in
+    flight."""
     small = replace(LLAMA, vocabulary=1)
     one = training_memory(small, Training(8))
     for pipeline in (2, 4, 8):
@@ -73,7 +75,7 @@ def test_the_first_stage_has_most_microbatches_under_way() -> None:
         assert found.activations == pytest.approx(one.activations)
         few = training_memory(small, Training(1, parallelism=Parallelism(pipeline=pipeline)))
         assert few.activations == pytest.approx(one.activations / pipeline)
-    # At most the number of microbatches is in flight, also for interleaved stages.
+    # No stage has more microbatches in flight than there are, whether stages are interleaved or not.
     for microbatches, expected in ((4, 4 / 4), (64, (1 + 2 * 3 + 4) / 2 / 4)):
         parallelism = Parallelism(pipeline=4, virtual_stages=2)
         found = training_memory(small, Training(microbatches, parallelism=parallelism))

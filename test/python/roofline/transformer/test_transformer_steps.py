@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests steps of transformers against independent formulas for memory and time, rejected settings, and the command."""
+"""Tests predicted steps of transformers: memory and time against other formulas, refused settings, and the command."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def test_parameters_are_those_that_were_published() -> None:
 
 
 def test_a_pipeline_has_its_bubble() -> None:
-    """The bubble is (p-1)/m of the time if stages have equal work, and v times less if they interleave."""
+    """If stages have equal work, the bubble is (p-1)/m of it; with v interleaved stages per device it is v times
+    smaller."""
     config = replace(GPT, vocabulary=1, dropout=False)
     found = {}
     for parts in (1, 2):
@@ -85,8 +86,8 @@ def test_settings_that_take_longer() -> None:
     ("precision", "gradient_bytes", "bytes"), [("f32", 4, 32), ("tf32", 4, 32), ("bf16", 4, 34), ("bf16", 2, 30)]
 )
 def test_an_update_reads_and_writes(precision: str, gradient_bytes: int, bytes: int) -> None:
-    """An update reads the gradient twice, reads and writes the weight and two moments in f32, and writes another
-    weight for products."""
+    """An optimizer step reads the gradient twice, reads and writes the weight and two moments in f32, and writes a copy
+    of the weight in the type of products."""
     found = predict_training(LLAMA, A100, Training(1, precision=precision, gradient_bytes=gradient_bytes))
     expected = bytes * LLAMA.parameters / (A100.memory_bandwidth * A100.memory_efficiency) + A100.launch_seconds
     assert found.causes["optimizer"] == pytest.approx(expected)
@@ -101,14 +102,14 @@ def test_decoding_reads_weights_and_cache() -> None:
     assert prediction.weights == 2 * LLAMA.parameters
     many = predict_decoding(LLAMA, A100, 64, 4096)
     assert many.tokens_per_second > 10 * prediction.tokens_per_second
-    # For one token, eight of the 128 experts are read.
+    # A single token reads only the weights of eight of the 128 experts.
     few, all_ = (predict_decoding(PRESETS["qwen3-30b-a3b"], A100, batch, 1).seconds for batch in (1, 64))
     assert few < all_ / 3
     assert predict_decoding(LLAMA, A100, 1, 4096, tensor=8).seconds < prediction.seconds / 2
 
 
 def test_latent_attention() -> None:
-    """Uses DeepSeek-V3's sizes (arXiv:2412.19437, section 4.2); its first three layers are dense."""
+    """Uses DeepSeek-V3's sizes (arXiv:2412.19437, section 4.2) with three layers, which are dense."""
     config = replace(
         LLAMA, layers=3, hidden=7168, heads=128, kv_heads=128, head_size=128, ffn=18432, vocabulary=129280,
         kv_latent=512, query_latent=1536, rotary_size=64,
@@ -116,7 +117,7 @@ def test_latent_attention() -> None:
     weights = 7168 * 1536 + 1536 * 128 * 192 + 7168 * (512 + 64) + 512 * 128 * 256 + 128 * 128 * 7168
     assert config.attention_parameters == weights + 512 + 1536
     one, eight = (predict_decoding(config, A100, 64, 4096, tensor=tensor) for tensor in (1, 8))
-    # Every device has all latents and their projections.
+    # Latents and their projections are not divided among devices.
     assert one.cache == eight.cache == 3 * 64 * 4096 * (512 + 64) * 2
     whole = 2 * config.layers * config.latent_parameters
     assert eight.weights == pytest.approx((one.weights - whole) / 8 + whole)
@@ -133,7 +134,8 @@ def test_latent_attention() -> None:
 
 
 def test_operands_in_place_of_sums() -> None:
-    """A layer exchanges 28 n C (R - 1) / R bytes in f32 (docs/guides/distributed.md); the operations stay the same."""
+    """If operands are gathered instead of adding sums (T2), a layer exchanges 28 n C (R - 1) / R bytes in f32 (see
+    docs/guides/distributed.md), and the number of operations does not change."""
     config = replace(PRESETS["gpt2-124m"], ffn=4 * 768)
     for tensor in (2, 4):
         kernels = Kernels(config, Share(1, "f32", tensor, gathers_operands=True))
@@ -265,7 +267,8 @@ def test_hostile_numbers_take_bounded_time(capsys: pytest.CaptureFixture[str], t
 
 
 def test_devices_with_the_least_numbers() -> None:
-    """Uses devices without caches, matrix units and power, as slow as the file format allows."""
+    """Covers a machine with the least numbers that its file may contain: zeros, or close to zero where it must be
+    positive."""
     least = {name: 0.0 for name in ACCELERATOR_NUMBERS if isinstance(getattr(A100, name), float)}
     least |= {name: 0.0 for name in ("f8_matrix_flops", "watts", "l2_bytes", "shared_bytes")}
     positive = ("clock_hz", "f32_flops", "memory_bytes", "memory_bandwidth", "node_bandwidth", "network_bandwidth")
