@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Comparing recipes: runs, statistics of sampled steps, the report's files, and refusals."""
+"""Tests reports that compare recipes: runs, statistics of sampled steps, the report's files, and refusals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def write(folder: Path, rate: str = "0.1", options: str = "{}", text: str = SCRI
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> str:
-    # The recipe of the script differs from the recipes of all runs of the report.
+    # The script has a recipe that no run of the report uses: each run must replace it.
     return write(tmp_path_factory.mktemp("script"), options='{"precision": "mxfp4", "nonfinite_loss": "stop"}')
 
 
@@ -91,7 +91,7 @@ def operands(report: Report, recipe: str, step: int, role: str, layer: str) -> d
 
 
 def test_runs_are_those_of_the_trainer(script: str, report: Report) -> None:
-    """The losses, the programs and the states are those of `repro train --precision`."""
+    """The runs have the losses, programs and states of `repro train --precision`."""
     assert [run.recipe for run in report.runs] == ["f32", "floor", "mxfp8", "nvfp4"]
     for run in report.runs:
         given = load_training(script)
@@ -114,7 +114,7 @@ def test_sampled_steps_are_those_of_the_run(report: Report) -> None:
         assert [sample.step for sample in run.samples] == [1, 2, 4]
         for sample in run.samples:
             assert sample.loss == run.losses[sample.step - 1]
-        # All runs begin with the initial state and the first batch of the run in f32.
+        # The first sample of each run has the initial state, so its loss in f32 is the first loss of the run in f32.
         assert run.samples[0].loss_f32 == report.runs[0].losses[0]
         assert [each.name for each in run.weights] == ["0.weight", "2.weight"]
         assert all(each.relative_error is not None and 0 < each.relative_error < 0.1 for each in run.weights)
@@ -137,7 +137,7 @@ def test_contractions_left_in_f32(report: Report) -> None:
 
 
 def test_the_error_of_gradients(script: str, report: Report) -> None:
-    """The reported error is the ratio that follows from the gradients that trainers return."""
+    """The reported error of gradients is that of the gradients that trainers return."""
     gradients = []
     for recipe in (None, "nvfp4"):
         given = load_training(script)
@@ -164,7 +164,7 @@ VALUES = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
 
 
 def to_f4(x: float) -> float:
-    """Rounds to nearest, ties to even codes; values that are too large become the largest value."""
+    """Returns a value rounded to f4E2M1FN, to nearest, with ties to even codes and saturation."""
     _, code = min((abs(abs(x) - value), code % 2, code) for code, value in enumerate(VALUES))[1:]
     return math.copysign(VALUES[code], x)
 
@@ -179,7 +179,7 @@ def ratio(signal: list[float], noise: list[float]) -> float:
 
 
 def test_statistics_of_blocks(script: str, report: Report) -> None:
-    """With the rule `floor`, scaled elements may reach 8; elements above 7 saturate."""
+    """With the rule `floor`, a scaled element can be almost 8; elements above 7 count as saturated."""
     found = operands(report, "floor", 2, "fprop", "0.weight")
     assert list(found) == ["activation"] and found["activation"].format == "f4E2M1FN 1x32 floor rne"
     given = load_training(script)
@@ -200,14 +200,14 @@ def test_statistics_of_blocks(script: str, report: Report) -> None:
     assert counts.underflowed == sum(before != 0 and after == 0 for before, after in pairs)
     assert counts.sqnr_db == ratio([before for before, _ in pairs], [after - before for before, after in pairs])
     assert (counts.elements, counts.zeros, counts.nans, counts.infinities, counts.nans_after) == (32 * 48, 0, 0, 0, 0)
-    # Each scale has one byte.
+    # Two codes share a byte, and each of the 64 scales has one byte.
     assert (counts.bytes, counts.bytes_f32) == (32 * 48 // 2 + 64, 32 * 48 * 4)
     assert counts.blocks is not None and dataclasses.astuple(counts.blocks) == (64, 0, 0, 0, 0)
     exponents = [exponent(before) for before, _ in pairs]
     assert counts.histogram is not None and counts.histogram.first == min(exponents)
     expected = tuple(exponents.count(e) for e in range(min(exponents), max(exponents) + 1))
     assert counts.histogram.counts == expected
-    # The non-zero elements range from 0.5 to 6.
+    # The range of non-zero elements: from 0.5 to 6, times the scales.
     scales.sort()
     assert counts.range is not None and dataclasses.astuple(counts.range) == (
         *(scales[32] - 1, scales[32] + 2),
@@ -236,7 +236,7 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
 
 
 def test_a_last_smaller_batch(tmp_path: Path) -> None:
-    """The smaller batch has a separate program, which is sampled too."""
+    """The last batch is smaller and thus has another program. Its step is sampled as well."""
     text = SCRIPT.replace("yield batch(step)", "yield batch(step, 16 if step == 2 else 32)")
     found = compare_recipes(write(tmp_path, text=text), ["mxfp8"], 3, target="reference", samples=2)
     sizes = [operands(found, "mxfp8", step, "fprop", "0.weight")["activation"] for step in (1, 3)]
@@ -252,8 +252,8 @@ def test_a_step_in_microbatches_has_losses_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("later", [False, True], ids=["frozen", "unfrozen"])
 def test_steps_with_other_contractions_have_losses_alone(later: bool, tmp_path: Path) -> None:
-    """Before the third step, a layer is frozen or unfrozen. Weight decay, from the second step on, changes no
-    contraction."""
+    """A layer is frozen or unfrozen before the third step, which changes the contractions. Weight decay, from the
+    second step on, does not."""
     changed = SCRIPT.replace(
         "            yield",
         f"            model[0].requires_grad_((step >= 2) == {later})\n"
@@ -285,12 +285,13 @@ def test_contractions_in_blocks_have_statistics(script: str) -> None:
         assert len(one.operands) == len(other.operands) == 2
         assert isinstance(other.result_sqnr_db, float) and isinstance(one.result_sqnr_db, float)
         assert abs(other.result_sqnr_db - one.result_sqnr_db) < 1
-    # The first layer has the same operands in both runs.
+    # The first layer reads the same operands in both runs.
     assert values.samples[0].contractions[0].operands == codes.samples[0].contractions[0].operands
 
 
 def test_a_validation_draws_no_numbers_of_the_training(tmp_path: Path) -> None:
-    """Batches come from the global generators, but the losses are those of a script without a validation."""
+    """The global generators draw the batches of training. A validation must not change them, so the losses are those
+    without one."""
     drawn = SCRIPT.replace("rng = torch.Generator().manual_seed(step)", "rng = None")
     others = "\nimport random\nimport numpy\n"
     drawn = others + drawn
@@ -395,13 +396,13 @@ say("titles", [...svg().querySelectorAll("text")].map(each => each.textContent)
 
 
 def used_page(report: Report, folder: Path, script: str) -> list[str]:
-    """Returns the output of a script that operates the page of a report."""
+    """Writes a report, runs a script in its page in a browser, and returns what the script says."""
     return used(report.write(folder)[0], script)
 
 
 @needs_browser
 def test_losses_without_a_logarithm_in_a_browser(report: Report, tmp_path: Path) -> None:
-    """Losses of a validation at and below 0 have no dots on a logarithmic scale."""
+    """If the loss axis is logarithmic, losses of a validation that are not positive have no dots."""
     held_out = ((1, 0.5), (2, 0.0), (3, -0.25), (4, None))
     runs = tuple(dataclasses.replace(run, validation=held_out) for run in report.runs)
     said = used_page(dataclasses.replace(report, runs=runs), tmp_path, SHAPES)
@@ -482,7 +483,7 @@ def test_the_example_of_the_documentation(
     (tmp_path / "mlp.py").write_text(Path(script).read_text())
     text = (ROOT / "docs" / "guides" / "precision.md").read_text()
     code = text.split("In Python:\n\n")[1].split("\n- The script")[0]
-    # Two steps on the reference interpreter are faster than a compilation.
+    # Two steps on the reference interpreter take less time than compiling.
     code = code.replace("steps=20", 'steps=2, target="reference"')
     exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {})
     said = capsys.readouterr().out.splitlines()
@@ -495,7 +496,7 @@ def test_the_command(
     script: str, report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # A recipe without a name is named after its file.
+    # A recipe whose JSON has no name gets the name of its file.
     value = {name: each for name, each in json.loads(recipe_to_json(FLOOR)).items() if name != "name"}
     (tmp_path / "mine.json").write_text(json.dumps(value))
     options = "--recipes mxfp8,mine.json --steps 4 --samples 0 --target reference"

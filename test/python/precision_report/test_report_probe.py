@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operands and results that a step returns for a report, for all types of formats."""
+"""Tests the probe, a step that also returns the operands and results of its contractions for a report, for all
+formats."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def run(program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]) -> di
     "recipe", ["bf16", "mxint8", "nvfp4", "fp8_rowwise", "qat_mxfp4", "blocks_nvfp4", "blackwell_nvfp4", *OWN]
 )
 def test_the_step_stays_as_it_is(plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str) -> None:
-    """The probe keeps the state and the outputs of the step, and returns the operands of each contraction."""
+    """The probe has the state and the outputs of the step, and also returns the operands of each contraction."""
     chosen = OWN.get(recipe) or recipe_of(recipe)
     program = apply_precision(plain, chosen)
     probe = probe_of(plain, program, chosen)
@@ -91,10 +92,10 @@ def test_operands_of_all_kinds(plain: repro_mlir.Program, batch: tuple[np.ndarra
         bits = found[each["weight"].after].view(np.uint32)
         assert each["weight"].format == Format("tf32") and not (bits & 0x1FFF).any()
         assert not np.array_equal(found[each["weight"].before], found[each["weight"].after])
-    # The last forward result, which is rounded, is the output of the step.
+    # The result of the last contraction of the forward pass, rounded to bf16, is the output of the step.
     assert np.array_equal(found[probe.contractions[1].result], found["output"])
     assert not (found["output"].view(np.uint32) & 0xFFFF).any()
-    # dgrad reads the weight of the forward pass, which has been rounded already: rounding does not change it.
+    # dgrad reads the weight that the forward pass has rounded, so rounding it again changes nothing.
     (dgrad,) = (each for each in gradients if each)
     assert set(dgrad) == {"gradient", "weight"} and dgrad["weight"].format == Format("tf32")
     for side in ("before", "after"):
@@ -104,7 +105,8 @@ def test_operands_of_all_kinds(plain: repro_mlir.Program, batch: tuple[np.ndarra
 
 
 def test_the_same_tensor_in_the_same_format_is_known(plain: repro_mlir.Program) -> None:
-    """In bf16, wgrad reads operands of other contractions; in mxfp4, its blocks are along another dimension."""
+    """In bf16, wgrad has the same operands as other contractions, which are returned once. In mxfp4 its operands have
+    blocks along another dimension."""
     for recipe, count in (("bf16", 8), ("mxfp4", 10)):
         probe = probe_of(plain, apply_precision(plain, recipe), recipe_of(recipe))
         keys = [operand.key for contraction in probe.contractions for operand in contraction.operands]
@@ -112,7 +114,7 @@ def test_the_same_tensor_in_the_same_format_is_known(plain: repro_mlir.Program) 
 
 
 class Transposed(nn.Module):
-    """A layer whose result has one row per output feature."""
+    """A linear layer whose result is transposed: one row per output feature."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +138,8 @@ class Transposed(nn.Module):
 def test_contractions_in_blocks(
     plain: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray], recipe: str | Recipe, base: str | Recipe
 ) -> None:
-    """(Q4), (M5) The operands equal those of the base recipe; the output of the step is the last forward result."""
+    """(Q4), (M5) The operands are those of the base recipe. The result of the last forward contraction is the output of
+    the step."""
     known = []
     for name in (recipe, base):
         probe = probe_of(plain, apply_precision(plain, name), recipe_of(name))
@@ -153,5 +156,5 @@ def test_contractions_in_blocks(
     executable = repro_mlir.compile(probe.program, "reference")
     _, outputs = executable(model.initial_state(), x.numpy())
     result, expected = outputs[probe.contractions[0].result], outputs[model.outputs[0].name]
-    # The contraction's result has a batch dimension of extent 1.
+    # The result of the contraction also has a batch dimension, of extent 1.
     assert np.array_equal(result.reshape(expected.shape), expected)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Statistics of single operands: blocks of zeros, NaN, infinities, scales at their limits, formats without blocks."""
+"""Tests the statistics of single operands: blocks of zeros, NaN, infinities, scales at their limits, formats without
+blocks."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def statistics_of(format: Format, x: np.ndarray, tensor: float | None = None) ->
 
 
 def rows(*values: list[float]) -> np.ndarray:
-    """Returns rows of 32 elements that begin with the given values and end with zeros."""
+    """Returns rows of 32 elements: the given values, and then zeros."""
     return np.array([row + [0.0] * (32 - len(row)) for row in values], np.float32)
 
 
@@ -55,7 +56,7 @@ def test_scales_of_powers_of_two() -> None:
 
 
 def test_more_than_half_a_step_above_the_greatest_value() -> None:
-    """7 lies half a step above 6, the largest value of f4E2M1FN; only larger elements count as saturated."""
+    """7 is half a step above 6, the largest value of f4E2M1FN. Only elements beyond it count as saturated."""
     format = blocks("f4E2M1FN", "mx", "floor")
     found = statistics_of(format, rows([7.0, -7.0, 7.000001, -7.5, 6.9]))
     assert found.saturated == 2
@@ -69,7 +70,8 @@ def test_scales_of_two_levels() -> None:
     x = np.full((1, 64), 1e-6, np.float32)
     x[0, 0], x[0, 48:] = 6.0, 0.0
     found = statistics_of(blocks("f4E2M1FN", "nvfp4", "nvfp4"), x)
-    # The block of the amax has the scale 448 by the rule; two blocks have the scale 0, so that their elements are 0.
+    # The rule gives the block with the largest magnitude the scale 448. Two blocks get the scale 0, so their elements
+    # become 0.
     assert blocks_of(found) == (4, 1, 2, 1, 0)
     assert (found.underflowed, found.saturated) == (47, 0)
     assert found.bytes == 32 + 4 + 4
@@ -82,7 +84,8 @@ def test_scales_of_f32() -> None:
     format = dataclasses.replace(blocks("f8E4M3FN", "row", "float8"), scale=Scale("float8", least=1e-8))
     found = statistics_of(format, x)
     assert blocks_of(found) == (2, 0, 1, 0, 0) and found.bytes == 4 + 8
-    # The greatest element becomes exactly 448, so that rounding the scale clips nothing.
+    # Divided by the scale, the greatest element is exactly 448, so no element is saturated although the scale is
+    # rounded.
     assert found.saturated == 0
     assert statistics_of(format, np.zeros((2, 2), np.float32)).range is None
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V4) In tensors that users can see, NaNs are canonical and i1 is 0 or 1; files with other bits are refused."""
+"""(V4) Tensors that users can see have canonical NaNs, and i1 elements that are 0 or 1. Files with other bits are
+refused."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from repro_mlir.program import Program
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.runner.initial import initial_array
 
-# For each element type, bit patterns with the same meaning; results contain the first one.
+# For each element type, bit patterns that mean the same (NaN or true); the first one is canonical.
 SAME = {
     "f64": [0x7FF8000000000000, 0x7FF0000000000001, 0xFFF8000000000000, 0x7FF8000000000001],
     "f32": [0x7FC00000, 0x7F800001, 0xFFC00000, 0x7FC00001, 0xFFFFFFFF],
@@ -29,7 +30,7 @@ SAME = {
     "f8E5M2": [0x7E, 0x7D, 0x7F, 0xFE],
     "i1": [1, 2, 0x80, 0xFF],
 }
-# Bit patterns of numbers: zeros, the least and the largest numbers and infinities of both signs.
+# For each element type, bit patterns of numbers: zeros, the smallest and largest numbers, and infinities of both signs.
 NUMBERS = {
     "f64": [0, 1 << 63, 1, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0xFFF0000000000000],
     "f32": [0, 0x80000000, 1, 0x7F7FFFFF, 0x7F800000, 0xFF800000],
@@ -102,7 +103,7 @@ def test_V4_H1_one_hash(element: str) -> None:
 
 
 def test_V4_program_files(tmp_path: Path) -> None:
-    """A program file with a NaN that is not canonical in its initial state is refused."""
+    """A program file is refused if its initial state contains a NaN that is not canonical."""
     kind = TensorType("w", "f32", (3,))
     text = (
         "func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> attributes {repro.num_state = 1 : i64} {\n"
@@ -144,7 +145,7 @@ func.func @main(%kept: tensor<4xELEMENT>, %spread: tensor<4xELEMENT>, %new: tens
 @pytest.mark.parametrize("kept", [False, True], ids=["called", "kept"])
 @pytest.mark.diagonal
 def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) -> None:
-    """Elements that a step only moves become canonical too; a state that a plain call returns as it is keeps its
+    """Elements that a step only moves are canonical in the result. A state that a call returns unchanged keeps its
     bits."""
     canonical = SAME[element][0]
     given = [SAME[element][-1], NUMBERS[element][-1], SAME[element][1], 0]
@@ -171,7 +172,7 @@ def test_V4_a_step_shows_canonical_bytes(element: str, target: str, kept: bool) 
     else:
         _, found = executable(state, index, x)
     assert bits_of(x) == given
-    # `load` made the kept state canonical; a plain call leaves a state that it only returns as it was.
+    # `load` makes a state canonical. A plain call does not change a state that the program returns as it is.
     assert bits_of(state["kept"]) == (wanted if kept else given)
     assert bits_of(state["spread"]) == [*wanted[:3], canonical]
     assert bits_of(state["new"]) == wanted

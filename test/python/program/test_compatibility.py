@@ -1,8 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The stored files of test/data/compatibility are read and have the same digests as when they were written, and a file
-of an unknown version is refused with the version found and the version read (docs/verification/compatibility.md)."""
+"""The files in test/data/compatibility can be read and have the digests that they had when they were written. A file of
+an unknown version is refused; the error names the version found and the version that can be read
+(docs/verification/compatibility.md)."""
 
 import json
 import runpy
@@ -32,7 +33,7 @@ DATA = Path(__file__).resolve().parents[2] / "data" / "compatibility"
 EXPECTED = json.loads((DATA / "expected.json").read_text())
 SIGNED, MICROBATCHES = DATA / "signed.receipt", DATA / "microbatches.receipt"
 
-# The number of steps, the hash of the last state, and the last link of the chain.
+# For each stored receipt: the number of steps, the hash of the last state, and the last link of its chain.
 RECEIPTS = {
     SIGNED: (
         5,
@@ -48,7 +49,7 @@ RECEIPTS = {
 
 
 def writer() -> dict[str, Any]:
-    """Returns the functions of the script that wrote the files."""
+    """Returns the names that the script write.py, which wrote the files, defines."""
     pytest.importorskip("torch_mlir")
     return runpy.run_path(str(DATA / "write.py"))
 
@@ -94,7 +95,7 @@ def test_a_signed_receipt() -> None:
 
 
 def test_a_stopped_receipt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A process that ends before the last step leaves the files of the steps so far, without a seal."""
+    """A receipt of a process that ended before the last step has the records of the steps so far, and no seal."""
     path, whole = Path(shutil.copytree(SIGNED, tmp_path / "stopped.receipt")), repro_mlir.Receipt(SIGNED)
     (path / "seal.json").unlink()
     (path / "checkpoints" / "6.safetensors").unlink()
@@ -134,7 +135,8 @@ def test_certificates() -> None:
 
 
 def with_member(file: str, member: str, change: dict[str, Any], path: Path) -> Path:
-    """Writes a copy of an archive in which the JSON of one member has other fields, and a member of an unknown name."""
+    """Writes a copy of a zip in which the JSON of one member has the fields `change`, and which has an unknown
+    member."""
     with zipfile.ZipFile(DATA / file) as archive, zipfile.ZipFile(path, "w") as copy:
         for name in archive.namelist():
             data = archive.read(name)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V1) Conversions between storage types that are a single operation in a canonical program."""
+"""(V1) Conversions between two storage types: which of them a canonical program may have as one operation."""
 
 import pytest
 from repro_mlir import ReproError

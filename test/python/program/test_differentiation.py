@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of imported programs, (J1) to (J4): against finite differences in f64; bit by bit on CPUs and as PTX."""
+"""(J1) to (J4) Gradients of imported programs: close to finite differences in f64, and equal bits in compiled code for
+CPUs and GPUs."""
 
 import math
 from collections.abc import Sequence
@@ -108,7 +109,7 @@ def _read(index: str, extent: int, loops: int = 6) -> str:
 
 
 PROGRAMS |= {
-    # (J4) Some elements are read at several points of the iteration space, and some at none.
+    # (J4) Some elements are read by several points of the iteration space, others by none.
     "windows": _window("d0 * 2 + d1", 9, "arith.addf", 0.0),
     "overlapping_windows": _window("d0 + d1 * 2", 8, "arith.addf", 0.0),
     "greatest_of_windows": _window("d0 + d1", 6, "arith.maximumf", -9.0),
@@ -264,7 +265,8 @@ def test_J1_gradients_are_those_of_finite_differences(name: str) -> None:
     plain = Interpreter(to_bytes(canonicalize(text)))
     kinds = plain.program.body.argument_types
     random = np.random.default_rng(3)
-    # The values are so far from each other and from zero that a finite-difference step changes no order and no sign.
+    # Values are far enough from each other and from zero that a step of the finite difference changes no order and no
+    # sign.
     arguments = [
         (random.permutation(math.prod(k.shape)) * 0.3 + 0.17 + 0.01 * i).reshape(k.shape) - 0.8
         for i, k in enumerate(kinds)
@@ -300,7 +302,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_J2_derivatives_of_functions(name: str) -> None:
-    """The derivatives agree with mpmath's derivatives of the same functions."""
+    """Compares derivatives with those that mpmath computes for the same functions."""
     import mpmath
 
     given = {
@@ -359,7 +361,8 @@ def test_J3_equal_elements_share_the_gradient() -> None:
 @pytest.mark.parametrize("name", ["product", "prefix_products", "scatter_mul"])
 @pytest.mark.diagonal
 def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
-    """A product is linear in each factor: the gradient is the difference of the results for the factors 1 and 0."""
+    """A product is linear in each factor, so a factor's gradient is the difference of the results for the factors 1 and
+    0."""
     text = PROGRAMS[name]
     plain = Interpreter(to_bytes(canonicalize(text)))
     random = np.random.default_rng(5)
@@ -384,7 +387,7 @@ def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
     ("name", "extents", "empty"), [("sum", "3x4", "3x0"), ("product", "4x3", "0x3"), ("greatest", "3x4", "0x4")]
 )
 def test_folds_of_nothing_have_gradients(name: str, extents: str, empty: str) -> None:
-    """A fold over an extent of 0 returns its initial element, and the gradient reaches no operand."""
+    """A fold over no elements returns its initial element; the gradients of its operands have no elements."""
     text = PROGRAMS[name].replace(f"tensor<{extents}xf64>", f"tensor<{empty}xf64>")
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
     kind, gradient = interpreter.program.body.argument_types
@@ -412,7 +415,7 @@ def test_equal_operands_of_smooth_functions_share_the_gradient(name: str) -> Non
 
 
 def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> None:
-    """The exponential overflows in the branch of a select that is not taken; the gradient does not become NaN."""
+    """The exponential overflows in the branch that the select does not choose. The gradient must not be NaN."""
     body = """%a = tensor.extract %x[] : tensor<f32>
 %limit = arith.constant 0.0 : f32
 %c = arith.cmpf olt, %a, %limit : f32
@@ -428,8 +431,8 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
 @pytest.mark.parametrize(
     ("formula", "order"),
     [
-        # The order depends on the operand that the derivative reads first: x, whose last dimension is folded, or the
-        # gradient. Products have the order of (P1).
+        # The order of the derivative's fold follows from the operand that it reads first: x, whose last dimension is
+        # folded, or the gradient. For products it is (P1).
         ("arith.maximumf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
         ("arith.mulf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
         ("arith.divf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),

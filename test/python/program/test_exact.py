@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K4) Exact contractions, selected for whole programs and for single contractions."""
+"""(K4) Selecting exact contractions for whole programs and for single contractions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_exact_contractions_by_capture_and_trainer_K4(program: repro_mlir.Progra
 
 
 def test_exact_contractions_by_command_K4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command-line option replaces the script's option in every command that captures a script."""
+    """The option of the command line replaces that of the script, in every command that captures one."""
     plain, exact, receipt = tmp_path / "plain.py", tmp_path / "exact.py", str(tmp_path / "receipt")
     plain.write_text(SMALL_SCRIPT.replace("{options}", "{}"))
     exact.write_text(SMALL_SCRIPT.replace("{options}", "{'exact_digits': 2}"))

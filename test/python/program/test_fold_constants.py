@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V3) Constant folding of scalar operations has the bits of the reference interpreter, which does not fold."""
+"""(V3) Folding scalar operations on constants gives the bits of the reference interpreter, which does not fold."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ CMPI = ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"]
 
 
 def float_literals(kind: str, rng: random.Random, count: int) -> list[str]:
-    """Returns hexadecimal literals: zeros, infinities, NaN, extreme numbers, small integers, random bits."""
+    """Returns `count` hexadecimal literals of a float type: zeros, infinities, NaN, extreme numbers, small integers,
+    random bits."""
     exponent, fraction = FLOAT_BITS[kind]
     width = 1 + exponent + fraction
     infinity = ((1 << exponent) - 1) << fraction
@@ -86,7 +87,8 @@ class Program:
         self.types: list[str] = []
 
     def add(self, operation: str, operands: list[tuple[str, str]], suffix: str, result: str) -> None:
-        """Appends `operation` with operands as (literal, type), the `suffix` after them, and the type of the result."""
+        """Adds an operation: its name, its operands as (literal, type), the text after the operands, and the type of
+        its result."""
         n = len(self.types)
         names = []
         for k, (literal, kind) in enumerate(operands):
@@ -98,11 +100,11 @@ class Program:
         self.types.append(f"tensor<{result}>")
 
     def operations(self) -> list[str]:
-        """Returns one line per result."""
+        """Returns the line of each operation that was added, in the order of the results."""
         return [line for line in self.lines if line.startswith("%s")]
 
     def text(self) -> str:
-        """Returns the text of the canonical program, in which storage types compute in f32 (V1)."""
+        """Returns the text of the canonical program, in which arithmetic on storage types is in f32 (V1)."""
         types = ", ".join(self.types)
         values = ", ".join(f"%t{n}" for n in range(len(self.types)))
         body = "\n  ".join([*self.lines, f"return {values} : {types}"])
@@ -115,7 +117,8 @@ class Program:
 
 
 def run_folded(program: Program, folded_names: set[str]) -> list[np.ndarray]:
-    """Returns the results of the folded program, which must contain no operation of `folded_names`."""
+    """Folds the program, checks that no operation of `folded_names` is left, and returns the results of the
+    interpreter."""
     with ir.Context():
         module = ir.Module.parse(program.text())
         PassManager.parse("builtin.module(repro-fold-constants)").run(module.operation)
@@ -125,7 +128,7 @@ def run_folded(program: Program, folded_names: set[str]) -> list[np.ndarray]:
 
 
 def assert_same_bits(program: Program, folded_names: set[str]) -> None:
-    """Compares the results of the program with those of the folded program; all of `folded_names` must have folded."""
+    """Checks that folding the operations of `folded_names` does not change the bits of the results."""
     expected = Interpreter(to_bytes(program.text())).run()
     actual = run_folded(program, folded_names)
     for line, want, got in zip(program.operations(), expected, actual, strict=True):
@@ -201,7 +204,8 @@ def test_casts() -> None:
 
 
 def test_bitcasts_V4() -> None:
-    """The expected bits are computed in Python: a canonical program may contain no bitcast but that of a NaN."""
+    """Computes the expected bits in Python, because a canonical program, which the interpreter needs, has bitcasts only
+    of canonical floats."""
     rng = random.Random(2)
     program = Program()
     expected = []
@@ -220,7 +224,7 @@ def test_bitcasts_V4() -> None:
 
 
 def test_one_rounding_of_a_double() -> None:
-    """(S3) A double constant rounds once to f32, ties to even."""
+    """(S3) A double constant is rounded once to f32, to nearest even."""
     program = Program()
     rng = np.random.default_rng(0)
     for value in np.concatenate([rng.standard_normal(50), 1 + rng.integers(0, 9, 50) * 2.0**-25]):

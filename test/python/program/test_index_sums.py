@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): an index expression that MLIR simplifies is written, read and written again as the same bytes and meaning."""
+"""(H2): an index expression that MLIR simplifies can be written and read, and is then written as the same bytes. Its
+meaning does not change."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ Expression = int | str | tuple[str, "Expression", "Expression"]
 
 
 def expression(draw: random.Random, depth: int) -> Expression:
-    """Returns a random expression. Its factors and divisors have common divisors, so that MLIR can simplify much of
+    """Returns a random expression. Many of its factors and divisors have common divisors, so that MLIR can simplify
     it."""
     if depth == 0 or draw.random() < 0.15:
         return draw.choice(["d0", "d1", "d2", draw.randrange(-9, 10)])
@@ -47,7 +48,7 @@ def expression(draw: random.Random, depth: int) -> Expression:
         return draw.choice("+-"), left, expression(draw, depth - 1)
     if kind < 0.65:
         return "*", left, draw.choice([-8, -4, -2, -1, 2, 3, 4, 6, 8])
-    # left mod divisor as -divisor * (left floordiv divisor) + left: MLIR does not simplify this order of the terms
+    # `left mod divisor`, in the one order of terms that MLIR does not simplify to a mod
     if kind < 0.70:
         divisor = draw.choice([2, 3, 4, 8])
         return "+", ("*", ("floordiv", left, divisor), -divisor), left
@@ -65,7 +66,7 @@ def value(expr: Expression, dims: Sequence[int]) -> int:
 
 
 def program(indices: Sequence[str], size: int = 2 * OFFSET, extents: Sequence[int] = EXTENTS) -> str:
-    """Returns a generic with one operand of `size` bytes per index expression."""
+    """Returns a program with one generic, which reads an operand of `size` bytes at each of the index expressions."""
     operands, result = f"tensor<{size}xi8>", f"tensor<{'x'.join(map(str, extents))}xi8>"
     count, dims = range(len(indices)), ", ".join(f"d{i}" for i in range(len(extents)))
     maps = ", ".join(f"affine_map<({dims}) -> ({each})>" for each in (*indices, dims))
@@ -86,7 +87,8 @@ def program(indices: Sequence[str], size: int = 2 * OFFSET, extents: Sequence[in
 
 @pytest.mark.parametrize("depth", range(1, 9))
 def test_random_expressions(depth: int) -> None:
-    """The readers agree with Python's arithmetic, and the second writer agrees with the program that was read."""
+    """Checks that an expression has the values that Python computes, after reading by compiler and interpreter, and
+    that the second implementation writes the same bytes."""
     draw = random.Random(depth)
     points = [*itertools.product((0, 1), repeat=3), *(tuple(map(draw.randrange, EXTENTS)) for _ in range(8))]
     simplified = 0
@@ -113,7 +115,7 @@ def test_random_expressions(depth: int) -> None:
 
 
 def test_deep_divisions() -> None:
-    """Divisions are read down to a depth of 64; one more level is refused."""
+    """Covers 64 nested divisions, which can be read, and 65, which are refused."""
     index = "d0"
     for _ in range(64):
         index = f"(({index}) + d1 * 3) floordiv 5"
@@ -128,7 +130,7 @@ def test_deep_divisions() -> None:
     [
         ("(d0 floordiv 2) * -2 + d0 + 4", "d0 mod 2 + 4"),
         ("((d0 + d2 * 4) + d1) floordiv 4", "d2 + (d0 + d1) floordiv 4"),
-        # Simplifying the first sum yields another sum that can be simplified again.
+        # The first simplification gives a sum that can be simplified again.
         ("((d0 floordiv 2) * -2 + d0 + 8) floordiv 4", "(d0 mod 2) floordiv 4 + 2"),
     ],
 )
@@ -146,7 +148,8 @@ def test_long_sums() -> None:
         to_bytes(program([f"{index} + (d0 + 64) floordiv 100"], 99))
 
 
-# Each quotient is 1: partial sums with alternating signs stay small, but sums in the order of the terms exceed 2^62.
+# Each quotient is 1. Partial sums in this order, with alternating signs, stay small; in the order of sorted terms they
+# exceed 2^62.
 QUOTIENTS = [f"((d0 + {n}) floordiv 49) * {2**61}" for n in (50, 53, 51, 54, 52, 55)]
 LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
 
@@ -154,12 +157,13 @@ LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
 @pytest.mark.parametrize(
     ("index", "reason"),
     [
-        # Simplified to d0 alone, the index would determine the extent of its loop.
+        # If d1 - d1 were removed first, the index d0 would have to fit the operand's extent.
         ("d1 + d0 - d1", r"\(A1\) dimension 0 of operand #1 is 5, but the extent of iterator 0 is 99"),
         (LARGE, r"\(A2\) result #0 of indexing map #0 exceeds 2\^62 on the way"),
     ],
 )
 def test_refused_indices(index: str, reason: str) -> None:
-    """The writer refuses a program that is canonical only once its index is simplified, as no reader accepts it."""
+    """A program that is canonical only after its indices are simplified is refused when it is written, because no
+    reader accepts it."""
     with pytest.raises(ReproError, match=f"expected a canonical program: .*{reason}"):
         to_bytes(program([index], 99, (5, 6)))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""MLIR modules of other tools as programs: conversion of their dialects, functions and names, and refusals."""
+"""Loads MLIR modules of other tools as programs: conversion of their dialects, functions and names, and refusals."""
 
 import contextlib
 import subprocess
@@ -85,7 +85,8 @@ def written(folder: Path, text: str, name: str = "module.mlir") -> Path:
 
 
 def test_linalg(tmp_path: Path) -> None:
-    """The only public function becomes main, its calls are inlined, and unnamed arguments and results get names."""
+    """The only public function becomes @main and its calls are inlined. Arguments and results without names get
+    names."""
     program = Program.load(written(tmp_path, LINALG))
     assert [kind.name for kind in (*program.inputs, *program.outputs)] == ["arg0", "arg1", "product"]
     assert program.state == () and program.untrusted
@@ -95,7 +96,7 @@ def test_linalg(tmp_path: Path) -> None:
 
 
 def test_tosa(tmp_path: Path) -> None:
-    """TOSA is recognized without an option."""
+    """A module in the TOSA dialect needs no option."""
     program = Program.load(written(tmp_path, TOSA))
     assert [kind.name for kind in (*program.inputs, *program.outputs)] == ["image", "result0", "result1"]
     x = np.arange(21, dtype=np.float32).reshape(3, 7)
@@ -107,14 +108,14 @@ def test_tosa(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [LINALG, TOSA], ids=["linalg", "tosa"])
 def test_bytecode(tmp_path: Path, text: str) -> None:
-    """Bytecode gives the same program as the text, whatever the file's name."""
+    """A module in bytecode gives the program of its text, whatever the name of its file."""
     path = written(tmp_path, text)
     subprocess.run([OPT, "--emit-bytecode", path, "-o", tmp_path / "module.bin"], check=True)
     assert Program.load(tmp_path / "module.bin").hash == Program.load(path).hash
 
 
 def test_stablehlo(tmp_path: Path) -> None:
-    """StableHLO is read from text and from the portable artifact that jaxlib writes."""
+    """StableHLO is read from text, and from the portable artifact that jaxlib writes."""
     pytest.importorskip("jaxlib")
     from jaxlib.mlir.dialects import stablehlo
 
@@ -152,7 +153,7 @@ def test_calls_of_stablehlo_are_bounded(tmp_path: Path, count: int, last: int, m
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Commands compile, run and inspect a module as they do a program file."""
+    """The commands compile, run and inspect accept a module like a program file."""
     path = written(tmp_path, LINALG)
     inputs = {"arg0": np.ones((2, 3), np.float32), "arg1": np.ones((3, 2), np.float32)}
     np.savez(tmp_path / "inputs.npz", **inputs)
@@ -169,7 +170,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The initial values of a module's state come from a separate file."""
+    """A module has no values for its initial state; they are in another file."""
     path, output = written(tmp_path, STATE), str(tmp_path / "p.repro")
     program = Program.load(path)
     assert [kind.name for kind in program.state] == ["n"]
@@ -205,7 +206,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_modules(tmp_path: Path, name: str) -> None:
-    """The error is one line, and appears within a time that the limits bound."""
+    """Loading fails with a one-line error, within the time that the limits allow."""
     text, message = REFUSED[name]
     path = written(tmp_path, text)
     start = time.monotonic()
@@ -220,13 +221,13 @@ def test_a_word_in_a_comment_is_not_a_dialect(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [5, 40, 200])
 def test_damaged_bytecode(tmp_path: Path, size: int) -> None:
-    """Damaged bytecode can crash only the child process that reads it."""
+    """Damaged bytecode may crash the child process that reads it, but not this process."""
     path = written(tmp_path, LINALG)
     subprocess.run([OPT, "--emit-bytecode", path, "-o", tmp_path / "module.bin"], check=True)
     data = (tmp_path / "module.bin").read_bytes()
     with pytest.raises(ReproError):
         import_module(data[:size], is_text=False)
     with contextlib.suppress(ReproError):
-        # The flipped byte may be part of a name, so that reading may succeed.
+        # Reading may succeed, for example if the flipped byte is in a name.
         import_module(data[:size] + bytes([data[size] ^ 0xFF]) + data[size + 1 :], is_text=False)
     assert import_module(data, is_text=False)

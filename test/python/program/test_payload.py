@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A microbatch that is computed in two parts (T2): tensors between the parts have the compressed size, and the sums are
-unchanged."""
+"""Microbatches whose computation is divided in two parts (T2): what is sent between them has the compressed size, and
+the sums of gradients are unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def model() -> torch.nn.Module:
 
 
 def step(method: Any) -> tuple[MicrobatchProgram, list[np.ndarray]]:
-    """Returns a training step and the inputs of its first microbatch."""
+    """Returns a training step with a compression method, and the inputs of its first microbatch."""
     given = model()
     optimizer = torch.optim.SGD(given.parameters(), lr=0.1)
     loss_fn = torch.nn.functional.cross_entropy
@@ -63,8 +63,8 @@ def test_the_sums_are_the_same(method: Any) -> None:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name}")
 def test_the_bytes_are_those_of_the_method(method: Any) -> None:
-    """The payload also contains the loss and the running statistics. qsgd uses whole bytes here, where its codes have
-    fewer bits."""
+    """The payload of a microbatch has the compressed gradients, the loss and the running statistics. In it, codes of
+    qsgd take whole bytes, although they have fewer bits."""
     shapes = [tuple(each.shape) for each in model().parameters()]
     want = sum(map(method.bytes_of, shapes))
     if isinstance(method, QSGD):
@@ -79,8 +79,8 @@ def test_the_bytes_are_those_of_the_method(method: Any) -> None:
 
 
 def test_without_compression_the_sums_go_as_they_are() -> None:
-    """A gradient of few rows could be sent as two factors, but then every rank would compute it for all
-    microbatches."""
+    """Gradients are sent as they are. Two factors of a gradient could be smaller, but then each rank would have to
+    multiply them for all microbatches."""
     program, _ = step(None)
     payload = payload_of(program)
     assert payload is not None and payload.nbytes == sum(kind.nbytes for kind in program.sums)

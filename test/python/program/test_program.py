@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Program files and program identities."""
+"""Saving and loading program files, and the identities of programs."""
 
 import copy
 import pickle
@@ -25,7 +25,7 @@ def test_save_and_load(program: Program, tmp_path: Path) -> None:
     for a, b in zip(loaded.initial, program.initial, strict=True):
         assert a.dtype == b.dtype and np.array_equal(a, b)
     assert loaded.hash == program.hash
-    # A loaded program has the text that MLIR prints, so saving and loading it again changes nothing.
+    # Once loaded, a program has the text that MLIR prints. From then on, saving and loading change no byte.
     loaded.save(tmp_path / "q.repro")
     Program.load(tmp_path / "q.repro").save(tmp_path / "r.repro")
     assert (tmp_path / "q.repro").read_bytes() == (tmp_path / "r.repro").read_bytes()
@@ -44,7 +44,7 @@ def test_load_mistakes(program: Program, tmp_path: Path) -> None:
     program.save(tmp_path / "p")
     data = (tmp_path / "p").read_bytes()
     (tmp_path / "newer").write_bytes(data.replace(b'"format": 2', b'"format": 9'))
-    # The edited byte fails the zip's checksum.
+    # The file is refused for its checksum, because the edit changed a byte inside of a zip.
     with pytest.raises(ReproError, match="expected a program file of repro-mlir"):
         Program.load(tmp_path / "newer")
     (tmp_path / "cut").write_bytes(data[: len(data) // 2])

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): the parts of a program that belong to its identity, and those that do not."""
+"""(H2): the parts of a program on which its identity depends, and those on which it does not."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from support.stored_samples import PROGRAM
 ir = pytest.importorskip("repro_mlir.ir")
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
 
-# The hash of PROGRAM, over the bytes in docs/verification/identity.md. It may change only with the version of the
-# numerics.
+# The identity of PROGRAM (docs/verification/identity.md). It may change only if the version of the numerics changes.
 EXPECTED = "15dc52ddc1ba1687c605f611e060792497a254475a8580bf9590b47aa096ca19"
 
 
@@ -108,7 +107,7 @@ def test_maps_and_shapes_have_a_part() -> None:
 
 
 def test_a_nan_is_a_nan() -> None:
-    """(V4) A NaN's sign and payload are not part of the program."""
+    """(V4) The identity does not depend on the sign and payload of a NaN."""
     program = """
     func.func @main(%x: tensor<f32>) -> tensor<f32> attributes {{repro.num_state = 0 : i64}} {{
       %c = arith.constant {bits} : f32

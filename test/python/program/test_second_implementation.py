@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H1), (H2), (H3): a second implementation of identity.md and numerics.md in docs/ gives the same hashes."""
+"""(H1), (H2), (H3): a second implementation of docs/verification/identity.md and the hashes of numerics.md gives the
+same hashes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from repro_mlir.passmanager import PassManager  # noqa: E402
 from support import identity_bytes  # noqa: E402
 
 IMPORTED = Path(__file__).parents[2] / "Pipelines" / "import-linalg.mlir"
-# MLIR prints a constant of more than a hundred elements as raw bytes.
+# The texts include constants of more than a hundred elements, which MLIR prints as raw bytes.
 TEXTS = {
     "program": PROGRAM,
     "everything": EVERYTHING,
@@ -34,7 +35,7 @@ TEXTS["imported"] = IMPORTED.read_text()
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_programs(name: str) -> None:
-    """(H2) Program hashes agree."""
+    """(H2) Both implementations give a program the same identity."""
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         module = ir.Module.parse(TEXTS[name])
@@ -65,7 +66,8 @@ def test_programs(name: str) -> None:
     ],
 )
 def test_tensors(element: str, bits: list[int]) -> None:
-    """(H1), (H3) Hashes of special values agree; (V4) NaNs of any payload hash as the canonical NaN."""
+    """(H1), (H3) Both implementations give tensors of special values the same hashes; NaNs hash as the canonical NaN
+    (V4)."""
     width = max(8, int("".join(c for c in element.split("E")[0] if c.isdigit())))
     items = [value.to_bytes(width // 8, "little") for value in bits]
     array = np.frombuffer(b"".join(items), dtype=f"<u{width // 8}").reshape(2, 3)
@@ -77,7 +79,7 @@ def test_tensors(element: str, bits: list[int]) -> None:
 
 
 def test_worked_example() -> None:
-    """The bytes and the hash in docs/verification/identity.md are those of its example program."""
+    """The example in docs/verification/identity.md has the bytes and the hash of its program."""
     page = (Path(__file__).parents[3] / "docs" / "verification" / "identity.md").read_text()
     program = page.split("```mlir\n")[1].split("```")[0]
     shown = page.split("```text\n")[1].split("```")[0]
@@ -91,8 +93,8 @@ def test_worked_example() -> None:
 
 
 def example_bytes(line: str) -> bytes:
-    """Encodes a line of the example: numbers as u64, `N:u8` and `N:u32`, names in quotes, types padded to 16
-    bytes, floats as hexadecimal bytes; `;` begins a remark."""
+    """Returns the bytes of a line of the example: a number is a u64, or has the width in `N:u8` or `N:u32`; a name in
+    quotes; a type, padded to 16 bytes; or a float as hexadecimal bytes. A remark follows `;`."""
     data = b""
     for token in line.partition(";")[0].split():
         if token.startswith('"'):

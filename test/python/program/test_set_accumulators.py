@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Accumulators chosen for whole programs and for single contractions, in training, receipts and disputes."""
+"""(M4) Setting accumulators for whole programs and for single contractions; training, receipts and disputes with
+them."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from support.accumulated import HOPPER, ordering
 
 @pytest.fixture(scope="module")
 def program() -> repro_mlir.Program:
-    """A training step in which all matrix products have bf16 operands."""
+    """Returns a training step in which all matrix products have bf16 operands."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(40, 24), torch.nn.Tanh(), torch.nn.Linear(24, 5))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -80,7 +81,7 @@ def test_a_program_is_saved_with_its_accumulators_M4(program: repro_mlir.Program
 
 
 def test_classes_are_those_of_the_rules_M3() -> None:
-    """The interpreter's own table agrees; it also has units that programs cannot name."""
+    """The interpreter's table of accumulator classes has the same entries, and some that programs cannot name."""
     assert set(ACCUMULATORS) - set(CLASSES) == {"cdna1", "cdna2", "cdna3"}
     for name, entries in CLASSES.items():
         found = {}
@@ -133,7 +134,7 @@ def test_an_accumulator_that_a_result_does_not_have_M4(program: repro_mlir.Progr
 
 
 def test_attention_and_convolutions_M4() -> None:
-    """Batched products, and windows, whose kernels run row by row or packed."""
+    """Covers batched products and a convolution, whose kernels read rows in place or pack them."""
     torch.manual_seed(0)
 
     class Model(torch.nn.Module):

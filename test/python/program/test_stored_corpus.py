@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs stored by earlier versions are read, hashed and run as before (test/data/README.md)."""
+"""Programs that earlier versions have stored have the same identities and results as then (test/data/README.md)."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from repro_mlir.program import Program
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "test" / "data"
 FOLDERS = sorted(path.parent for path in DATA.glob("programs*/expected.json"))
-#: The expected results of the file FOLDER/NAME.repro, by FOLDER/NAME.
+#: The expected identity and results of each stored program FOLDER/NAME.repro, by FOLDER/NAME.
 EXPECTED: dict[str, dict[str, Any]] = {
     f"{folder.name}/{name}": wanted
     for folder in FOLDERS
@@ -28,7 +28,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
 
 
 def steps(name: str) -> list[list[np.ndarray]]:
-    """Returns the inputs of each step."""
+    """Returns the stored inputs of each step of a program."""
     found: dict[int, list[np.ndarray]] = {}
     with np.load(DATA / f"{name}.npz") as arrays:
         for key, array in arrays.items():
@@ -42,7 +42,8 @@ def test_every_file_is_expected() -> None:
 
 
 def test_every_operation_is_stored() -> None:
-    """Every operation is in a stored program. Store programs of new operations in a new folder: files never change."""
+    """Some stored program has each operation. If this fails, store programs with the new operations in a new folder,
+    because stored files never change."""
     source = (ROOT / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp").read_text()
     entries = re.findall(r"add\(Place::.*?\);", source, re.DOTALL)
     names = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): a program is read only from the bytes that the writer produces for it."""
+"""(H2): a stored program can be read only if its bytes are those that the writer produces for it."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def generic_form(text: str) -> str:
 
 
 def check(text: str) -> None:
-    """Checks that the body is what is hashed and what the second implementation writes, and that reading restores the
-    program."""
+    """Checks that the stored body is what (H2) hashes and what the second implementation writes, and that reading it
+    restores the program."""
     with ir.Context() as context:
         module = ir.Module.parse(text)
         data, identity = write_program(module), program_hash(module)
@@ -91,7 +91,7 @@ def test_names_and_locations_are_not_part_of_the_identity() -> None:
 
 
 def test_one_definition_as_every_operand() -> None:
-    """One definition is an operand many times, so the program has more operands than definitions."""
+    """The same value is every operand, so the program has more operands than values."""
     check("""
     func.func @main(%x: tensor<2xf32>) -> tensor<10xf32> attributes {repro.num_state = 0 : i64} {
       %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>,
@@ -109,7 +109,8 @@ def test_one_definition_as_every_operand() -> None:
 
 
 def test_equal_elements_take_no_space() -> None:
-    """A splat is stored as one element, even if MLIR stores each element, or if its NaNs are equal only by (V4)."""
+    """A constant of equal elements is stored as one element, even if MLIR stores all of them, or if they are different
+    NaNs (V4)."""
     program = """
     func.func @main() -> tensor<{shape}xf32> attributes {{repro.num_state = 0 : i64}} {{
       %c = arith.constant dense<{value}> : tensor<{shape}xf32>
@@ -138,7 +139,7 @@ func.func @main(%x: tensor<9x9xf32>) -> tensor<2x2xf32> attributes {{repro.num_s
 
 
 def test_an_index_is_a_sum() -> None:
-    """The order and the brackets of an index expression are not part of the program."""
+    """Index expressions that differ only in the order of terms and in brackets give the same program."""
     sums = ["d0 * 2 + d1 + 1", "1 + d1 + d0 * 2", "d1 + (d0 + 1) + d0", "(d0 * 3 + d1) - (d0 - 1)"]
     assert len({stored(MAP.format(first=each)) for each in sums}) == 1
     divisions = ["(d0 + d1 * 3) mod 5 + d1 floordiv 2", "d1 floordiv 2 + (d1 * 3 + d0) mod 5"]
@@ -189,7 +190,7 @@ def test_refused_sums(terms: list[bytes], reason: str) -> None:
 
 
 def test_sums_are_bounded() -> None:
-    """Divisions nested more than 64 deep and sums of more than 64 terms are refused."""
+    """Divisions that are nested more than 64 deep, and sums of more than 64 terms, are refused."""
     rest = sections(stored(MAP.format(first="d0 + 1")))
     inner = SUM + DIMENSION
     for _ in range(10_000):
@@ -232,7 +233,7 @@ BODY = DATA[0]
         (file_of(DATA | {0: BODY.replace(b"arith.subf", b"arith.addi")}), "'arith.addi' op"),
         (file_of(DATA | {0: BODY[:17] + struct.pack("<Q", 9) + BODY[25:]}), "of states, got 9"),
         (file_of(DATA | {2: DATA[2].replace(b"message", b"\xff" * 7)}), "expected UTF-8"),
-        # The writer produces neither an empty section nor names that are all empty.
+        # The writer omits an empty section, and a section of names that are all empty.
         (file_of(DATA | {1: struct.pack("<8Q", 3, 0, 0, 0, 3, 0, 0, 0)}), "written as"),
         (file_of(DATA | {3: struct.pack("<Q", 0)}), "expected 4 bytes, got 0"),
     ],
@@ -243,7 +244,7 @@ def test_refusals(data: bytes, reason: str) -> None:
 
 
 def test_counts_are_compared_before_memory_is_taken() -> None:
-    """A huge number at any position gives an error at once, without allocating memory."""
+    """Puts a huge number at each position: the reader must give an error at once and allocate no memory for it."""
     body = sections(stored(LINES))[0]
     rest = sections(stored(LINES))
     for position in range(17, len(body) - 8):
@@ -255,8 +256,8 @@ def test_counts_are_compared_before_memory_is_taken() -> None:
 
 @pytest.mark.parametrize(("extent", "constant"), [(4, 2**63 - 1), (0, 2**63)])
 def test_indices_that_overflow(extent: int, constant: int) -> None:
-    """The reader must refuse the index before MLIR's verifier evaluates the maps of a generic, which would abort the
-    process."""
+    """MLIR's verifier would abort the process when it evaluates these indices, so the reader must refuse them
+    before."""
     text = f"""
     func.func @main(%x: tensor<9xf32>) -> tensor<{extent}xf32> attributes {{repro.num_state = 0 : i64}} {{
       %e = tensor.empty() : tensor<{extent}xf32>
@@ -275,7 +276,8 @@ def test_indices_that_overflow(extent: int, constant: int) -> None:
 
 
 def test_every_accepted_mutation_is_another_program() -> None:
-    """A program has exactly one encoding: all bytes that the reader accepts are written unchanged."""
+    """A program has exactly one encoding: if the reader accepts changed bytes, the writer produces these bytes
+    again."""
     draw = random.Random(7)
     data = bytearray(stored(EVERYTHING))
     accepted = 0

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs for many sizes, from the text of imported modules."""
+"""Programs for many sizes (symbolic extents), from the text of imported modules."""
 
 import struct
 from typing import Any
@@ -63,7 +63,7 @@ def test_V4_initial_values_are_canonical() -> None:
 
 
 class Writer:
-    """Writes the bytes of (H4), implemented from docs/verification/identity.md alone."""
+    """A second implementation that writes the bytes of (H4), made from docs/verification/identity.md alone."""
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
@@ -148,7 +148,8 @@ def string(text: str) -> bytes:
 
 
 def test_H4_is_the_identity_of_docs_identity() -> None:
-    """A second writer produces the hashed bytes; the literal hash never changes."""
+    """The identity is the hash of the bytes that the second implementation writes. The hash in this test never
+    changes."""
     assert program().hash == blake3(Writer().program(TEXT)).hexdigest()
     assert program().hash == "afef61b039ab853adf65d1b4644ea998701e6f2facbd74cc6e46a343f3fa9f4d"
 
