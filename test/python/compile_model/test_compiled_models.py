@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro_mlir.compile` accepts models of each type, and returns one type of executable with the same bits."""
+"""`repro_mlir.compile` accepts models of each kind, and its executables for them have the same bits."""
 
 import os
 import pickle
@@ -71,7 +71,7 @@ def test_arguments_that_are_not_models(model: "torch.nn.Module", inputs: "torch.
 
 
 class Trap:
-    """An object whose pickle runs code when it is read."""
+    """An object whose pickle creates a file when it is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators whose lowering depends on sizes: the program is valid for all sizes, or capture reports an error."""
+"""Operators whose lowering depends on sizes: a program is valid for all sizes, or the capture raises an error."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +33,8 @@ def outputs(program: Any, inputs: Sequence[Any], target: str = "reference") -> n
 
 
 def check(function: Callable[..., Any], shapes: Sequence[tuple[Any, ...]], sizes: Sequence[int]) -> None:
-    """Checks that the symbolic program has PyTorch's elements, which are exact here, for each of these sizes N."""
+    """Checks that the program with the dynamic size N has PyTorch's results, which are exact here, for each of
+    `sizes`."""
 
     def inputs(size: int) -> tuple[Any, ...]:
         made = [[size if extent is N else extent for extent in shape] for shape in shapes]

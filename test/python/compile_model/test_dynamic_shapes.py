@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch models with dynamic shapes: one program, from which an executable is made for each size."""
+"""PyTorch models with dynamic shapes become one program, from which an executable is made for each size."""
 
 import json
 import zipfile
@@ -37,7 +37,7 @@ class Image(nn.Module):
 
 
 class Text(nn.Module):
-    """A transformer with learned positions and a causal mask."""
+    """A transformer with learned position embeddings and a causal mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Case(NamedTuple):
 
 
 def rows(*shape: int) -> Any:
-    """Returns numbers such that a smaller batch consists of the first rows of a larger one."""
+    """Returns random numbers of this shape. A smaller batch is the first rows of a larger one."""
     whole = torch.randn([16, *shape[1:]], generator=torch.Generator().manual_seed(5))
     return whole[: shape[0]]
 
@@ -130,7 +130,7 @@ def test_P0_bits_of_a_row_do_not_depend_on_the_size(made: Made) -> None:
 
 
 def test_one_identity_for_all_sizes(made: Made) -> None:
-    """The identity depends neither on the sizes of the examples nor on names."""
+    """The identity does not depend on the sizes of the example inputs, nor on names of dimensions."""
     other = torch.export.Dim("n", max=64), torch.export.Dim("m", max=16)
     for batch, length in ((1, 1), (4, 5), (2, 7)):
         shapes = {dim: other[dim] for dim in made.case.shapes}
@@ -163,7 +163,7 @@ def test_exported_models_and_files(made: Made, tmp_path: Path) -> None:
         for batch, length in ((1, 2), (3, 5)):
             inputs = made.case.inputs(batch, length)
             same(outputs(executable, inputs), outputs(expected, inputs))
-    # The inputs fix the sizes.
+    # With example inputs, `compile` returns an executable for their sizes.
     inputs = made.case.inputs(2, 3)
     fixed = repro_mlir.compile(exported, inputs=inputs)
     assert isinstance(fixed, repro_mlir.Executable) and fixed.program.inputs[0].shape == tuple(inputs.shape)
@@ -239,7 +239,7 @@ def test_extents_made_of_symbols() -> None:
 
 
 def change(path: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
-    """Copies a file of torch.export with an edited description of its program."""
+    """Writes a copy of a file of torch.export in which the JSON of its program is edited."""
     changed = path.with_name("changed.pt2")
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
         for entry in old.infolist():
@@ -262,7 +262,8 @@ def bounds(least: Any, most: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def test_files_with_odd_sizes(tmp_path: Path) -> None:
-    """Each file causes one error, or gives an executable with the bounds that the file states."""
+    """A file with unusual size constraints causes one error, or gives a program with the bounds that the file
+    states."""
     torch.manual_seed(2)
     exported = torch.export.export(CASES["mlp"].model().eval(), (rows(2, 6),), dynamic_shapes=[{0: BATCH}])
     torch.export.save(exported, tmp_path / "model.pt2")

@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B1) Each microbatch uses its own rows and its own step of random numbers, whatever the memory layout of the
-batch."""
+"""(B1) Each microbatch has its rows and its number for random sites, whatever the memory layout of the batch."""
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from support.microbatch_steps import program_of, values_of
 
 
 def stepped(program: MicrobatchProgram, target: str, steps: list[list[np.ndarray]]) -> str:
-    """Returns the state hash after some steps."""
+    """Runs steps with the given inputs and returns the hash of the last state."""
     state = program.initial_state()
     kept = MicrobatchExecutable(program, target, 1).keep(state)
     for inputs in steps:
@@ -31,7 +30,7 @@ def unaligned(array: np.ndarray) -> np.ndarray:
 
 
 def strided(array: np.ndarray) -> np.ndarray:
-    """Returns an equal array whose rows have gaps between them in memory."""
+    """Returns a view with equal elements whose rows are not adjacent in memory."""
     return np.repeat(array, 2, axis=0)[::2]
 
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Inference on stored codes has the bits of inference on stored weights, which the program quantizes in each run."""
+"""Inference on stored codes has the bits of inference on stored weights, which the program would quantize in each
+run."""
 
 import functools
 from pathlib import Path
@@ -26,7 +27,7 @@ TOKENS = np.arange(6).reshape(2, 3) * 5 % 12
 
 
 class Model(nn.Module):
-    """An embedding and three linear layers, the last of which shares its weight with the embedding."""
+    """A model with an embedding and three linear layers; the last one has the embedding's weight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +97,7 @@ def test_a_file_of_codes_is_read_back_and_has_their_bits(recipe: str, bits: int,
     np.testing.assert_array_equal(outputs(loaded), outputs(stored))
     weights = 2 * 32 * 48
     sizes = {kind.name: np.prod(kind.shape) for kind in stored.state}
-    # (Q7) In memory, too, two f4 codes share a byte.
+    # (Q7) Two f4 codes share a byte in memory, as in the file.
     in_memory = sum(stored.initial_state()[f"{name}.weight.codes"].nbytes for name in ("wide", "narrow"))
     assert in_memory == (weights // 2 if bits == 4 else weights)
     pairs = [
@@ -105,7 +106,7 @@ def test_a_file_of_codes_is_read_back_and_has_their_bits(recipe: str, bits: int,
         if kind.name.startswith(("wide.weight", "narrow.weight"))
     ]
     packed = len(write_tensors(tuple(kind for kind, _ in pairs), tuple(value for _, value in pairs)))
-    # Each block of 32 elements has a one-byte scale; the header contains names and shapes.
+    # A block of 32 elements has a scale of one byte. The rest of the file is the header with names and shapes.
     content = weights * bits // 8 + sizes["wide.weight.scales"] + sizes["narrow.weight.scales"]
     assert content < packed < content + 600
 

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) Compares compiled elementary functions with the reference on every level.
+"""(S5) Compares compiled elementary functions with the reference interpreter on every CPU level.
 
 Covers every input next to a rounding boundary, special values, and at least 2^22 inputs spread over all of f32
 (tools/functions/check.py runs all 2^32).
@@ -70,7 +70,7 @@ def test_unary(name: str, level: str) -> None:
 
 @functools.cache
 def pairs(name: str, count: int) -> list[tuple[str, NDArray[np.float32], NDArray[np.generic]]]:
-    """Returns operands of a binary function, each with its purpose."""
+    """Returns operands of a binary function: triples of what they test, the first and the second operands."""
     generator = np.random.default_rng(7)
 
     def bits(limit: int = 1 << 32) -> NDArray[np.float32]:

@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) Compares f64 elementary functions with MPFR: special cases, hard cases, compiled code of every level.
+"""(S5) Compares f64 elementary functions with MPFR: special cases, hard cases, and the compiled code of every CPU
+level.
 
 test_stages.py evaluates the expanded operations of all functions, tools/functions/check_double.py the compiled code.
 """
@@ -18,7 +19,7 @@ from objects import HERE, available_levels, compiler, reference
 
 INF, NAN = math.inf, math.nan
 
-#: Function, operands, result: C23 Annex F, ties and the ends of the range of f64.
+#: Function, operands, result: special cases of C23 Annex F, ties, and results at the ends of f64's range.
 SPECIAL = [
     ("acos", (1.0,), 0.0),
     ("acosh", (0.5,), NAN),
@@ -63,7 +64,7 @@ def test_special_case_of_reference(name: str, operands: tuple[float, ...], right
 
 
 def test_reference_rounds_once() -> None:
-    # Rounding the argument to 24 bits before the function would give another value.
+    # Rounding the argument to f32 first would give another result.
     x = np.array([0.1], np.float64)
     assert reference.evaluate("exp", x)[0] == 1.1051709180756477
     assert reference.evaluate("exp", x)[0] != reference.evaluate("exp", x.astype(np.float32))[0]

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S1) Tests `repro_fma`, the f64 fma of levels without such an instruction.
+"""(S1) Tests `repro_fma`, the f64 fma on CPU levels without an instruction for it.
 
 Compares it with the C library's correctly rounded fma: random bits, sums that cancel, ties, subnormal results,
 overflow and special values.
@@ -43,7 +43,7 @@ def routines(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 def triples(kind: str) -> list[NDArray[np.float64]]:
-    """Returns three f64 arrays of COUNT elements."""
+    """Returns three arrays of COUNT f64 operands; `kind` is the case that they cover."""
     generator = np.random.default_rng(11)
 
     def bits() -> NDArray[np.float64]:

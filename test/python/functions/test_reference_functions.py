@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(S5) Tests the reference of the elementary functions against C23 Annex F and MPFR, and its errors."""
+"""(S5) Tests the elementary functions of the reference interpreter, and their errors, against C23 Annex F and MPFR."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ SPECIAL = [
 
 
 def same(x: np.float32, y: np.float32) -> bool:
-    """Returns whether the bits are equal or both are NaN (V4)."""
+    """Returns whether two f32 values have equal bits or are both NaN (V4)."""
     return bool((np.isnan(x) and np.isnan(y)) or x.view(np.uint32) == y.view(np.uint32))
 
 
@@ -120,7 +120,8 @@ def test_decision_in_f64_agrees_with_mpfr(name: str) -> None:
 
 
 def test_rounding_is_to_f32_once() -> None:
-    # sqrt(2)^-1 in 24 bits, and half of the smallest subnormal, rounded to even.
+    # 1/sqrt(2) rounded to 24 bits; half of the smallest subnormal, a tie that rounds to 0; and 3 times 2^-75, which is
+    # exact.
     assert reference.round_exact("rsqrt", 2.0) == float(np.float32(gmpy2.rec_sqrt(gmpy2.mpfr(2))))
     assert reference.round_exact("pow", 2.0**-75, 2.0) == 0.0
     assert reference.round_exact("pow", 3 * 2.0**-75, 1.0) == 3 * 2.0**-75

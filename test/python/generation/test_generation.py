@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6) The logits of a request equal those of one forward pass over all its tokens, whatever other requests run."""
+"""(K6) The logits of a request are those of one forward pass over all its tokens, whatever other requests run."""
 
 import functools
 import itertools
@@ -40,7 +40,8 @@ def whole() -> repro_mlir.Executable:
 
 
 def whole_logits(tokens: list[int]) -> np.ndarray:
-    """Returns the logits of each token from one forward pass, in which causal attention hides later tokens."""
+    """Returns the logits of each token from one forward pass. Causal attention hides later tokens, such as the
+    padding."""
     state = {name: value.detach() for name, value in model().named_parameters()}
     padded = np.array([[*tokens, *[0] * (CAPACITY - len(tokens))]])
     (logits,) = whole()(state, padded, np.arange(CAPACITY)[None])[1].values()
@@ -75,7 +76,7 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
     rng.shuffle(waiting)
     running = []
     while waiting or not all(request.finished for request in running):
-        # Requests arrive one after another while others run.
+        # A few requests at a time arrive while others run.
         for _ in range(rng.integers(0, 3)):
             if waiting:
                 prompt, most, sampling = waiting.pop()
@@ -88,8 +89,8 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
 
 
 def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> None:
-    """(F1) 512 is the chunk of sums over positions, 64 is the number of lanes of a softmax's sum; up to position 257
-    programs read a quarter of the cache."""
+    """(F1) The sums over positions have chunks of 512, and those of a softmax 64 lanes. Up to position 257, programs
+    read only a quarter of the cache."""
     capacity = 1030
     torch.manual_seed(4)
     long = Model(capacity).eval()
@@ -109,7 +110,7 @@ def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> 
 
 
 def test_caches_are_written_in_place_and_one_token_of_a_prompt_has_logits() -> None:
-    """The size of the arena shows that a step does not copy the caches."""
+    """The arena is small, so a step does not copy the caches."""
     capacity = 5000
     ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16])
     assert [program.outputs[0].shape for program in (prompt, token)] == [(1, 1, VOCABULARY)] * 2
@@ -165,7 +166,7 @@ def test_values_that_are_not_finite_stay_with_their_request() -> None:
     while not alone.finished:
         one_by_one.step()
     for _ in range(2):
-        # In the second run, other requests have used the slots before these.
+        # In the second run, the requests of the first have left keys and values in these slots.
         bad, good = used.submit([1, 7, 5], 4, logits=True), used.submit(plain, 4, logits=True)
         while not (bad.finished and good.finished):
             used.step()
@@ -319,7 +320,7 @@ class TokensAlone(Model):
 
 
 class Window(Model):
-    """A model in which each token attends to at most the eight preceding tokens."""
+    """A model in which each token attends only to the last eight tokens, including itself."""
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         x = self.tokens(tokens) + self.positions(positions)
@@ -404,8 +405,8 @@ def test_models_that_are_none_for_generation(kind: type[Model], message: str) ->
 
 
 class Rotary(nn.Module):
-    """A model with rotary positions, fewer keys than queries, values that are smaller or larger than keys, a mask, and
-    tied embeddings."""
+    """A model with rotary positions, fewer keys than queries, values of another size than keys, a mask, and a head that
+    is also the embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -439,7 +440,7 @@ class Rotary(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A model of PyTorch's own layers, which call attention internally."""
+    """A model of PyTorch's transformer layers, which call attention themselves."""
 
     def __init__(self) -> None:
         super().__init__()

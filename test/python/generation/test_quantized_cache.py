@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K7) A block-scaled cache gives the logits of a forward pass whose keys and values are quantized."""
+"""(K7) With a block-scaled cache, logits are those of one forward pass whose keys and values are quantized and
+dequantized."""
 
 import functools
 import itertools
@@ -66,7 +67,7 @@ def generator(name: str | None, slots: int, chunk: int, target: str = "cpu", thr
 
 
 class Whole(nn.Module):
-    """The forward pass of a model over all tokens at once; keys and values are quantized and decoded."""
+    """A module that runs a model over all tokens at once, with keys and values quantized and dequantized."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -125,7 +126,7 @@ def test_k7_on_every_target(name: str, slots: int, chunk: int, target: str) -> N
 
 
 def stored(name: str | None) -> dict[str, np.ndarray]:
-    """Returns the state tensors of a request in the first slot, by name."""
+    """Returns the state tensors of a generator, by name, after a request in its first slot."""
     used = generator(name, 3, 4, "cpu", 2)
     used.generate(PROMPTS[:1], 1)
     kept = used._programs[-1].token
@@ -141,7 +142,8 @@ def in_reference(name: str) -> BlockFormat:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
-    """Compares the first layer, whose keys and values depend on the tokens only, not on the cache."""
+    """Compares the cache of the first layer, because the keys and values of later layers depend on what is read from
+    caches."""
     plain, found, form = stored(None), stored(name), in_reference(name)
     heads, count = slice(HEADS), slice(len(PROMPTS[0]))
     for part in ("keys0", "values0"):
@@ -158,10 +160,10 @@ def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
             continue
         assert not np.array_equal(values_of(want, form), x)
         if form.element.name == "f4E2M1FN":
-            # Codes are packed as in (Q7).
+            # (Q7) Two codes share a byte.
             np.testing.assert_array_equal(codes.view(np.uint8), want.codes[..., ::2] | want.codes[..., 1::2] << 4)
             continue
-        # A code of f6 is stored as the byte of the same value in f8E4M3FN.
+        # The cache stores an f6 element as the code of its value in f8E4M3FN.
         narrow = {"f6E3M2FN": ml_dtypes.float6_e3m2fn, "f6E2M3FN": ml_dtypes.float6_e2m3fn}
         kind = narrow[form.element.name]
         byte = want.codes.view(kind).astype(np.float32).astype(ml_dtypes.float8_e4m3fn)
@@ -169,7 +171,7 @@ def test_k7_codes_and_scales_are_those_of_the_reference(name: str) -> None:
 
 
 class Large(nn.Module):
-    """A model with large values, which come from an embedding, and small keys."""
+    """A model whose values are large, because they come from an embedding, and whose keys are small."""
 
     def __init__(self, width: int = WIDTH) -> None:
         super().__init__()
@@ -185,7 +187,7 @@ class Large(nn.Module):
 
 @pytest.mark.parametrize("value", [3.4e38, math.inf, math.nan])
 def test_k7_values_that_are_read_as_not_finite_hide_later_tokens_alone(value: float) -> None:
-    """3.4e38 is finite, but its code decodes to 2^128, an infinity."""
+    """3.4e38 is finite, but its dequantized value is 2^128, an infinity in f32."""
     torch.manual_seed(5)
     large = Large().eval()
     with torch.no_grad():
@@ -217,12 +219,12 @@ def test_bytes_of_caches() -> None:
     assert generator(None, 3, 4, "cpu", 2).cache_bytes == rows * size * 4
     assert generator("mxfp8", 3, 4, "cpu", 2).cache_bytes == rows * (size + 1)
     assert generator("mxfp4", 3, 4, "cpu", 2).cache_bytes == rows * (size // 2 + 1)
-    # Three scales and one f32 amax.
+    # Each row has three scales of one byte, and an amax in f32.
     assert generator("nvfp4", 3, 4, "cpu", 2).cache_bytes == rows * (size // 2 + 3 + 4)
 
 
 def test_k7_heads_of_an_odd_size() -> None:
-    """(Q7) Each row occupies whole bytes."""
+    """(Q7) A row of five codes takes three bytes, and its scale one."""
     torch.manual_seed(5)
     odd, found = Large(5).eval(), []
     for chunk, target in ((4, "cpu"), (1, "reference")):
@@ -236,7 +238,7 @@ def test_k7_heads_of_an_odd_size() -> None:
 
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
 def test_caches_in_blocks_are_written_in_place(name: str) -> None:
-    """The size of the arena shows that a step copies neither the codes nor the values of all positions."""
+    """The arena is small, so a step copies neither codes nor dequantized values of all positions."""
     capacity = 4000
     ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16], cache_format(FORMATS[name]))
     for program in (prompt, token):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R3) The sampled token depends only on the logits, the request's seed and the token's position."""
+"""(R3) A sampled token depends only on the logits, the seed of the request and the token's position."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def uniform(seed: int, step: int) -> float:
 
 
 def expected(values: np.ndarray, sampling: Sampling, position: int) -> int:
-    """Applies the rule in f64; near ties, the result can differ from that of the rule."""
+    """Returns the token that (R3) samples, computed in f64; if numbers are almost equal, it can be another one."""
     order = np.argsort(-values, kind="stable")
     scaled = values[order].astype(float) / sampling.temperature
     scaled[sampling.top_k or len(values) :] = -np.inf

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps whose gradients are inputs, so that the steps compute nothing but the compression."""
+"""Steps whose gradients are inputs, so that they compute only the compression and the mean."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ SEED = 7
 
 
 def imported(shapes: dict[str, tuple[int, ...]], element: str = "f32", random: bool = True) -> ImportedProgram[None]:
-    """Returns a step that sets each state tensor to the mean of its gradients; a gradient is an input of the
-    microbatch."""
+    """Returns a step that sets each state tensor to the mean of its gradients, which are inputs, one per microbatch."""
     state, gradients = [], []
     for name, shape in shapes.items():
         state.append(TensorType(name, element, shape))
@@ -54,7 +53,7 @@ def imported(shapes: dict[str, tuple[int, ...]], element: str = "f32", random: b
 def compressed(
     method: Any, shapes: dict[str, tuple[int, ...]], count: int, accumulate: int = 1, random: bool = True
 ) -> MicrobatchProgram:
-    """Returns the step in `count` microbatches, compressed by `method`."""
+    """Returns this step in `count` microbatches, with gradients compressed by `method`."""
     given: ImportedProgram[Any] = imported(shapes, random=random)
     found = given if method is None else compress_gradients(given, method)
     return microbatch_program_of(found, Microbatches(count, accumulate), range(len(shapes)))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An independent implementation of gradient compression (L1) to (L6) with NumPy."""
+"""A second implementation of the rules of gradient compression, (L1) to (L6), in NumPy."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Compress = Callable[[np.ndarray], np.ndarray]
 
 
 def halved(lanes: np.ndarray) -> np.ndarray:
-    """(F2) Sums the lanes, which are the first dimension, by halving their number."""
+    """(F2) Returns the sum of the lanes (the first dimension): adds the second half to the first until one is left."""
     while len(lanes) > 1:
         lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
     return lanes[0]
 
 
 def total(values: Sequence[np.ndarray], step: Callable[[np.ndarray, np.ndarray], np.ndarray] = np.add) -> np.ndarray:
-    """(F1) to (F3) Folds a vector in chunks of 8192 with 64 lanes and refold, following (P2)."""
+    """(F1) to (F3) Returns the fold of a vector in the order (P2): chunks of 8192, 64 lanes, `refold`."""
     chunks = []
     for start in range(0, len(values), 8192):
         lanes = np.zeros(64, F32)
@@ -40,7 +40,7 @@ def total(values: Sequence[np.ndarray], step: Callable[[np.ndarray, np.ndarray],
 
 
 def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Computes a fused multiply-add in f32, rounded once: the intermediate f64 is rounded to odd."""
+    """Returns a * b + c, rounded once to f32. The sum in f64 is rounded to odd, so that rounding it to f32 is right."""
     product, addend = np.float64(a) * np.float64(b), np.float64(c)
     found = product + addend
     other = found - product
@@ -52,7 +52,7 @@ def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(K1) Multiplies [m, k] by [k, n] in chunks of 512 with one lane, following (P1)."""
+    """(K1) Returns the matrix product in the order (P1): chunks of 512 products, one lane."""
     sums = []
     for start in range(0, left.shape[1], 512):
         chunk = np.zeros((left.shape[0], right.shape[1]), F32)
@@ -68,7 +68,8 @@ def products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def top_k(x: np.ndarray, fraction: str) -> np.ndarray:
     flat = x.reshape(-1)
     count = math.ceil(Fraction(fraction) * len(flat))
-    # NaN counts as larger than all numbers; Python's sort is stable.
+    # Larger magnitudes come first, and NaN counts as the largest. The sort is stable, so equal ones stay in index
+    # order.
     order = sorted(range(len(flat)), key=lambda i: -math.inf if math.isnan(flat[i]) else -abs(float(flat[i])))
     nans = [i for i in range(len(flat)) if math.isnan(flat[i])]
     order = [*nans, *(i for i in order if i not in nans)]
@@ -119,14 +120,15 @@ def power_sgd(x: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def with_feedback(gradient: np.ndarray, residual: np.ndarray, compress: Compress) -> tuple[np.ndarray, np.ndarray]:
-    """(L1) Compresses the gradient plus the residual; returns the result and the new residual."""
+    """(L1) Compresses the sum of gradient and residual. Returns the compressed sum and the new residual."""
     given = gradient + residual
     found = compress(given)
     return found, given - found
 
 
 def blocks(x: np.ndarray, format: Format, seed: int, site: int, step: int) -> np.ndarray:
-    """(L6) Uses the block rules, which test/python/reference/low_precision compares with recorded values."""
+    """(L6) Returns x quantized and dequantized by the rules of blocks, which test/python/reference/low_precision
+    tests."""
     row, of, random = x.reshape(1, -1), reference_format(format), None
     if format.is_stochastic:
         of = dataclasses.replace(of, rounding=stochastic(format.rounding.bits))

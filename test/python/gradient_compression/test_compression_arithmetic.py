@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(L1) to (L6): every target returns the bits of an independent implementation with NumPy."""
+"""(L1) to (L6): every target returns the bits of a second implementation in NumPy."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHAPES: list[tuple[int, ...]] = [(), (7,), (2, 3, 4), (70, 11)]
 
 
 def targets(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Returns the targets to test; a tensor with few elements runs on all of them."""
+    """Returns the targets for a tensor of this shape: all of them if it has few elements."""
     return ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator") if 1 < math.prod(shape) < 100 else ("reference", "cpu")
 
 
 def gradients(shape: tuple[int, ...], kind: str = "normal") -> list[np.ndarray]:
-    """Returns the gradients of all microbatches for each step."""
+    """Returns the gradients of all microbatches for each step. `kind` is a class of values, such as "ties"."""
     draw = np.random.default_rng(math.prod(shape))
     found = []
     for _ in range(STEPS):
@@ -45,7 +45,7 @@ def gradients(shape: tuple[int, ...], kind: str = "normal") -> list[np.ndarray]:
 
 
 def states(program: MicrobatchProgram, given: list[np.ndarray], target: str) -> list[dict[str, np.ndarray]]:
-    """Returns the state after each of the steps."""
+    """Runs steps with the given gradients and returns the state after each."""
     state, found = program.initial_state(), []
     kept = compile_step(program, target, 1).keep(state)
     for values in given:
@@ -56,12 +56,13 @@ def states(program: MicrobatchProgram, given: list[np.ndarray], target: str) -> 
 
 
 def mean(parts: list[np.ndarray]) -> np.ndarray:
-    """(B2), (B3) Returns the mean of four microbatches."""
+    """(B2), (B3) Returns the mean of the results of four microbatches."""
     return (((parts[0] + parts[1]) + (parts[2] + parts[3])) / F32(COUNT)).astype(F32)
 
 
 def require(found: np.ndarray, want: np.ndarray, where: Any) -> None:
-    """Requires equal bits; NaNs are canonical in programs, but may have any bits in NumPy."""
+    """Requires that `found` has the bits of `want`, in which NaNs, which may have any bits in NumPy, are made
+    canonical."""
     canonical = np.where(np.isnan(want), F32(np.nan), want)
     assert found.tobytes() == np.ascontiguousarray(canonical, F32).tobytes(), (where, found, want)
 
@@ -95,7 +96,7 @@ def test_L2_top_k(shape: tuple[int, ...], kind: str, fraction: str) -> None:
 
 
 def test_L2_the_fraction_is_the_decimal_number() -> None:
-    """The fraction is 7 / 100 exactly; the f64 0.07 is larger."""
+    """The fraction is the decimal number 7 / 100, not the f64 0.07, which is larger."""
     found = [TopK(fraction).count(size) for fraction, size in ((0.07, 100), (0.07, 101), (1, 5), (1e-9, 3))]
     assert found == [7, 8, 5, 1]
 
@@ -133,7 +134,7 @@ def test_L4_qsgd(shape: tuple[int, ...], levels: int, bucket: int, kind: str) ->
 
 
 def test_L4_the_expectation_is_the_gradient() -> None:
-    """Averages 2^14 draws. The error of each is at most one level, so the standard deviation of their sum is at most 64
+    """The mean of 2^14 draws. A draw is off by at most one level, so the standard deviation of their sum is at most 64
     levels."""
     gradient = np.random.default_rng(3).standard_normal(64).astype(F32)
     given, program = np.tile(gradient, (1024, 1)), compressed(QSGD(2, 64), {"w": (64,)}, 1024)
@@ -144,7 +145,8 @@ def test_L4_the_expectation_is_the_gradient() -> None:
 
 
 def test_a_level_is_at_most_the_norm() -> None:
-    """If the square of an element is subnormal, the root of the square may be less than the element."""
+    """If the square of an element is subnormal, its root can be less than the element. The level must not exceed the
+    maximum."""
     value = F32(4.5e-23)
     norm = np.sqrt(value * value)
     assert value / norm > 1.15
@@ -175,7 +177,7 @@ def test_L5_power_sgd(shape: tuple[int, ...], rank: int, kind: str) -> None:
 
 
 def test_L5_columns_are_orthonormal_and_the_matrix_is_found() -> None:
-    """Two columns represent a matrix of rank 2 after two steps: the first step finds its subspace."""
+    """The matrix has rank 2. The first step finds the space of its columns, so two columns represent it afterwards."""
     draw = np.random.default_rng(5)
     matrix = (draw.standard_normal((20, 2)) @ draw.standard_normal((2, 30))).astype(F32)
     program = compressed(PowerSGD(2), {"w": (20, 30)}, COUNT)

@@ -83,7 +83,7 @@ def test_states_that_do_not_fit() -> None:
         make(None).load_state_dict(state)
     with pytest.raises(ReproError, match=r"residual.0.*: expected shape \[2, 8, .*\], got \[4, 8"):
         make(TopK(0.5), microbatches=2).load_state_dict(state)
-    # The states of both methods have tensors of the same names and shapes.
+    # The names and shapes of tensors are the same for these methods, so the states differ only in the method's name.
     for other in (TopK(0.25), Blocks.named("mxfp8")):
         with pytest.raises(ReproError, match="the state is of another one than the trainer's"):
             make(other).load_state_dict(state)
@@ -91,7 +91,7 @@ def test_states_that_do_not_fit() -> None:
     partial = {name: value for name, value in own.items() if not name.startswith("mean_residual.0")}
     with pytest.raises(ReproError, match=r"no mean_residual\.0"):
         one_bit.load_state_dict(one_bit.state_dict() | {"gradient_compression": partial})
-    # The residuals are still zero.
+    # A state without residuals can be loaded, because the trainer's residuals are still zero.
     top_k.load_state_dict(make(None).state_dict())
 
 
@@ -116,7 +116,7 @@ def test_residuals_start_at_zero_without_an_entry() -> None:
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.diagonal
 def test_a_layer_that_is_frozen_for_some_steps(name: str, first: bool, tmp_path: Path) -> None:
-    """A run can resume from each of its checkpoints, with the layer frozen or not."""
+    """A run can be resumed from each of its checkpoints, whether the layer is frozen at this step or not."""
     frozen = (first, not first, first)
     model = network()
     whole = make(METHODS[name], model)
@@ -171,7 +171,8 @@ def test_a_failed_step_keeps_the_residuals() -> None:
 
 
 def test_with_a_precision_recipe() -> None:
-    """Compression does not change the roles of contractions; its random numbers have sites of their own."""
+    """Compression does not change which contractions a recipe applies to. Its random numbers have other sites than the
+    recipe's."""
     gradient = {"element": "f8E5M2", "tile": [1, 32], "scale": "rceil", "rounding": "sr8"}
     recipe = {"name": "stochastic", "dgrad": {"gradient": gradient}, "wgrad": {"gradient": gradient}}
     hashes = []
@@ -181,7 +182,7 @@ def test_with_a_precision_recipe() -> None:
         hashes.append(trainer.state_hash())
     assert hashes[0] == hashes[1]
     sites = re.findall(r"site = (\d+)", trainer.program.part.text)
-    # The sites are those of the gradients of four parameters and of the operands of three contractions.
+    # Sites of the gradients of four parameters, and of operands of three contractions.
     assert len(sites) == len({*sites}) >= 6
     roles = [
         [each.role for each in repro_mlir.precision_summary(make(method).prepare(X, Y), recipe).contractions]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compression methods as users pass them: parameters, JSON, and the number of compressed bytes."""
+"""Tests compression methods as users write them: parameters, JSON, and the number of compressed bytes."""
 
 from __future__ import annotations
 
@@ -94,23 +94,23 @@ def test_blocks_have_no_transform() -> None:
 
 
 BYTES: list[tuple[GradientCompression, tuple[int, ...], int]] = [
-    # Values and indices of 4 bytes each for 13 elements.
+    # A tenth of 125 elements is 13: a value and an index, of 4 bytes each, for each of them.
     (TopK(0.1), (5, 25), 13 * 8),
     (TopK(0.1), (), 8),
-    # 125 signs in 16 bytes, and the mean.
+    # One bit for each of 125 signs, and a mean of 4 bytes.
     (OneBit(), (5, 25), 16 + 4),
-    # -4 to 4 in 4 bits, and the norms of 64 and 61 elements.
+    # Levels from -4 to 4 take 4 bits; two buckets, of 64 and 61 elements, have a norm each.
     (QSGD(4, 64), (5, 25), 63 + 8),
-    # -1 to 1 in 2 bits.
+    # Levels from -1 to 1 take 2 bits.
     (QSGD(1, 512), (3,), 1 + 4),
     (PowerSGD(2), (5, 25), 4 * 2 * 30),
     (PowerSGD(2), (2, 3, 25), 4 * 2 * 77 if PowerSGD(2).compresses((2, 3, 25)) else 600),
-    # Vectors are not compressed, nor are matrices whose factors would have at least as many numbers.
+    # Vectors are not compressed, and neither are matrices whose factors would not have fewer numbers.
     (PowerSGD(1), (25,), 100),
     (PowerSGD(1), (2, 2), 16),
     (Blocks.named("mxfp8"), (5, 25), 125 + 4),
     (Blocks.named("mxfp4"), (5, 25), 63 + 4),
-    # Codes, 8 scales and the tensor's maximum.
+    # Codes, a scale for each of 8 blocks, and the tensor's largest magnitude.
     (Blocks.named("nvfp4"), (5, 25), 63 + 8 + 4),
     (Blocks.named("fp8_tensorwise"), (5, 25), 125 + 4),
     (TopK(0.1), (0, 3), 0),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps with compressed gradients: their programs, identities and refusals."""
+"""Tests the programs of steps with compressed gradients: their bits, identities and refusals."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_state_is_of_each_microbatch_or_of_the_step() -> None:
 
 
 def test_uncompressed_gradients_are_unchanged() -> None:
-    """PowerSGD does not compress vectors, and no method compresses a tensor without elements."""
+    """PowerSGD leaves vectors as they are, and every method leaves tensors without elements as they are."""
     program = compressed(PowerSGD(1), {"a": (6, 5), "b": (30,)}, COUNT)
     plain = compressed(None, {"a": (6, 5), "b": (30,)}, COUNT)
     draw = np.random.default_rng(1)
@@ -68,7 +68,7 @@ def test_B4_identity_and_bytes() -> None:
 
 @pytest.mark.parametrize("place", range(22, 22 + 8 * 12))
 def test_damaged_bytes(place: int) -> None:
-    """A flipped bit in the numbers before the programs causes an error or is visible in the step's data."""
+    """A flipped bit in the numbers before the stored programs causes an error, or changes the step that is read."""
     data = bytearray(compressed(TopK(0.5), {"a": (6, 5)}, COUNT, random=False).data)
     data[place] ^= 1
     try:
@@ -92,7 +92,8 @@ def test_positions_that_do_not_fit(own: tuple[int, ...], message: str) -> None:
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.diagonal
 def test_the_step_as_one_program(method: Any, accumulate: int) -> None:
-    """Disputes use one program for the whole step: it has the step's bits, and its operators name their gradient."""
+    """Disputes unroll a step into one program. It has the bits of the step, and operators of the compression name their
+    gradient."""
     program, given = compressed(method, SHAPES, COUNT, accumulate), gradients()
     state = program.initial_state()
     compile_step(program, "cpu", 1)(state, *given)
@@ -106,7 +107,7 @@ def test_the_step_as_one_program(method: Any, accumulate: int) -> None:
 
 @pytest.mark.parametrize("accumulate", [1, 2, 4])
 def test_L1_each_microbatch_is_compressed_alone(accumulate: int) -> None:
-    """A step with several microbatches per leaf has the residuals of a step with one."""
+    """The residuals of microbatches do not depend on how many microbatches are computed per leaf (B2)."""
     found = []
     for each in (1, accumulate):
         program = compressed(TopK(0.3), SHAPES, COUNT, each)
@@ -117,7 +118,8 @@ def test_L1_each_microbatch_is_compressed_alone(accumulate: int) -> None:
 
 
 def test_R1_sites_follow_those_of_the_step() -> None:
-    """The step's sites include those of nested operations, such as branches."""
+    """Sites of the compression begin after all sites of the step, including those in nested regions, such as
+    branches."""
     step = imported({"w": (4,), "v": (3,)})
     lines = [
         "%k = tensor.extract %n0[] : tensor<i64>",
@@ -158,7 +160,7 @@ def test_gradients_that_cannot_be_compressed_are_refused() -> None:
 
 
 def split(body: str, options: str = "own=1") -> MicrobatchProgram:
-    """Returns a step with the state `w` and, for each microbatch, `e`."""
+    """Returns a step with the state `w`, and the state `e` of each microbatch."""
     kind = "tensor<4xf32>"
     text = (
         f"func.func @main(%w: {kind}, %e: {kind}, %g: tensor<1x4xf32>) -> ({kind}, {kind}) attributes "

@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`fit` and `evaluate` of Keras models have the same bits on every target, close to Keras itself, on both backends."""
+"""`fit` and `evaluate` of Keras models have the same bits on every target and are close to Keras, with both of its
+backends."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-# A process has only one backend, so the tests run again in another process with the other backend.
+# Keras can have only one backend in a process, so another process runs these tests with the other backend.
 os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND", "torch")
 pytest.importorskip("keras")
 pytest.importorskip("torch_mlir")
@@ -48,7 +49,7 @@ def convolutional(dropout: float, rate: float = 1e-2) -> Any:
     keras.utils.set_random_seed(0)
     layers = keras.layers
     model = keras.Sequential([
-        # The gradient of a bias before a BatchNormalization is only rounding noise, which AdamW normalizes.
+        # No bias: before a BatchNormalization, its gradient is only rounding error, which AdamW would scale up.
         keras.Input((8, 8, 1)), layers.Conv2D(4, 3, use_bias=False), layers.BatchNormalization(), layers.ReLU(),
         layers.MaxPooling2D(), layers.Flatten(), layers.Dropout(dropout, seed=3), layers.Dense(3),
     ])  # fmt: skip
@@ -84,7 +85,7 @@ def test_bits_are_those_of_every_target() -> None:
 
 
 def test_steps_are_those_of_keras(tmp_path: Path) -> None:
-    """Uses callbacks, a learning rate per epoch, shuffled samples and validation."""
+    """Covers callbacks, a learning rate per epoch, shuffled samples and validation."""
     models = convolutional(0), convolutional(0)
     histories = []
     for number, (model, train) in enumerate(zip(models, (fit, keras.Model.fit), strict=True)):
@@ -113,7 +114,7 @@ def test_steps_are_those_of_keras(tmp_path: Path) -> None:
 def test_random_numbers_advance() -> None:
     model = convolutional(0.5, rate=0.0)
     calls = [fit(model, X, Y, batch_size=10, epochs=2, verbose=0, shuffle=False).history["loss"] for _ in range(2)]
-    # The weights do not change.
+    # All losses differ: the second call of `fit` goes on with the weights of the first.
     assert len({*calls[0], *calls[1]}) == 4
 
 
@@ -135,7 +136,7 @@ def test_changes_between_steps_take_effect() -> None:
 ])  # fmt: skip
 def test_settings_that_change_between_steps_count(owner: str, name: str, value: Any, tmp_path: Path) -> None:
     def run(train: Callable[..., Any], change: bool, **options: Any) -> Any:
-        # Keras' compiled steps on JAX keep the settings of the first step.
+        # With JAX, Keras' compiled steps would keep the settings of the first step, so Keras runs eagerly here.
         model = dense(keras.losses.MeanSquaredError(), run_eagerly=train is not fit)
         layer = model.layers[0]
         owners = dict(optimizer=model.optimizer, layer=layer, regularizer=layer.kernel_regularizer, loss=model.loss)
@@ -157,7 +158,7 @@ def test_settings_that_change_between_steps_count(owner: str, name: str, value: 
 
 
 def test_statistics_that_are_adapted_count() -> None:
-    """Normalization computes with tensors made from its variables."""
+    """The layer Normalization computes with tensors that `adapt` makes from its variables."""
     models = []
     for train, options in ((fit, {}), (keras.Model.fit, {"run_eagerly": True})):
         keras.utils.set_random_seed(0)
@@ -193,7 +194,7 @@ STEPS = np.random.RandomState(1).standard_normal((5, 4, 3)).astype(np.float32)
 
 
 class MeanOfMasked(keras.metrics.Mean):
-    """A metric that reads the mask itself."""
+    """A metric that reads the mask from the model's output."""
 
     def update_state(self, y: Any, found: Any, sample_weight: Any = None) -> None:
         mask = getattr(found, "_keras_mask", None)
@@ -211,7 +212,7 @@ class Activity(keras.layers.Layer):
 
 
 def _by_embedding() -> Any:
-    """Returns a model with two masked outputs, one of which predicts classes, and one output without a mask."""
+    """Returns a model with two masked outputs, one of them class logits, and one output without a mask."""
     layers = keras.layers
     ids = keras.Input((4,), dtype="int32")
     hidden = Activity()(layers.Embedding(4, 5, mask_zero=True)(ids))
@@ -290,7 +291,7 @@ def test_several_inputs_outputs_and_losses() -> None:
 
 
 def test_a_run_has_a_receipt(tmp_path: Path) -> None:
-    """The receipt covers programs for two batch sizes."""
+    """The receipt has two programs, because the last batch is smaller."""
     path = tmp_path / "run.receipt"
     fit(dense(), FLAT, Y, batch_size=4, epochs=2, verbose=0, receipt=ReceiptOptions(path, checkpoint_every=2))
     repro_mlir.verify(path, target="reference")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests which cases of a test with the marker `diagonal` are run by `make test`."""
+"""Tests the choice of cases that `make test` runs for the marker `diagonal`."""
 
 import itertools
 

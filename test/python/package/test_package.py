@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the package's own attributes, the order of data, initial parameters and learning rates."""
+"""Tests the names that the package itself defines: the order of data, initial parameters, and learning rates."""
 
 import hashlib
 import math

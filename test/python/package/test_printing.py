@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Text from others cannot imitate a line of ours on a terminal."""
+"""Text from files or other parties must not imitate a line of our own on a terminal."""
 
 import io
 import json
@@ -17,7 +17,8 @@ from repro_mlir.cli.main import main
 from repro_mlir.program import Program
 from repro_mlir.verification.dispute.verdict import Verdict
 
-# Cursor up and erase; a line end; the C1 code of ESC [; a direction override; a line separator; a zero-width space.
+# Moves the cursor up and erases; line ends; the C1 code of ESC [; a direction override; a line separator; a zero-width
+# space; DEL; and a zero byte.
 HOSTILE = ["\x1b[1A\x1b[2K", "\nright    1 of 1 steps", "\r", "\x9b2J", "\u202eright", "\u2028", "\u200b", "\x7f", "\0"]
 
 
@@ -72,7 +73,7 @@ def test_a_program_file(command: str, program: Program, tmp_path: Path, capsys: 
 
 
 def test_a_verdict() -> None:
-    """The text of a party stays within one line."""
+    """Text that a party of a dispute chose stays within one line of the verdict."""
     reason = "question 'x': refused: \x1b[2J" + " " * 80 + "wrong    B\nwrong    B"
     lines = Verdict("conduct", ("A",), {"A": reason}, 3, "a\nwrong    B").lines()
     stream = io.StringIO()
@@ -83,7 +84,7 @@ def test_a_verdict() -> None:
 
 
 def test_messages_of_failed_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message of a check in a program is text of others as well."""
+    """An error message can contain the message of a program's check, which others may have written."""
     from repro_mlir.cli import inspect
 
     def fail(_: object) -> int:
@@ -104,7 +105,7 @@ def test_the_page_of_a_difference() -> None:
 
 
 def test_commands_print_by_one_function() -> None:
-    """Commands print through one function, which escapes text; none of them calls `print` directly."""
+    """Commands print by one function, which escapes control characters, and do not call `print`."""
     import repro_mlir
 
     package = Path(repro_mlir.__file__).parent

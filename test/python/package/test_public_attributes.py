@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An assignment to a public attribute either raises an error or takes effect.
+"""Assigning to a public attribute either raises an error or takes effect.
 
 The lists are closed: a new class or a new assignable attribute fails this test until it is listed.
 """
@@ -84,7 +84,7 @@ def test_properties_with_setters_are_listed() -> None:
 
 
 def refused(instance: Any) -> set[str]:
-    """Returns the names of attributes whose assignment and deletion raise an error."""
+    """Tries to assign to and delete each public attribute. Returns the names of those for which both raise an error."""
     found = set()
     for name in {*dir(instance), *inspect.signature(type(instance)).parameters}:
         if name.startswith("_"):
@@ -114,7 +114,8 @@ def test_assignments_are_refused(tmp_path: Path) -> None:
     loss_fn = torch.nn.functional.cross_entropy
     with repro_mlir.Trainer(model, loss_fn, optimizer, target="reference", receipt=path) as trainer:
         trainer.step(X, Y)
-        # These include options of the constructor, because a new value would have no effect.
+        # Options of the constructor, such as clip_norm, cannot be assigned either, because a new value would have no
+        # effect.
         assert {"steps", "state", "program", "target", "clip_norm", "step"} <= refused(trainer)
         with pytest.raises(ValueError, match="read-only"):
             trainer.state["weight"][...] = 0
@@ -130,7 +131,7 @@ def test_assignments_are_refused(tmp_path: Path) -> None:
 
 
 class Own(repro_mlir.Trainer):
-    """A user's subclass may have its own attributes."""
+    """A user's subclass of Trainer, which may assign attributes of its own."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -145,7 +146,7 @@ def test_a_subclass_has_attributes_of_its_own() -> None:
 
 
 def test_a_state_that_is_assigned_is_recorded(tmp_path: Path) -> None:
-    """The receipt of a `ProgramTrainer` contains the state that the steps read."""
+    """A receipt of `ProgramTrainer` records a state that the user assigns between steps."""
     path, step = tmp_path / "run.receipt", program()
     x, y = X.numpy(), np.ones((4, 2), np.float32)
     receipt = repro_mlir.ReceiptOptions(path)
@@ -155,7 +156,7 @@ def test_a_state_that_is_assigned_is_recorded(tmp_path: Path) -> None:
         with pytest.raises(AttributeError, match=r"program cannot be assigned: expected go_on_with\(program\)"):
             trainer.program = step
         trainer.step(x, y)
-        # Equal values are not a change; the new arrays replace the former ones.
+        # New arrays with equal values are used by the next step, but are not recorded as a change.
         trainer.state = {name: value.copy() for name, value in trainer.state.items()}
         trainer.step(x, y)
         trainer.state = {name: np.array(value * 2) for name, value in reversed(trainer.state.items())}

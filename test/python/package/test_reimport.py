@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The package can be imported again in one process, as notebooks and reloaders do."""
+"""The package can be imported again in the same process, as notebooks and reloaders do."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ for _ in range(3):
 
 
 def test_the_bindings_of_a_later_import_are_kept_too() -> None:
-    """Loads a module that was not loaded by the first import."""
+    """The second import also loads a module that the first one did not load."""
     run("""
 assert "repro_mlir.dialects.scf" not in sys.modules
 for _ in range(2):

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def test_lock_has_every_requirement() -> None:
     setup = runpy.run_path(str(ROOT / "tools" / "setup.py"))
-    # An entry continues over lines that end with a backslash.
+    # A requirement of requirements.lock can have several lines, which end with a backslash.
     entries = re.sub(r"\\\n", " ", (ROOT / "requirements.lock").read_text()).splitlines()[1:]
     assert all("--hash=sha256:" in entry for entry in entries)
     locked = [Requirement(entry.partition("--hash")[0]) for entry in entries]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs to which a recipe was applied, compared with a step that calls the low-precision rules one by one."""
+"""Compares programs to which a recipe was applied with steps that call the low-precision rules one by one."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 
 
 def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(K1) Contracts a [M, K] and b [N, K] to [M, N] with one fma after another along K, for K of at most 512."""
+    """(K1) Returns the product [M, N] of a [M, K] and the transpose of b [N, K], with one fma after another along K (at
+    most 512)."""
     total = np.zeros((len(a), len(b)), np.float32)
     for k in range(a.shape[1]):
         total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)
@@ -107,7 +108,7 @@ def form_of(format: Format) -> BlockFormat:
 
 
 def quantized(format: Format, x: np.ndarray, site: int, step: int) -> Quantized:
-    """Returns an operand [M, K] quantized in blocks."""
+    """Returns an operand [M, K], transformed if the format says so, and quantized in blocks along K."""
     if format.hadamard is not None:
         signs = format.hadamard.signs
         x = hadamard(x, np.array(signs), len(signs), format.hadamard.to_bf16)
@@ -116,7 +117,7 @@ def quantized(format: Format, x: np.ndarray, site: int, step: int) -> Quantized:
 
 
 def by_hand(format: Format, site: int, step: int) -> Operand:
-    """Returns the function that applies a format to an operand [M, K], by calling the rules."""
+    """Returns the function that applies a format to an operand [M, K] by the low-precision rules."""
     if format.element == "bf16":
         return lambda x: rounded(x, BF16)
     if format.element == "f16":
@@ -129,7 +130,7 @@ def by_hand(format: Format, site: int, step: int) -> Operand:
 
 
 def by_class(of: BlockAccumulator, format: Format) -> Fdpa | LateFdpa:
-    """(M3) Returns the accumulator of a class for the sums within a block."""
+    """(M3) Returns the accumulator for the sums within a block: that of the class `of.within` for the format."""
     assert isinstance(of.within, str)
     element = ELEMENT_FORMATS[format.element]
     assert isinstance(element, BinaryFormat)
@@ -141,7 +142,8 @@ def by_class(of: BlockAccumulator, format: Format) -> Fdpa | LateFdpa:
 def contract_scaled(
     first: tuple[Quantized, Format], second: tuple[Quantized, Format], of: BlockAccumulator
 ) -> np.ndarray:
-    """(M5) Contracts [M, K] and [N, K] in blocks to [M, N]; the block scales are factors of the products."""
+    """(M5) Returns the product [M, N] of block-scaled operands [M, K] and [N, K], in an accumulator that multiplies
+    products by block scales."""
     operands, of_scales, elements = [], [], []
     for made, format in (first, second):
         rows, columns = form_of(format).tile
@@ -164,11 +166,12 @@ def contract_blocks(
     step: str,
     by: Fdpa | LateFdpa | None,
 ) -> np.ndarray:
-    """(Q4), (M5) Contracts [M, K] and [N, K] in blocks to [M, N]."""
+    """(Q4), (M5) Returns the product [M, N] of block-scaled operands [M, K] and [N, K]; block sums are multiplied by
+    the scales."""
     scales = []
     for made, format in (first, second):
         form = form_of(format)
-        # (Q2) The value of a scale is that of the code of 1, dequantized with it.
+        # (Q2) A scale is converted to f32 by dequantizing the code of 1 with it.
         ones = round_elements(np.ones(made.scales.shape, np.float32), form.element)
         values = dequantize(dataclasses.replace(made, codes=ones), dataclasses.replace(form, tile=(1, 1)))
         rows, columns = form.tile
@@ -183,7 +186,8 @@ def contract_blocks(
 def step_by_hand(
     recipe: Recipe, weights: list[np.ndarray], x: np.ndarray, target: np.ndarray, step: int = 0
 ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-    """Returns the new weights and the intermediate results; numbers the sites in the order of the contractions."""
+    """Returns the new weights and the output. Sites of stochastic rounding are numbered in the order of the
+    contractions."""
     sites = iter(range(100))
 
     def multiply(role: str, **operands: np.ndarray) -> np.ndarray:
@@ -202,7 +206,7 @@ def step_by_hand(
     first, second = weights
     active = np.maximum(multiply("fprop", activation=x, weight=first), np.float32(0))
     output = multiply("fprop", activation=active, weight=second)
-    # wgrad reduces over the batch, dgrad over the outputs of the layer.
+    # The layout of operands follows from K: wgrad sums over the batch, dgrad over the layer's outputs.
     g_second = multiply("wgrad", gradient=target.T.copy(), activation=active.T.copy())
     d_active = multiply("dgrad", gradient=target, weight=second.T.copy())
     d_hidden = np.where(active <= 0, np.float32(0), d_active)
@@ -231,7 +235,7 @@ COMBINED = Recipe(
 
 
 def float8(tile: str) -> Recipe:
-    """Returns a recipe with all operands in f8E4M3FN, with one scale for the whole extent of K."""
+    """Returns a recipe in which all operands are f8E4M3FN, with one scale for the whole extent of K."""
     format = blocks("f8E4M3FN", tile, "float8")
     return Recipe(
         f"fp8_{tile}",
@@ -399,7 +403,7 @@ def test_other_layers_have_the_same_bits_everywhere(
 
 
 def test_a_step_that_is_computed_again_has_the_bits_of_the_first() -> None:
-    """Layers that are recomputed quantize their operands as in the forward pass."""
+    """If a layer is recomputed, its operands are quantized with the same random bits as in the forward pass."""
 
     class Kept(Checkpointed):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -440,7 +444,7 @@ def test_equal_formats_of_a_tensor_are_made_once(program: repro_mlir.Program) ->
         (Rule("0.weight", skip=True),),
     )
     text = apply_precision(program, recipe).text
-    # The forward pass reads the transposed weight, which is another tensor than the weight.
+    # The transposed weight, which the forward pass reads, and the weight are different tensors, so both are quantized.
     assert text.count("repro.quantize") == 2
     rows = Recipe("rows", {"wgrad": RolePrecision({"gradient": Format("bf16")}), "dgrad": RolePrecision(
         {"gradient": Format("bf16")})})  # fmt: skip
@@ -543,7 +547,7 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
                 "again",
                 {"wgrad": RolePrecision({"activation": Format("forward"), "gradient": Format("tf32")}, None, "hopper")},
             ),
-            # The message lists the types in the order of the factors.
+            # The message has the element types in the order of the two operands.
             "2.weight: the units of hopper take bf16, f16, tf32, got tf32 and f32",
         ),
         (
@@ -583,7 +587,8 @@ def test_M4_class_of_an_accumulator(element: str, fraction: int, terms: int, pro
 def test_M4_class_of_an_accumulator_for_operands_of_the_program_and_of_the_forward_pass(
     program: repro_mlir.Program,
 ) -> None:
-    """The types that the contraction reads matter, whether the program or the recipe rounded them."""
+    """An accumulator is chosen by the types that the contraction reads, whether the program or the recipe has rounded
+    the operands."""
     autocast = LAYERS.captured(autocast=torch.bfloat16)
     changed = apply_precision(autocast, Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}))
     by_hand = repro_mlir.set_accumulators(autocast, "hopper", lambda each: each.role == "fprop")
@@ -622,7 +627,7 @@ def test_a_recipe_is_applied_once(name: str, program: repro_mlir.Program) -> Non
 
 
 def test_R1_random_numbers_of_a_step_that_stays() -> None:
-    """If the step number stayed constant, each run would round with the same random bits."""
+    """A program whose step number does not change would round with the same random bits in each run."""
 
     class Counted(nn.Module):
         def __init__(self) -> None:
@@ -643,7 +648,8 @@ def test_R1_random_numbers_of_a_step_that_stays() -> None:
 def test_qat_in_blocks_reads_their_values_in_gradients(
     program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:
-    """(Q4) Codes and scales represent the same values; only the sums of the forward pass may differ."""
+    """(Q4) Training with contractions of codes has the values of training with dequantized operands, except for the
+    order of sums in the forward pass."""
     recipe = qat(by_blocks("mxfp8"))
     changed = apply_precision(program, recipe)
     assert changed.text.count("repro.block_contraction") == 2
@@ -651,13 +657,13 @@ def test_qat_in_blocks_reads_their_values_in_gradients(
     expected = run(changed, batch)
     for name, value in run(changed, batch, target="cpu").items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
-    # The gradient of the last layer's input does not depend on the sums of the forward pass.
+    # This gradient does not depend on the result of the forward pass, so its bits are known.
     x, target = batch
     second = program.initial[1]
     of_row = by_hand(blocks("f8E4M3FN", "mx", "rceil"), -1, 0)
     d_active = contract(target, of_row(second).T.copy())
     hidden = contract(of_row(x), of_row(program.initial[0]))
-    # The values are so far from 0 that no order of summation changes the sign of one.
+    # No element is so close to 0 that another order of sums could change its sign, and so the gradient of the ReLU.
     assert np.abs(hidden).min() > 1e-5
     d_hidden = np.where(hidden <= 0, np.float32(0), d_active)
     expected_first = program.initial[0] - RATE * contract(d_hidden.T.copy(), of_row(x).T.copy())
@@ -682,7 +688,7 @@ def test_a_rule_may_be_for_a_layer_that_this_form_does_not_compute() -> None:
 
 
 class Normalized(nn.Module):
-    """Has a layer whose weight is computed from parameters, and a layer of f64."""
+    """A model with a layer whose weight is computed from parameters, and a layer in f64."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -696,7 +702,8 @@ class Normalized(nn.Module):
 
 
 class Parts(nn.Module):
-    """Three projections of the step's input by parts of one weight, which may be frozen."""
+    """A model with three projections of the step's input by parts of one weight, which is frozen unless
+    `is_trained`."""
 
     def __init__(self, is_trained: bool) -> None:
         super().__init__()

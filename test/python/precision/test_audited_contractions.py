@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Audits of contractions in blocks (Q4) and in accumulators (M4), (M5): receipts, verification, disputes,
-comparison."""
+"""Receipts, verification, disputes and comparison of runs with contractions in blocks (Q4) and in accumulators (M4),
+(M5)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def graph(program: repro_mlir.Program) -> OperatorGraph:
 
 
 def last_contraction(graph: OperatorGraph, kind: str) -> Operator:
-    """Returns the last operator with this name, or with an `order` attribute of this type."""
+    """Returns the last operator whose name, or the type of whose attribute `order`, is `kind`."""
 
     def kinds(operator: Operator) -> tuple[str, str]:
         return operator.name, type(graph.operations[operator.index].attributes.get("order")).__name__
@@ -109,7 +109,7 @@ def test_targets_are_compared(recipe: tuple[str | Recipe, str], graph: OperatorG
     operator = last_contraction(graph, recipe[1])
 
     class Faulty(TargetSide):
-        """Flips one bit of the contraction's result in each step."""
+        """Runs each step with one flipped bit in the contraction's result."""
 
         def results(self, arrays):
             return faulty_tracer(graph, operator.index, 29).results(arrays)

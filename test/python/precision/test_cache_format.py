@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K7) Formats of a cache as callers write them."""
+"""(K7) Tests the formats of a cache that callers may give."""
 
 from typing import Any
 

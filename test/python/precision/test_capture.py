@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes during capture and training: options, checkpoints, microbatches, commands."""
+"""Tests recipes in capture and training: options, checkpoints, microbatches, commands."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_open_sizes_have_no_precision() -> None:
 
 
 def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command-line option replaces the script's option in every command that captures a script."""
+    """The option of the command line replaces that of the script, in every command that captures one."""
     plain, chosen, receipt = tmp_path / "plain.py", tmp_path / "chosen.py", str(tmp_path / "receipt")
     plain.write_text(SMALL_SCRIPT.replace("{options}", "{}"))
     chosen.write_text(SMALL_SCRIPT.replace("{options}", "{'precision': 'bf16'}"))

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q6) Delayed scaling: programs compared with TransformerEngine's recipe in NumPy, and the state of their scales."""
+"""(Q6) Delayed scaling: compares programs with TransformerEngine's recipe in NumPy, and tests the state of their
+scales."""
 
 from __future__ import annotations
 
@@ -74,8 +75,8 @@ def recipe(**parameters: Any) -> Recipe:
 
 
 class Quantizer:
-    """The quantizer of one tensor of a module; row 0 of its history contains the largest magnitude (amax) in the
-    current step."""
+    """TransformerEngine's quantizer of one tensor of a module. Entry 0 of its history is the largest magnitude (amax)
+    in the current step."""
 
     def __init__(self, element: str, history: int, margin: int, algorithm: str) -> None:
         self.element, self.margin, self.algorithm = element, margin, algorithm
@@ -99,12 +100,13 @@ class Quantizer:
 
     @property
     def latest_first(self) -> np.ndarray:
-        """The history in the order of a program's state; TransformerEngine stores the latest entry at the end."""
+        """The history with the latest entry first, as in a program's state; TransformerEngine has the latest entry at
+        the end."""
         return np.concatenate([self.history[:0:-1], self.history[:0]])
 
 
 class Engine:
-    """Steps of the MLP of `captured`, with the quantizers of TransformerEngine."""
+    """Computes the steps of the MLP in `LAYERS` with the quantizers of TransformerEngine."""
 
     def __init__(self, weights: tuple[np.ndarray, ...], **parameters: Any) -> None:
         self.weights = list(weights)
@@ -132,7 +134,7 @@ class Engine:
 
 
 def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(K1) Contracts a [M, K] and b [N, K] to [M, N] with one fma after another along K."""
+    """(K1) Returns the product [M, N] of a [M, K] and the transpose of b [N, K], with one fma after another along K."""
     total = np.zeros((len(a), len(b)), np.float32)
     for k in range(a.shape[1]):
         total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)
@@ -145,7 +147,7 @@ def program() -> repro_mlir.Program:
 
 
 def batches() -> list[tuple[np.ndarray, np.ndarray]]:
-    """Returns batches of growing and shrinking numbers, zeros, tiny numbers, infinities, and finally NaNs."""
+    """Returns batches with growing and shrinking numbers, zeros, tiny numbers, infinities and, at the end, NaNs."""
     rng = np.random.default_rng(3)
     found = []
     for scale in (1.0, 64.0, 0.0, 2.0**-20, 1e-39, 1.0, 1.0, 1.0, 2.0**-9, 1.0, 1.0):
@@ -180,10 +182,12 @@ def test_Q6_steps_are_those_of_transformer_engine(parameters: dict[str, Any], pr
             for name, each in engine.quantizers.items():
                 np.testing.assert_array_equal(state[f"scale.{name}"], each.scale, err_msg=f"{number} {name}")
                 history = np.asarray(state[f"amax_history.{name}"])
-                # TransformerEngine has dropped its oldest entry already, to make room for the next one.
+                # TransformerEngine has already dropped its oldest entry to make room for the next one, so it is not
+                # compared.
                 np.testing.assert_array_equal(history[: len(history) - 1], each.latest_first)
                 seen[name].append(float(each.scale))
-    # The batches cover all cases: a scale that stays, a scale that grows and the greatest scale.
+    # Checks that the batches cover all cases: a scale that stays the same, one that grows, and the greatest possible
+    # one.
     scales = seen["0.weight.activation"]
     assert len(set(scales)) > 2
     assert (scales[2] == scales[1]) or parameters["history"] > 1
@@ -200,8 +204,8 @@ def test_Q6_the_names_of_the_state(program: repro_mlir.Program) -> None:
     ]
     values = dict(zip((kind.name for kind in added), changed.initial[len(program.state) :], strict=True))
     assert all((value == (1 if name.startswith("scale") else 0)).all() for name, value in values.items())
-    # The activation, the weight and the gradient of a layer are quantized once each.
-    assert changed.text.count("repro.quantize") == 6 + 2  # 2 transposes that the forward pass reads
+    # Activation, weight and gradient of each of the two layers are quantized once.
+    assert changed.text.count("repro.quantize") == 6 + 2  # and 2 transposed weights of the forward pass
     assert LAYERS.captured(precision=recipe(history=5)).hash == changed.hash
     assert apply_precision(program, recipe()).hash == apply_precision(program, "fp8_delayed").hash
     default = apply_precision(program, recipe(history=16, margin=0, algorithm="max"))
@@ -228,7 +232,7 @@ def test_Q6_compiled_steps_have_the_bits_of_the_reference(target: str, program: 
 
 
 class Twice(nn.Module):
-    """A network that uses one layer twice."""
+    """A network that applies one layer twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -310,7 +314,7 @@ def test_Q6_a_layer_that_is_used_twice_has_the_greatest_amax() -> None:
     hidden = torch.from_numpy(program.initial[1]).relu()
     assert [name for name, _ in module.named_parameters()] == ["layer.weight", "layer.bias"]
     found = states(program, inputs, "reference", steps=1)
-    # The first use of the layer reads zeros, so the amax is that of the second use.
+    # The layer reads zeros at its first use, so the amax of its input is that of the second use.
     assert found["amax_history.layer.weight.activation"][0] == hidden.max().item() > 0
 
 
@@ -337,7 +341,8 @@ def test_Q6_a_second_format_of_an_operand_has_a_scale_of_its_own(program: repro_
 
 
 def test_Q6_the_name_of_a_scale_is_that_of_every_form_of_the_step() -> None:
-    """While the first layer is frozen, the second layer has no dgrad; its wgrad uses the same name of the scale."""
+    """While the first layer is frozen, the second one has no dgrad. The scale of its wgrad has the same name in both
+    programs."""
     formats = {"dgrad": "f8E5M2", "wgrad": "f8E4M3FN"}
     asked = Recipe("two", {role: RolePrecision({"gradient": delayed(name)}) for role, name in formats.items()})
     objects = given()
@@ -353,7 +358,7 @@ def test_Q6_the_name_of_a_scale_is_that_of_every_form_of_the_step() -> None:
         "2.weight.gradient",
         wide,
     }
-    # The greatest values of the two formats are 57344 and 448.
+    # The scales differ because the largest values of the formats do: 57344 and 448.
     assert forms[1]["2.weight.gradient"] > 64 * forms[1][wide]
 
 
@@ -401,11 +406,11 @@ def test_checkpoints_have_scales_and_histories(tmp_path: Path) -> None:
     for other in (from_file, from_dict):
         assert [other.step(*batch(i)) for i in range(2, 4)] == losses[2:]
         assert other.state_hash() == trainer.state_hash()
-    # Without the loaded scales and histories, the third step has other bits.
+    # A trainer that does not load the scales and histories computes another loss in the third step.
     anew = trainer_of()
     anew.load_state_dict(kept | {"precision": {}})
     assert anew.step(*batch(2)) != losses[2]
-    # A trainer that is ahead of a state can load it, too.
+    # The trainer that saved the state, which is ahead of it now, can load it, too.
     trainer.load_state_dict(kept)
     assert trainer.evaluate(*batch(2)) == trainer.step(*batch(2)) == losses[2]
     assert trainer.evaluate(*batch(3)) == losses[3]
@@ -448,7 +453,7 @@ def test_a_state_without_scales_is_refused() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_layer_that_is_frozen_for_some_steps(first: bool, tmp_path: Path) -> None:
-    """A run resumes from each of its checkpoints, whether the layer is frozen or not."""
+    """A run can be resumed from each of its checkpoints, whether the layer is frozen at this step or not."""
     frozen = (first, not first, first)
     objects = given()
     whole = trainer_of(objects)
@@ -513,7 +518,7 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
         expected = trainer.evaluate(*batch(i))
         assert trainer.state_hash() == before
         assert trainer.step(*batch(i)) == expected
-    # With equal parameters, the average model equals the model.
+    # The average model has the same parameters as the model here, so its loss must be the same.
     with torch.no_grad():
         for own, other in zip(model.parameters(), average.module.parameters(), strict=True):
             other.copy_(own)
@@ -522,7 +527,8 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
 
 
 def test_Q6_a_step_with_other_products_is_refused() -> None:
-    """Scales of products have only numbers as names, so the scale of one product would be used for another one."""
+    """The scales of products are named by numbers only. If products are removed, a scale would be used for another
+    product."""
 
     class Products(nn.Module):
         def __init__(self) -> None:
@@ -599,7 +605,7 @@ def batches():
 def test_scripts_are_compared_with_eager_and_between_targets(tmp_path: Path) -> None:
     script = tmp_path / "small.py"
     script.write_text(SCRIPT)
-    # PyTorch eager mode computes in f32, so that the first product differs.
+    # In PyTorch's eager mode nothing is quantized, so the results of the first product differ.
     difference = repro_mlir.diff(str(script), targets=("eager", "cpu"), steps=1, precision="fp8_delayed")
     assert difference is not None
     assert repro_mlir.diff(str(script), targets=("reference", "cpu"), steps=2, precision="fp8_delayed") is None
@@ -622,7 +628,7 @@ def test_a_report_of_recipes(tmp_path: Path) -> None:
         for sample in (first, last)
     ]
     for statistics, greatest in zip(of_gradient, (15, -1), strict=True):
-        # The scale is 1 in the first step.
+        # All tensors have the scale 1 in the first step.
         assert statistics.range is not None and statistics.range.lowest == statistics.range.least
         assert (statistics.range.greatest == 15) == (greatest == 15) and statistics.range.greatest <= greatest
         assert statistics.blocks == BlockStatistics(1, 0, 0, 0, 0)
@@ -644,7 +650,7 @@ def test_inference_and_microbatches_are_refused() -> None:
         apply_precision(repro_mlir.capture(model, batch()[0]), "fp8_delayed")
     with pytest.raises(ReproError, match=r"\(Q6\) no microbatch has the amax of its batch"):
         trainer_of(microbatches=2).prepare(*batch())
-    # A recipe may name roles that the program does not have.
+    # A recipe may name roles that the program lacks, such as dgrad in inference.
     gradients = Recipe("g", {"fprop": RolePrecision({"weight": Format("bf16")}), "dgrad": recipe().roles["dgrad"]})
     assert len(repro_mlir.capture(model, batch()[0], precision=gradients).state) == 4
 

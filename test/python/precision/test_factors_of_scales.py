@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q8), (Q9) The factors by which an accumulator multiplies the products of two `nvfp4` operands."""
+"""(Q8), (Q9) The factors of the two tensors' scales, by which the products of `nvfp4` operands are multiplied."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,8 @@ def linear(accumulator: object) -> Program:
 
 
 def scale(amax: np.float32) -> np.float32:
-    """Returns the scale s of a block that contains the tensor's largest magnitude; here it is exact in f8E4M3FN."""
+    """Returns the scale of the block that contains the tensor's largest magnitude `amax`. It is exact in f8E4M3FN for
+    these values."""
     return F(amax * (F(F(2688) / amax) * F(F(1) / F(6))))
 
 
@@ -35,7 +36,7 @@ def test_Q8_Q9_factors_of_two_levels(accumulator: str, target: str) -> None:
         (name,) = [kind.name for kind in executable.program.state]
         _, outputs = executable({name: np.array([[b]])}, np.array([[a]]))
         (got,) = outputs.values()
-        # Each operand has one element, which becomes the code of 6 with the scale 448.
+        # Each operand has one element, which gets the code of 6 and the block scale 448.
         assert scale(a) == pytest.approx(448, rel=1e-6) and scale(b) == pytest.approx(448, rel=1e-6)
         if accumulator == "blackwell_nvfp4":
             expected = F(F(36) * F(448) * F(448)) * F(F(a * b) / F(36 * 448 * 448))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes as objects: refused arguments, immutability, and recipes derived from other recipes."""
+"""Tests recipes as Python objects: refused arguments, immutability, and recipes derived from other recipes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from repro_mlir.precision import (
 BF16 = Format("bf16")
 ROW = ("f4E2M1FN", (1, 16))
 UNIT = Accumulator(16, 25, "rz_f32", -133)
-# A value of a type that no argument accepts.
+# A value that no argument accepts; the type `Any` hides this from the type checker.
 ANY: Any = 5
 
 
@@ -169,7 +169,7 @@ def test_qat_keeps_rules_and_products_of_the_forward_pass() -> None:
     )
     recipe = qat(base)
     assert recipe.roles["product"] == product
-    # The first rule that matches applies, so the second rule has no effect.
+    # Only the first rule that matches a layer applies, so the second rule has no effect here.
     assert recipe.precision_of("fprop", "a", 0, 2) == RolePrecision({"weight": BF16})
     assert recipe.precision_of("dgrad", "a", 0, 2) == RolePrecision({"weight": Format("forward")})
     assert recipe.precision_of("fprop", "b", 1, 2) is None

@@ -90,7 +90,8 @@ def test_M5_older_accumulators_are_written_as_before() -> None:
 
 def test_names_are_those_of_the_reference_Q2_Q5() -> None:
     assert TILES == block_quantization.TILES
-    # (Q6) The rule of a delayed scale occurs in recipes only: the reference quantizes with a scale that it is given.
+    # (Q6) The rule `delayed` is only in recipes: the reference interpreter quantizes with the scale that the program
+    # computes.
     assert set(RULES) - {"delayed"} == set(block_scales.SCALE_RULES) - {"nvfp4_four_over_six", "given"}
     assert SIGNS_16 == hadamard.SIGNS_16
 

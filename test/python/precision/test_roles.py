@@ -55,7 +55,7 @@ def test_convolutions_with_groups_strides_and_clipping() -> None:
     found = roles(step(model, (torch.randn(2, 3, 8, 8), torch.randint(4, (2,))), optimizer, clip_norm=1.0))
     assert {role for role, _ in found} == {"fprop", "dgrad", "wgrad"}
     assert {layer for role, layer in found if role == "wgrad"} == {"0.weight", "3.weight", "5.weight"}
-    # A strided convolution has one dgrad for each phase of the stride.
+    # The dgrad of a convolution with stride 2 consists of one contraction for each of the four phases of the stride.
     assert found["dgrad", "3.weight"] == 4
     assert found["dgrad", "0.weight"] == 0
 
@@ -72,14 +72,14 @@ def test_a_language_model_with_tied_weights_and_dropout() -> None:
     weights = [f"blocks.{i}.{name}.weight" for i in range(4) for name in ("qkv", "mix", "widen", "narrow")]
     for weight in (*weights, "letters.weight"):
         assert [found[role, weight] for role in ("fprop", "dgrad", "wgrad")] == [1, 1, 1], weight
-    # The scores and the result of the attention, and the gradients of both.
+    # Products without a weight: scores and result of attention, and their gradients.
     assert found["product", None] == 8
     assert found["other", None] == 16
     assert sum(found.values()) == 3 * 17 + 24
 
 
 class Attention(nn.Module):
-    """Three linear layers that read the step's input, so that none has a dgrad."""
+    """Attention with three linear layers that read the step's input, which needs no gradient, so they have no dgrad."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,8 @@ def test_linears_of_one_input_are_distinguished(is_deep: bool) -> None:
 
 
 class Applied(nn.Module):
-    """A model that applies one linear layer three times; the input of the first use has no gradient."""
+    """A model that applies one linear layer three times. If `is_frozen`, the input of the first use needs no
+    gradient."""
 
     def __init__(self, is_frozen: bool) -> None:
         super().__init__()
@@ -144,7 +145,7 @@ def test_a_recurrent_layer_with_a_given_state() -> None:
 
 
 class Orthogonalized(torch.optim.Optimizer):
-    """An optimizer like Muon, with products of gradients and a product with the weight itself."""
+    """An optimizer like Muon, which multiplies gradients with each other, and with the weight."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 0.1})

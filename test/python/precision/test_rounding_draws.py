@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(Q3) Stochastic rounding is unbiased within 2^-n of a unit over 10^8 draws, and independent of the split of work."""
+"""(Q3) Stochastic rounding is unbiased within 2^-n of a unit in 10^8 draws, and does not depend on how work is
+divided."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from support.builder import Builder
 
 SHAPE = (1024, 1024)
 STEPS = 96
-# The unit in the last place of f8E4M3FN between 1 and 2, for blocks with a scale of 1.
+# The distance between values of f8E4M3FN from 1 to 2, if the scale is 1.
 UNIT = 2.0**-3
 DEVIATIONS = 5.0
 
 
 def program_of(bits: int) -> repro_mlir.Program:
-    """Returns a program that quantizes x with the random bits of a step and dequantizes it."""
+    """Returns a program that quantizes x with random bits, which depend on the step number, and dequantizes it."""
     form = Form("f8E4M3FN", 1, 32, "power_scale<rule = floor>", f"direction = sr, bits = {bits}")
     b = Builder()
     x, step = b.argument(SHAPE, "f32"), b.argument((), "i64")
@@ -33,7 +34,7 @@ def program_of(bits: int) -> repro_mlir.Program:
 
 
 def samples(generator: np.random.Generator) -> np.ndarray:
-    """Returns numbers from 1 to 2, in blocks that have a scale of 1 because each begins with 256."""
+    """Returns numbers from 1 to 2. Each block begins with 256, so that its scale is 1."""
     x = generator.uniform(1, 2, SHAPE).astype(np.float32)
     x[:, ::32] = 256
     return x
@@ -41,8 +42,8 @@ def samples(generator: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [4, 8, 16])
 def test_Q3_the_mean_of_draws(bits: int) -> None:
-    """The mean may deviate by five standard deviations, which 1 of 1.7 million random tests exceeds; these draws are
-    fixed."""
+    """The mean may be off by five standard deviations. A random test would exceed this once in 1.7 million times, but
+    these draws are fixed."""
     x = samples(np.random.default_rng(bits))
     executable = repro_mlir.compile(program_of(bits), "cpu", 1)
     (name,) = (each.name for each in executable.program.outputs)
@@ -58,7 +59,7 @@ def test_Q3_the_mean_of_draws(bits: int) -> None:
     sigma = math.sqrt(float((chance * (1 - chance)).sum()) * STEPS)
     off = float((total[drawn] - STEPS * (low + chance)).sum())
     assert abs(off) < DEVIATIONS * sigma
-    # Compared with x itself, the mean is low by less than 2^-n of a unit.
+    # With n random bits, the mean is lower than x by less than 2^-n of a unit.
     bias = float((STEPS * (low + rest) - total[drawn]).mean()) / STEPS
     spread = DEVIATIONS * sigma / (STEPS * drawn.sum())
     assert -spread < bias < 2.0**-bits + spread

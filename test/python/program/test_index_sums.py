@@ -157,7 +157,8 @@ LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
 @pytest.mark.parametrize(
     ("index", "reason"),
     [
-        # If d1 - d1 were removed first, the index d0 would have to fit the operand's extent.
+        # Simplified to d0 alone, the index requires that the extents of the loop and of the operand are equal, which
+        # they are not.
         ("d1 + d0 - d1", r"\(A1\) dimension 0 of operand #1 is 5, but the extent of iterator 0 is 99"),
         (LARGE, r"\(A2\) result #0 of indexing map #0 exceeds 2\^62 on the way"),
     ],

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Untrusted zip files: a small file uses little memory, and each member must match its declared name and size."""
+"""Zip files from outside: a small file takes little memory, and each member must have its declared name and size."""
 
 import os
 import struct
@@ -55,7 +55,7 @@ def test_a_declared_bomb(tmp_path: Path) -> None:
 
 
 def test_a_bomb_that_declares_little(tmp_path: Path) -> None:
-    """A member declares ten bytes but inflates to three hundred megabytes: only the declared bytes are inflated."""
+    """A member whose declared size is ten bytes inflates to 300 MB: only ten bytes are inflated."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     data = b"".join(packer.compress(bytes(1 << 20)) for _ in range(300)) + packer.flush()
     crc = zlib.crc32(bytes(10))
@@ -95,7 +95,7 @@ def test_methods(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_directory_without_bounds(tmp_path: Path, wide: bool) -> None:
-    """The directory is huge, and zipfile would read all of it at once."""
+    """The zip's directory is huge; zipfile would read all of it at once, so it is refused before."""
     size = 1 << 30
     end64 = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, size, 0)
     locator = struct.pack("<4sIQI", b"PK\6\7", 0, size, 1)
@@ -124,7 +124,7 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def test_damage_of_every_byte(tmp_path: Path) -> None:
-    """Damage of any byte either leaves the members unchanged or gives one clear error."""
+    """Changing any byte either leaves the members unchanged or causes one clear error."""
     data = write(tmp_path / "z", [("a", b"some text, some text"), ("b", b"more")]).read_bytes()
     for at in range(len(data)):
         for change in (0x01, 0x80, 0xFF):

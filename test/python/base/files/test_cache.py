@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Artifacts on disk are found again; they are trusted only if no other user can have written them."""
+"""Artifacts in the cache on disk are found again. They are used only if no other user can have written them."""
 
 import json
 import multiprocessing
@@ -31,7 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(content: bytes = b"artifact", target: str = "target") -> bytes:
-    """Returns the artifact that the cache has for a program; without one, the program compiles to `content`."""
+    """Asks the cache for the artifact of a program, which compiles to `content` if it is not in the cache, and returns
+    it."""
     return cached([b"program", target.encode()], lambda: content)
 
 
@@ -76,7 +77,7 @@ def _flip(file: Path) -> None:
 
 
 def _unkeyed(file: Path) -> None:
-    """Writes a file like someone who knows the format but not the key."""
+    """Overwrites an artifact as an attacker would who knows the format but not the key."""
     import blake3
 
     file.write_bytes(cache._MAGIC + blake3.blake3(b"other").digest() + b"other")
@@ -113,7 +114,7 @@ def test_a_file_that_others_could_have_written_is_replaced(folder: Path, change:
 
 
 def test_the_artifact_of_another_program_does_not_count(folder: Path) -> None:
-    """A file that was renamed has a valid MAC, but for its original name, so it is not used."""
+    """The MAC of an artifact covers its name, so an artifact under another name is not used."""
     put(b"first", "a")
     first = file_of(folder)
     put(b"second", "b")
@@ -132,7 +133,7 @@ def test_files_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch, us
         monkeypatch.setattr(cache.os, "geteuid", lambda: os.getuid() + 1)
     assert put(b"made anew") == b"made anew"
     if user == "folder" or os.geteuid() != 0:
-        # The cache neither reads nor writes this folder.
+        # The cache does not use this folder at all, so the program is compiled again.
         assert put(b"and again") == b"and again"
     else:
         assert put(b"unused") == b"made anew"
@@ -166,7 +167,7 @@ def test_no_place_for_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("REPRO_MLIR_CACHE", str(tmp_path / "file" / "folder"))
     assert put() == b"artifact" and put(b"again") == b"again"
-    # A read-only folder, even for root.
+    # A folder in which not even root can write.
     monkeypatch.setenv("REPRO_MLIR_CACHE", "/proc/repro-mlir")
     assert put() == b"artifact" and put(b"again") == b"again"
 
@@ -194,7 +195,7 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
     with pytest.raises(SystemExit):
         main([command, "--help"])
     assert "--no-cache" in capsys.readouterr().out
-    # The arguments after the option are wrong, but the option takes effect before they are read.
+    # The other arguments are wrong, so the command fails, but only after the option has taken effect.
     arguments = {"run": ["none"], "train": ["none.py", "--steps", "1"], "verify": ["none"]}
     arguments |= {"dispute": ["none", "none"], "diff": ["none", "none"]}
     assert main([command, "--no-cache", *arguments[command]]) == 2
@@ -202,7 +203,7 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, artifacts: int) -> None:
-    """Limits the cache to this many artifacts of 1000 bytes, even after a sixteenth was freed."""
+    """Sets the limit so that this many artifacts of 1000 bytes fit, even after a sixteenth of the cache was freed."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", f"cache_bytes={artifacts * 1120}")
 
 
@@ -219,7 +220,7 @@ def test_the_least_recently_used_artifact_is_removed(folder: Path, monkeypatch: 
         put(contents[name], name)
         (files[name],) = {*folder.glob("*.artifact")} - before
         os.utime(files[name], (1000 + number, 1000 + number))
-    # Reading an artifact counts as a use of it.
+    # Reading an artifact makes it the most recently used one.
     assert put(b"unused", "a") == contents["a"]
     put(contents["d"], "d")
     assert not files["b"].exists() and files["a"].exists() and files["c"].exists() and kept(folder) == 3
@@ -229,7 +230,8 @@ def test_the_least_recently_used_artifact_is_removed(folder: Path, monkeypatch: 
 
 
 def test_few_writes_look_at_all_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit holds after each write, and a scan of a full folder frees a sixteenth of it."""
+    """The cache never exceeds its limit. When it is full, one scan of its files frees a sixteenth, so few writes need a
+    scan."""
     _limit(monkeypatch, 200)
     looks, shrink = [], cache._Store.shrink
     monkeypatch.setattr(cache._Store, "shrink", lambda *given: looks.append(shrink(*given)) or looks[-1])
@@ -317,7 +319,7 @@ def _race(path: str, number: int, start: object, results: object) -> None:
 
 
 def race_of_four(folder: Path) -> None:
-    """Runs `_race` in four processes; all must get their artifacts."""
+    """Runs `_race` in four processes at once; each must get its artifacts."""
     context = multiprocessing.get_context("fork")
     start, results = context.Barrier(4), context.Queue()
     processes = [context.Process(target=_race, args=(str(folder), i, start, results)) for i in range(4)]
@@ -331,8 +333,8 @@ def race_of_four(folder: Path) -> None:
 
 
 def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process removes files that others write and read: all get their artifacts, and the limit holds at the
-    end."""
+    """The limit is so low that each process removes files that others write and read. All get their artifacts, and the
+    cache stays below the limit."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "cache_bytes=300")
     race_of_four(folder)
     put(b"last")
@@ -340,7 +342,7 @@ def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.M
 
 
 def test_processes_that_begin_together(folder: Path) -> None:
-    """All processes end up with the same key, and none reads a partially written file."""
+    """All processes must use the same key, although each may create it, and none may read a partly written file."""
     race_of_four(folder)
     assert len(list(folder.glob("*.artifact"))) == 20
     assert [path.name for path in folder.iterdir() if not path.name.endswith(".artifact")] == ["key"]

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""States, inputs and checkpoints that are too large, too deep or of a wrong type cause one line of error before they
-are read."""
+"""States, inputs and checkpoints that are too large, too deeply nested or of a wrong type cause one line of error
+before they are read."""
 
 import dataclasses
 import io
@@ -35,7 +35,7 @@ func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32> {{repro.name = "{NAME}"}}) 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Writes a program, and a state and inputs for it."""
+    """Writes a program, a state and inputs for it; returns their paths."""
     program = dataclasses.replace(read_signature(to_bytes(TEXT)), initial=(np.zeros(4, np.float32),))
     program.save(tmp_path / "p.repro")
     (tmp_path / "s.safetensors").write_bytes(write_tensors(KINDS, [np.ones(4, np.float32)]))
@@ -44,7 +44,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def run(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> str:
-    """Returns the error of `repro run`, empty if there is none."""
+    """Runs `repro run` on the files and returns its error; "" if there is none."""
     names = [str(files["program"]), "--inputs", str(files["inputs"]), "--state", str(files["state"])]
     status = main(["run", *names, "--target", "reference"])
     captured = capsys.readouterr()
@@ -95,7 +95,7 @@ def test_a_header_of_more_than_the_limit(files: dict[str, Path], capsys: pytest.
 
 
 def array(shape: str, descr: str = "<f4") -> bytes:
-    """Returns an array file with this header."""
+    """Returns an .npy file with four f32 elements, whose header claims this shape and type."""
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + np.ones(4, np.float32).tobytes()
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Paths that are not regular files: every command prints one line, returns status 2, and does not wait."""
+"""If a path is not a regular file, every command prints one line, returns status 2, and does not wait."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(20)
 
 
 def make(kind: str, path: Path) -> None:
-    """Creates something other than a regular file."""
+    """Creates a FIFO, device, directory, socket or other object that is not a regular file."""
     path.unlink(missing_ok=True)
     if kind == "FIFO":
         os.mkfifo(path)
@@ -25,7 +25,7 @@ def make(kind: str, path: Path) -> None:
     elif kind == "directory":
         path.mkdir()
     elif kind == "socket":
-        # The path of a socket must be short.
+        # Binds by a relative name, because a socket's path must be short.
         before = os.getcwd()
         os.chdir(path.parent)
         try:
@@ -57,7 +57,7 @@ def test_links_are_followed_where_the_user_gave_the_name(tmp_path: Path) -> None
 def test_size_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abcd")
-    # The reader allocates as many bytes as the file has, not as the limit allows.
+    # Memory is allocated for the size of the file, not for the limit.
     assert read_regular(path, 4) == read_regular(path, 1 << 60) == b"abcd"
     with pytest.raises(ReproError, match="file: expected at most 3 bytes, got 4"):
         read_regular(path, 3)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Untrusted JSON in any layout has one meaning or causes an error of one line."""
+"""JSON from outside has one meaning, whatever its layout, or causes an error of one line."""
 
 import pytest
 from repro_mlir import ReproError

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests f6 and f4 tensors in safetensors files, which pack them."""
+"""Tests safetensors files with f6 and f4 tensors, whose elements are packed into bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_bytes() -> None:
     assert [entry["dtype"] for entry in header.values()] == ["F4", "F6_E2M3", "F6_E3M2", "F8_E8M0"]
     assert all(entry["shape"] == [2, 4] for entry in header.values())
     assert [entry["data_offsets"] for entry in header.values()] == [[0, 4], [4, 10], [10, 16], [16, 24]]
-    # Element 0 is in the lowest bits.
+    # The first element of a byte is in its lowest bits.
     assert body[:4] == bytes([0x10, 0x32, 0x54, 0x76])
     number = sum(i << 6 * i for i in range(8))
     assert body[4:10] == body[10:16] == number.to_bytes(6, "little")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Output files: the old file stays complete until the new one is, and no input is overwritten."""
+"""Output files replace old ones only when they are complete, and never overwrite an input."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_files_that_look_as_if_they_could_be_written() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of the shell")
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
-    """A limit on the file size makes the write fail like a full disk."""
+    """Limits the size of files, so that writing fails as on a full disk."""
     path = tmp_path / "file"
     path.write_bytes(b"precious")
     program = f"""

@@ -12,7 +12,7 @@ import pytest
 from repro_mlir.base.numerics import digest
 from repro_mlir.base.numerics.digest import blake3_of, numpy_blake3_of
 
-# Sizes near those of blocks and chunks, full and partial trees, and sizes that are hashed by several threads.
+# Sizes next to those of blocks and chunks, with full and partial trees, and one that several threads hash.
 SIZES = [0, 1, 3, 63, 64, 65, 1023, 1024, 1025, 2048, 2049, 3072, 4097, 5120, 31744, 102400, (9 << 20) + 17]
 
 
@@ -25,7 +25,7 @@ def test_numpy_gives_the_same(size: int) -> None:
 
 
 def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the package cannot start threads, it panics; then one thread hashes the data."""
+    """If the package blake3 cannot start threads, it panics. Then the data is hashed again by one thread."""
 
     class PanicException(BaseException):
         pass
@@ -50,8 +50,8 @@ def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_threads_are_not_tried_where_memory_is_limited() -> None:
-    """If memory is limited, no threads are tried: a panic would print to standard error even though the hash is
-    right."""
+    """If memory is limited, only one thread is used: failing to start threads would print a panic, although the hash
+    would be right."""
     program = """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))

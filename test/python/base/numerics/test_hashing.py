@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares hashes of tensors (H1) and states (H3) with bytes written out here."""
+"""Compares hashes of tensors (H1) and states (H3) with those of bytes that are written out in the test."""
 
 import struct
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V2) The caller's rounding mode and flushing of subnormals change no bit of a public function's result; values
-converted on the host, such as a learning rate to f32, are rounded to nearest even too."""
+"""(V2) The caller's rounding mode and flushing of subnormals change no bit of a public function's result. Values that
+the host converts, such as a learning rate to f32, are rounded to nearest even."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ RATES = (0.1, 0.3, 1e-3, 0.7, 1 / 3)
 
 
 def everywhere(run: Callable[[], list[bytes]], refuses: str = "") -> None:
-    """Checks that `run` returns the same result in each environment; `refuses` names the environment in which it must
-    fail."""
+    """Checks that `run` returns the same in each floating-point environment. In the one named `refuses`, it must raise
+    an error."""
     want = run()
     for name, environment in ENVIRONMENTS.items():
         with environment():
@@ -103,7 +103,8 @@ def test_program_trainer_and_executables(tmp_path: Path) -> None:
 
 
 def test_numbers_of_texts(tmp_path: Path) -> None:
-    """Numbers in recipes, checkpoints and requests: `float` of a text rounds by the mode of the environment."""
+    """Recipes, checkpoints and requests contain numbers as text, which `float` would round by the environment's
+    rounding mode."""
     texts = [repr(float(x)) for x in np.random.default_rng(0).normal(size=200)] + [
         "0.1",
         "1e-3",

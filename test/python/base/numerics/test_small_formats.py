@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V1), (S3), (H1): compares codes of f8, f6, f4 and f8E8M0FNU, and rounding to them, with ml_dtypes."""
+"""(V1), (S3), (H1): compares the values of all codes of f8, f6, f4 and f8E8M0FNU, and rounding to them, with
+ml_dtypes."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def library(name: str) -> np.dtype:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Returns whether the bits are equal; all NaNs are equal."""
+    """Returns whether two f32 arrays have equal bits, where all NaNs count as equal."""
     nan = np.isnan(a)
     return bool((nan == np.isnan(b)).all() and (a.view(np.uint32)[~nan] == b.view(np.uint32)[~nan]).all())
 
@@ -52,7 +53,7 @@ def test_V1_codes(name: str) -> None:
 
 
 def saturated(x: np.ndarray, name: str) -> np.ndarray:
-    """Returns the cast of ml_dtypes, except that NaN becomes the largest value (S3)."""
+    """Returns the values of a cast by ml_dtypes, but the largest value for a NaN (S3)."""
     found = x.astype(library(name)).astype(np.float32)
     return np.where(np.isnan(x), np.float32(ELEMENTS[name].format.max_finite), found)
 
@@ -78,7 +79,8 @@ def test_S3_rounding(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", *SMALL])
 def test_S3_is_Q3_without_saturation(name: str) -> None:
-    """Casts round like the elements of blocks (Q3), whose rounding is computed in integers."""
+    """Casts (S3) round like the elements of blocks without saturation (Q3), for which rounding is computed in
+    integers."""
     of = ELEMENTS[name].format
     x = np.concatenate([values.mixed("f32", (1 << 18,), 3), values.random("f32", (1 << 18,), 4, 12)])
     with np.errstate(all="ignore"):
@@ -99,7 +101,7 @@ def test_S3_integers(name: str) -> None:
 
 def test_S3_f64_is_rounded_once() -> None:
     kind = element_type("f4E2M1FN")
-    # If it were rounded to f32 first, this value would be the tie 1.25, which rounds to 1.
+    # Rounding to f32 first would give the tie 1.25, which then rounds to 1.
     assert round_to_format(np.array([1.25 + 2.0**-40]), kind).tolist() == [1.5]
 
 
@@ -147,7 +149,7 @@ def test_V4_every_byte_of_powers_is_canonical() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_arrays_of_ml_dtypes(name: str) -> None:
-    """NumPy arrays of the library's types are accepted unchanged: they also have one byte per element."""
+    """NumPy arrays of ml_dtypes' types are used without a copy, because they have one byte per element, too."""
     given = np.array([1, 2, 4], np.float32).astype(library(name))
     array = as_array(given, TensorType("x", name, (3,)), "input")
     assert array.dtype == np.uint8 and np.shares_memory(array, given)

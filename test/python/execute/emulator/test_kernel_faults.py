@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The emulator refuses invalid text, launches and accesses, and its message names the location."""
+"""The emulator refuses invalid text, launches and accesses; its message says where they are."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_text_is_refused(line: str, message: str) -> None:
     with pytest.raises(emulator.PtxError, match=re.escape(message)) as caught:
         emulator.load(text)
     number = int(re.search(r"PTX line (\d+)", str(caught.value))[1])
-    # The error of an unknown label names the end of the text, and that of a missing semicolon a later line.
+    # The error can name a later line: the next one for a missing semicolon, the last one for an unknown label.
     assert number >= text.split(line)[0].count("\n") + 1
 
 
@@ -116,7 +116,8 @@ def test_launches_are_refused() -> None:
 
 
 def fault(body: str, kind: str, message: str, block: int = 64, **options: object) -> None:
-    """Runs a kernel on two arrays of 64 words; the kernel must fault, and the message must name a line and a thread."""
+    """Runs a kernel on two arrays of 64 words. It must fault with this kind and message, which names a line and a
+    thread."""
     module = emulator.load(entry(body, 2))
     arrays = [np.zeros(64, np.uint32), np.zeros(64, np.uint32)]
     with pytest.raises(emulator.KernelFault, match=message) as caught:
@@ -287,7 +288,7 @@ def test_trap() -> None:
 
 @pytest.mark.parametrize("spins", [1, 300_000])
 def test_a_fault_in_one_of_many_blocks(spins: int) -> None:
-    """The first faulting block is reported, whichever host thread runs it.
+    """The fault of the first block, by number, is reported, whichever host thread runs it.
 
     In one case block 0 keeps one host thread busy, so that the other one runs later blocks before earlier ones.
     """

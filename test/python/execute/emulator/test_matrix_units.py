@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M3) mma.sync on floats returns the bits of the reference's accumulators, for the target's own accumulator class and
-for other classes."""
+"""(M3) mma.sync on floats returns the bits of the reference interpreter's accumulators, for the accumulator class of
+the target and for other classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rule(unit: str, of: Instruction) -> Accumulator | None:
 
 
 def changed(by: Accumulator, more: int) -> Accumulator:
-    """Returns the accumulator rule with `more` additional fraction bits."""
+    """Returns an accumulator with `more` additional fraction bits."""
     if isinstance(by, LateFdpa):
         return dataclasses.replace(by, inner=changed(by.inner, more))
     assert isinstance(by, Fdpa) and by.fraction is not None
@@ -39,12 +39,12 @@ def changed(by: Accumulator, more: int) -> Accumulator:
 
 
 def type_of(element: str) -> str:
-    """Returns the element type of the values in a program, which is f32 for tf32."""
+    """Returns the element type of programs for an operand type of mma.sync; for tf32 it is f32."""
     return {"tf32": "f32"}.get(element) or NAMES.get(element, element)
 
 
 def operands(of: Instruction, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the bits of a, b and c; those of tf32 are f32 with the unused bits cleared."""
+    """Returns the bits of operands a, b and c of an instruction. Those of tf32 are f32 whose unused bits are zero."""
     rng = np.random.default_rng(seed)
     make = accumulated.OPERANDS[kind]
     shapes = (COUNT, 16, of.depth), (COUNT, of.depth, 8)
@@ -61,7 +61,7 @@ def values(bits: np.ndarray, element: str) -> np.ndarray:
 def expected(of: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, by: Accumulator) -> np.ndarray:
     x = values(a, of.elements[0])[:, :, np.newaxis, :]
     y = np.swapaxes(values(b, of.elements[1]), 1, 2)[:, np.newaxis]
-    # The hardware converts f8 to f16 for late sums.
+    # Instructions that add c late convert f8 to f16.
     formats = (F16, F16) if isinstance(by, LateFdpa) else (FORMATS[of.elements[0]], FORMATS[of.elements[1]])
     got = accumulate(x, y, values(c, of.result), by, formats)
     bits = accumulated.as_bits(got, of.result)
@@ -86,8 +86,8 @@ def test_products_M1(unit: str, of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize("target", CLASSES)
 def test_class_of_the_target_M3(target: str) -> None:
-    """An architecture uses the rule of its class by default. Every other class returns other bits, or has an equal
-    rule."""
+    """By default, an architecture has its own accumulator class. The other classes return other bits, unless their rule
+    is equal."""
     of = Instruction("f16", 16)
     a, b, c = operands(of, "normal", 2)
     results = {}
@@ -115,13 +115,15 @@ def test_fraction_bits_are_distinguished_M1(unit: str, of: Instruction, more: in
         c &= 0x8000  # a large c in f16 would hide the last bits of the sum
     got = multiply(of, a, b, c, "sm_90", matrix_unit=unit)
     assert np.array_equal(got, expected(of, a, b, c, by))
-    # With sums in f16, which have few bits, random operands reveal only the 13 fraction bits of f8 on ada.
+    # Results in f16 have few bits. For random operands they show a change of the fraction bits only for f8 on ada,
+    # which has 13.
     is_hidden = of.result == "f16" and not (unit == "ada" and of.element in NAMES)
     assert is_hidden or not np.array_equal(got, expected(of, a, b, c, changed(by, more)))
 
 
 def test_blocks_in_ascending_order_M1() -> None:
-    """The sum of a block is truncated when the next block is added; on hopper there is only one block."""
+    """On Ampere, the sum of one block of 8 is truncated when the next block is added; on Hopper, a single block has all
+    16 products."""
     of = Instruction("bf16", 16)
     a = np.zeros((1, 16, 16), np.uint16)
     b = np.full((1, 16, 8), 0x3F80, np.uint16)
@@ -134,8 +136,8 @@ def test_blocks_in_ascending_order_M1() -> None:
 
 
 def test_halves_of_f8_M3() -> None:
-    """Ada adds blocks of 16 in ascending order. On hopper, the first block consists of k mod 4 < 2, and c is added
-    last."""
+    """Ada adds two blocks of 16 in ascending order of k. Hopper's first block has the products with k mod 4 < 2, and c
+    is added last."""
     of = Instruction("e5m2", 32)
     a = np.zeros((1, 16, 32), np.uint8)
     b = np.full((1, 32, 8), 0x3C, np.uint8)
@@ -143,7 +145,7 @@ def test_halves_of_f8_M3() -> None:
     a[0, :, 1], a[0, :, 17] = 0x78, 0xF8  # 2^15, -2^15
     assert np.all(multiply(of, a, b, c, "sm_89").view(np.float32) == 0)
     assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1)
-    a[0, :, 16] = 0x04  # 2^-14, which a block truncates next to 2^15
+    a[0, :, 16] = 0x04  # 2^-14, which is truncated in a block with 2^15
     assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1)
     a[0, :, 16], a[0, :, 18] = 0, 0x04
     assert np.all(multiply(of, a, b, c, "sm_90").view(np.float32) == 1 + 2.0**-14)
@@ -162,7 +164,8 @@ def test_halves_of_f8_M3() -> None:
     ],
 )
 def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]], c: int, want: int) -> None:
-    """Results of an H100: it aligns a subnormal of e4m3 like an f16, so the sum is not that of two f8 by (M4)."""
+    """Results that an H100 gave: it aligns a subnormal of e4m3 as an f16, which differs from the rule for two f8 types
+    (M4)."""
     of = Instruction("e4m3", 32, "e5m2")
     a, b = np.zeros((1, 16, 32), np.uint8), np.zeros((1, 32, 8), np.uint8)
     for k, (x, y) in products.items():
@@ -181,8 +184,7 @@ def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]]
 )
 @pytest.mark.diagonal
 def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
-    """If both operands have the same f8 type, sums keep enough bits that the exponents of subnormals make no
-    difference."""
+    """If both operands have one f8 type, converting them to f16 changes no result: the sums have enough bits."""
     by = rule("hopper", of)
     assert by is not None
     a, b, c = operands(of, kind, 8)
@@ -193,7 +195,7 @@ def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize(("target", "least"), [("sm_80", 0x1800), ("sm_90", 0x1400)])
 def test_fraction_of_sums_in_f16_M1(target: str, least: int) -> None:
-    """In a sum that contains 2^15 and -2^15, the smallest number that is not truncated to zero is 2^-9 or 2^-10."""
+    """Next to 2^15 and -2^15, the smallest summand that is not truncated to zero is 2^-9 or 2^-10."""
     of = Instruction("f16", 8, result="f16")
     a = np.zeros((1, 16, 8), np.uint16)
     b = np.full((1, 8, 8), 0x3C00, np.uint16)

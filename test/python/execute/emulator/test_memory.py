@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Loads, stores, atomics and asynchronous copies."""
+"""Tests loads, stores, atomics and asynchronous copies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDERS: list[str | int] = ["lockstep", "ascending", "descending", 3]
 @pytest.mark.parametrize("space", ["global", "shared", "generic"])
 @pytest.mark.parametrize("kind", ["u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "f32", "u64", "s64", "f64"])
 def test_loads_and_stores(space: str, kind: str) -> None:
-    """Copies through registers of each width, with the elements in permuted order."""
+    """Copies elements in permuted order, through registers that are at least as wide."""
     bits = int(kind[1:])
     rng = np.random.default_rng(1)
     given = rng.integers(0, 256, 64 * bits // 8).astype(np.uint8)
@@ -65,7 +65,7 @@ def test_vectors(count: int, bits: int) -> None:
     kept = ["_", *names[1:]]
     rng = np.random.default_rng(2)
     given = rng.integers(0, 256, 32 * size).astype(np.uint8)
-    for stride in (1, 5):  # adjacent words, and words with gaps
+    for stride in (1, 5):  # adjacent and not adjacent words
         body = f"""{load_addresses(2, [size, 0])}
   mul.lo.u32 %r4, %r0, {stride}; and.b32 %r4, %r4, 31; mad.wide.u32 %rd4, %r4, {size}, %rd1;
   mov.b{max(bits, 16)} {names[0]}, 7;
@@ -126,7 +126,7 @@ ATOMICS = {
 
 @pytest.mark.parametrize("name", ATOMICS)
 def test_reductions_in_memory(name: str) -> None:
-    """Many threads reduce into one word, on several host threads: the result does not depend on their order."""
+    """Many threads, on several host threads, reduce into one word. The result does not depend on their order."""
     bits = int(name[-2:])
     register = "%r5" if bits == 32 else "%rd5"
     dtype = np.dtype(f"{'i' if '.s' in name else 'u'}{bits // 8}")
@@ -207,8 +207,8 @@ COPY_BACK = """
 
 
 def copy_kernel(waits: str) -> emulator.Module:
-    """Copies two halves of 32 groups of 16 bytes through dynamic shared memory; in the second half, only %r5 bytes of
-    each group are read."""
+    """Returns a kernel that copies two halves, of 32 groups of 16 bytes, through dynamic shared memory; `waits` is what
+    makes it wait. In the second half, it reads only %r5 bytes of each group."""
     text = entry(f"  mov.u32 %r5, 8;\n{COPY}{waits}{COPY_BACK}", 2)
     return emulator.load(text.replace(HEADER, DYNAMIC))
 
@@ -216,7 +216,7 @@ def copy_kernel(waits: str) -> emulator.Module:
 def test_asynchronous_copies() -> None:
     given = np.random.default_rng(4).integers(1, 256, 1024).astype(np.uint8)
     want = given.reshape(2, 16, 2, 16)[:, :, ::-1].copy()
-    want[1, :, :, 8:] = 0  # not read: zero
+    want[1, :, :, 8:] = 0  # bytes that are not read become zero
     for waits in ("cp.async.wait_all;\n  bar.sync 0;", "cp.async.wait_group 0;\n  bar.sync 0;"):
         got = np.zeros(1024, np.uint8)
         launch(copy_kernel(waits), [got, given], shared_bytes=1024, checked=True)
@@ -236,8 +236,8 @@ def test_asynchronous_copies_arrive_late() -> None:
 
 @pytest.mark.parametrize("through", ["", "mov.b32 %r2, %r1;"])
 def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
-    """If an instruction on floats writes a register that is wider than a store from it, ptxas stores the number as an
-    integer; a mov between them prevents this."""
+    """If a float is written to a register that is wider than a store from it, ptxas stores the number as an integer.
+    The emulator refuses this, unless a mov between them makes the bits explicit."""
     store = f"st.global.b8 [%rd1], %r{2 if through else 1};"
     text = entry(f"  cvt.rn.f32.u32 %r1, %r0;\n  {through}\n  {store}", 0)
     if through:
@@ -260,6 +260,6 @@ def test_bits_of_floats_are_stored_by_a_move(through: str) -> None:
     ],
 )
 def test_stores_of_parts_of_floats_are_refused(given: str, stored: str) -> None:
-    """Every register that an instruction on floats writes is checked: alone, in a vector, and packed."""
+    """Covers each way to write a register by an instruction on floats: alone, in a vector, and packed."""
     with pytest.raises(ReproError, match=r"which is wider and given by .*: expected a mov of bits between them"):
         emulator.load(entry(f"  {given}\n  {stored}", 0))

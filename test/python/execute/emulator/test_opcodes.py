@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every opcode without memory access, on special and random operands, compared with semantics.py on all host levels."""
+"""Compares every opcode that does not access memory with semantics.py, on special and random operands and all host CPU
+levels."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ def test_every_row_has_a_meaning() -> None:
 
 
 def expected(meaning: Meaning, arrays: list[np.ndarray]) -> np.ndarray:
-    """Returns the bit patterns of the results."""
+    """Returns the results, as bits, that semantics.py has for an opcode and arrays of operands."""
     values = [meaning.compute(*row) for row in zip(*(array.tolist() for array in arrays), strict=True)]
     return np.array(values, dtype_of(meaning.result))
 
 
 def groups() -> list[tuple[str, list[str]]]:
-    """Groups opcodes by the part before the first dot; each group is one test."""
+    """Returns the opcodes in groups with the same part before the first dot; a test runs a group."""
     names = sorted(MEANINGS)
     return [(key, list(group)) for key, group in itertools.groupby(names, lambda name: name.split(".")[0])]
 

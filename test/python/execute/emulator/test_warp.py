@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Instructions that exchange values between the threads of a warp, and barriers."""
+"""Tests instructions that exchange values between the threads of a warp, and barriers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ RNG = np.random.default_rng(6)
 
 
 def run(lines: str, results: int, sources: list[np.ndarray], order: str | int = "lockstep") -> np.ndarray:
-    """Runs one warp with its sources in %r20, %r21, ...; returns the 32-bit results %r10, %r11, ..."""
+    """Runs `lines` in one warp with the sources in %r20, %r21, ... Returns the values of %r10, %r11, ... in each
+    thread."""
     body = [load_addresses(1 + len(sources), [4 * results, *[4] * len(sources)])]
     body += [f"  ld.global.b32 %r{20 + i}, [%rd{1 + i}];" for i in range(len(sources))]
     body.append(lines)
@@ -29,7 +30,7 @@ def run(lines: str, results: int, sources: list[np.ndarray], order: str | int = 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
 def test_shuffle(mode: str, order: str | int) -> None:
-    """Compares with the pseudocode of the PTX ISA."""
+    """Compares `shfl` with its pseudocode in the PTX ISA."""
     for clamp, mask in [(31, 0), (0, 0), (31, 16), (7, 24), (0, 24), (15, 0)]:
         values = RNG.integers(0, 2**32, 32, np.uint32)
         distances = RNG.integers(0, 40, 32, np.uint32)
@@ -80,7 +81,7 @@ def test_votes(order: str | int) -> None:
 
 
 def test_votes_of_a_part() -> None:
-    """Both halves of a warp vote, each with its own member mask, which excludes the other half."""
+    """The halves of a warp vote separately: the member mask of each excludes the other half."""
     got = run(
         """  mov.u32 %r1, %laneid; setp.lt.u32 %p2, %r1, 16;
   selp.b32 %r2, 0x0000ffff, 0xffff0000, %p2;
@@ -169,7 +170,8 @@ SHAPES = {"m8n8k16": (8, 8, 16), "m16n8k16": (16, 8, 16), "m16n8k32": (16, 8, 32
 @pytest.mark.parametrize("order", ["lockstep", 8])
 @pytest.mark.diagonal
 def test_matrix_multiply(shape: str, a_kind: str, b_kind: str, order: str | int) -> None:
-    """Fragments have the layout of the PTX ISA's figures: the element (row, column) of each register and byte."""
+    """Operands are in registers as the PTX ISA's figures show: which row and column is in which byte of which thread's
+    register."""
     m, n, k = SHAPES[shape]
     a = RNG.integers(-128, 128, (m, k)).astype(np.int8).view(np.int8 if a_kind == "s8" else np.uint8)
     b = RNG.integers(-128, 128, (k, n)).astype(np.int8).view(np.int8 if b_kind == "s8" else np.uint8)
