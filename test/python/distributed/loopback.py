@@ -18,7 +18,7 @@ _SECONDS = 0.05
 
 
 class _Loopback(Transport):
-    """Transports messages between threads; see `Transport`.
+    """A `Transport` that passes messages between threads through queues.
 
     Attributes:
       sent: bytes that this rank has sent.
@@ -51,20 +51,20 @@ class _Loopback(Transport):
                     raise RankLost(f"rank {self.rank}: another rank has left the run") from None
 
     def leave(self) -> None:
-        """Acts like the end of the rank's process: the other ranks stop waiting."""
+        """Simulates the end of this rank's process: other ranks that wait for its messages fail."""
         self._gone.set()
 
 
 def make_loopback(size: int) -> list[_Loopback]:
-    """Returns transports for ranks that are threads of this process; each has `leave` for a rank that ends."""
+    """Returns a transport for each of `size` ranks, which are threads of this process."""
     queues: list[list[queue.Queue[bytes]]] = [[queue.Queue() for _ in range(size)] for _ in range(size)]
     gone = threading.Event()
     return [_Loopback(rank, queues, gone) for rank in range(size)]
 
 
 def run_ranks(size: int, work: Callable[[int], None]) -> None:
-    """Calls `work` with every rank's number, in a thread named after the rank. Each call must return within 5
-    minutes."""
+    """Calls `work` with every rank's number, each in its own thread, which is named "rank N". Each call must return
+    within 5 minutes."""
     threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
     for thread in threads:
         thread.start()

@@ -21,14 +21,14 @@ from repro_mlir.program.microbatches import MicrobatchProgram
 
 @dataclass(frozen=True)
 class Run:
-    """A step with its inputs: hyper-parameters, then whole batches."""
+    """A training step with its inputs: first the hyper-parameters, then the tensors of a whole batch."""
 
     program: MicrobatchProgram
     inputs: list[np.ndarray]
 
 
 def captured(model: Any, loss_fn: Any, optimizer: Any, batch: Sequence[torch.Tensor], **options: Any) -> Run:
-    """Captures the step of a trainer and returns it with the inputs for a batch."""
+    """Captures the training step of a new trainer and returns it with the inputs for `batch`."""
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, **options)
     program = trainer.prepare(*batch)
     assert isinstance(program, MicrobatchProgram) and trainer._step is not None
@@ -52,9 +52,9 @@ def run(
     begun: Callable[[KeptMicrobatches], object] = lambda _: None,
     shard_optimizer: bool = False,
 ) -> tuple[list[Any], list[int]]:
-    """Runs steps on `size` ranks. Returns, per rank, the final state hash or the exception, and the number of bytes
-    sent. Each rank calls `begun` before its first step and `ended` after its last one, with its kept microbatches. The
-    name of a rank's thread is the rank's number."""
+    """Runs steps on `size` ranks, each in a thread named after its rank. Returns two lists with an entry for each rank:
+    its final state hash or its exception, and the number of bytes that it sent. Each rank calls `begun` before its
+    first step and `ended` after its last one, with its `KeptMicrobatches`."""
     transports = make_loopback(size)
     executables = [
         MicrobatchExecutable(
@@ -95,5 +95,5 @@ def alone(given: Run, target: str = "cpu", steps: int = 2) -> str:
 
 
 def hash_of(given: Run, state: dict[str, np.ndarray]) -> str:
-    """Returns the (H3) hash of a state."""
+    """Returns the state hash (H3) of a state."""
     return state_hash([(state[kind.name], kind.element) for kind in given.program.state])

@@ -16,15 +16,17 @@ from repro_mlir.train.captured_step import KnownForms
 
 
 class Trainers:
-    """The trainers of all ranks, which make the same calls."""
+    """The trainers of all ranks, which are threads of this process and make the same calls."""
 
     def __init__(self, size: int, build: Callable[[Ranks], Any], **options: Any) -> None:
-        """`build` makes a rank's trainer and its traces, one rank after another; `options` are those of `Ranks`."""
+        """Makes the trainers one after another: `build` receives a rank's `Ranks`, made with `options`, and returns its
+        trainer."""
         self.transports = make_loopback(size)
         self.trainers = [build(Ranks(transport, **options)) for transport in self.transports]
 
     def run(self, work: Callable[[int, Any], Any]) -> list[Any]:
-        """Returns the results of `work` for each rank's number and trainer; raises what `work` raises."""
+        """Calls `work` with each rank's number and trainer, in parallel, and returns the results in rank order. Raises
+        the exception of a call that fails."""
         found: list[Any] = [None] * len(self.trainers)
 
         def each(rank: int) -> None:
@@ -39,7 +41,7 @@ class Trainers:
 
 
 def capture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the traces of the ranks one after another, even if opening a receipt waits for all ranks."""
+    """Makes the ranks capture one at a time, also where opening a receipt starts their captures at the same time."""
     capture, lock = KnownForms.capture, threading.Lock()
 
     def captured_alone(*arguments: Any) -> Any:

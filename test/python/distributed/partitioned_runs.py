@@ -21,13 +21,14 @@ Between = Callable[[int, dict[str, np.ndarray], list[np.ndarray]], None]
 
 
 def hash_of(program: Program, state: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
-    """Returns the hash of all bytes that a step returns, including the bytes of NaNs."""
+    """Returns a hash of the raw bytes of the new state and the outputs of a step, so that NaNs with different bits
+    differ."""
     pairs = [(kind, state) for kind in program.state] + [(kind, outputs) for kind in program.outputs]
     return blake3_of(*(np.asarray(values[kind.name]).tobytes() for kind, values in pairs)).hex()
 
 
 def alone(program: Program, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray], target: str = "cpu") -> str:
-    """Returns the result of the program in one process."""
+    """Runs one step of the program in one process and returns the `hash_of` its results."""
     executable = compile(program, target, 1)
     return hash_of(program, *executable({name: value.copy() for name, value in state.items()}, *inputs))
 
@@ -42,7 +43,8 @@ def run(
     targets: Sequence[str] = ("cpu",),
     between: Between = lambda *_: None,
 ) -> tuple[list[Any], list[PartitionedExecutable], list[int]]:
-    """Returns, per rank, the hash of the results or the exception, the executable, and the number of bytes sent."""
+    """Runs one step on `size` ranks. Returns three lists with an entry for each rank: the `hash_of` its results or its
+    exception, its executable, and the number of bytes that it sent."""
     transports = make_loopback(size)
     executables = [
         PartitionedExecutable(program, targets[rank % len(targets)], 1, Ranks(transport), cut, least)

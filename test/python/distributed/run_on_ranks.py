@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A user's script, with and without ranks: run_on_ranks.py ENGINE STEPS CHECKPOINT TARGET... [--shares N,N,...].
+"""A user's script, with and without ranks: run_on_ranks.py ENGINE STEPS CHECKPOINT TARGET... [--shares=N,N,...].
 
 ENGINE is `torchrun`, `mpirun` or `alone`. The script resumes from the checkpoint if it exists, and rank 0 writes it
 after each step. At the end each rank prints its number, target and the hash of the state.
@@ -16,7 +16,7 @@ import torch
 
 
 def main(engine: str, steps: int, checkpoint: Path, *targets: str) -> None:
-    """Trains; each rank uses the target with its number, modulo the number of targets."""
+    """Trains a model; rank i uses the target at position i, modulo the number of targets."""
     shares = None
     if targets[-1].startswith("--shares="):
         *targets, last = targets
@@ -55,7 +55,8 @@ def main(engine: str, steps: int, checkpoint: Path, *targets: str) -> None:
 
 
 def say(line: str) -> None:
-    """Writes a whole line in one call: the ranks share a pipe, and `print` would write it in several calls."""
+    """Writes the line and its end in one call. The ranks share a pipe, and `print` would write the two in separate
+    calls, between which another rank could write."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -85,7 +85,7 @@ def test_a_state_that_is_taken_in_part_is_completed(monkeypatch: pytest.MonkeyPa
     assert agreed.completed == 1 and hash_of(given, state) != found.hex()
     agreed.finish()
     assert hash_of(given, state) == found.hex() == agreed.hash().hex()
-    # The state is complete, so `finish` has nothing to do and changes nothing.
+    # This rank's state is complete, so `finish` must not overwrite any of it, such as this changed element.
     state["0.weight"][0, 0] = 7
     agreed.finish()
     assert state["0.weight"][0, 0] == 7 and agreed.hash().hex() == hash_of(given, state)

@@ -22,8 +22,8 @@ RUN = b"r" * 32
 
 
 def begun(size: int, begin: Begin) -> tuple[list[Any], list[dict[str, np.ndarray]]]:
-    """Returns, per rank, the step at which it begins or the exception, and the state, which initially contains the
-    rank's number."""
+    """Calls `begin` on `size` ranks, whose initial states contain the rank's number. Returns, for each rank, what
+    `begin` returned or raised, and the state after the call."""
     ranks = [Ranks(each) for each in make_loopback(size)]
     states = [
         {"a": np.full((2, 3), rank, np.float32), "n": np.array(rank, np.int64), "e": np.empty((0,), np.float32)}
@@ -36,7 +36,7 @@ def begun(size: int, begin: Begin) -> tuple[list[Any], list[dict[str, np.ndarray
             found[rank] = begin(ranks[rank], states[rank])
         except Exception as error:
             found[rank] = error
-        # The ranks can exchange further messages.
+        # Checks that the ranks can still exchange messages.
         begin_without_receipt(ranks[rank])
 
     run_ranks(size, work)
@@ -52,7 +52,7 @@ def test_others_get_the_state_of_a_receipt_that_goes_on(size: int) -> None:
     position = Position(records=7, steps=5, cursor=6)
 
     def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Position:
-        # Only rank 0 opens the receipt.
+        # On any rank other than 0, opening the receipt is an error.
         resume = (lambda: position) if ranks.rank == 0 else (lambda: fail(AssertionError()))
         return begin_together(ranks, lambda: RUN, resume, lambda: state)
 
@@ -67,7 +67,7 @@ def test_a_new_run_begins_with_the_state_of_each() -> None:
 
 
 def test_some_without_a_receipt() -> None:
-    """Rank 0 is one of those that have not opened a receipt."""
+    """Rank 1 alone has no receipt."""
 
     def begin(ranks: Ranks, state: Mapping[str, np.ndarray]) -> Any:
         if ranks.rank == 1:

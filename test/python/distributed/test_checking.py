@@ -26,8 +26,8 @@ Fault = Callable[[list[np.ndarray], list[np.ndarray]], None]
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, program: Any, rank: int, fault: Callable[[int], Any]) -> None:
-    """Makes a rank compute wrong results: `fault` receives the count of the rank's microbatch runs and returns two
-    functions, one that changes the inputs and one that changes the outputs."""
+    """Makes a rank compute wrong results. `fault` receives the number of microbatches that the rank has already run,
+    and returns two functions: one changes the inputs of the next microbatch, the other its outputs."""
     write, count = MicrobatchCalls.write, 0
 
     def wrong(self: MicrobatchCalls, number: int, sums: Sums, own: Sequence[np.ndarray]) -> None:
@@ -49,8 +49,10 @@ def nothing(values: Any) -> Any:
 @pytest.mark.parametrize("seed", range(50))
 @pytest.mark.diagonal(seed=range(4))
 def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On 3 ranks with full checking, every rank names the rank that computed a wrong result once."""
-    # One microbatch per leaf: with several, rounding of the sum may hide the flipped bit.
+    """With 3 ranks and full checking, one wrong result is enough: every rank's error names the rank that computed
+    it."""
+    # One microbatch per leaf of the sum's tree: if a leaf added several, the rounding of its sum could hide the flipped
+    # bit.
     given, draw = normalized(6, 1), np.random.default_rng(seed)
     rank, when, bit = int(draw.integers(3)), int(draw.integers(3)), int(draw.integers(1 << 20))
     sums = [i for i, kind in enumerate(given.program.sums) if kind.element == "f32"]
@@ -60,7 +62,8 @@ def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkey
         flip(outputs[place], bit)
 
     def activation(inputs: list[np.ndarray]) -> list[np.ndarray]:
-        # Flips most mantissa bits of the microbatch's rows, so that the gradients differ.
+        # Flips a high mantissa bit or an exponent bit of one element of the microbatch's rows, so that the gradients
+        # differ.
         rows = inputs[len(given.program.state) + given.program.cut[0]].copy()
         flip(rows, 32 * (bit // 32) + 12 + bit % 19)
         return [rows if i == len(given.program.state) + given.program.cut[0] else each for i, each in enumerate(inputs)]
@@ -99,7 +102,7 @@ def test_two_ranks_find_a_single_error(size: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_rank_that_is_always_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If one rank is always wrong, three ranks can tell which one, but two cannot."""
+    """A rank is always wrong. Three ranks can tell which one it is, because two of them agree; two ranks cannot."""
     given = normalized(4, 1)
     plant(monkeypatch, given.program.part, 1, lambda count: (nothing, lambda outputs: flip(outputs[1], 9)))
     found, _ = run(given, 3, steps=1, check_share=1.0)

@@ -34,7 +34,7 @@ STEPS = 3
 
 @functools.cache
 def given(name: str) -> Run:
-    """Returns a step in six microbatches and its inputs."""
+    """Returns a training step with six microbatches, compressed by the named method, and its inputs."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -60,7 +60,7 @@ def test_ranks_of_several_kinds(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "power_sgd"])
 def test_ranks_that_shard_the_optimizer_or_check_each_other(name: str) -> None:
-    """If the optimizer is sharded, only one rank keeps the remainder of the mean."""
+    """If the optimizer is sharded, only one rank has the residual of the mean gradient."""
     want = alone(given(name), steps=STEPS)
     for sharded, share in ((True, 0.0), (False, 1.0), (True, 0.5)):
         found, _ = run(given(name), 3, steps=STEPS, shard_optimizer=sharded, check_share=share)
@@ -68,14 +68,15 @@ def test_ranks_that_shard_the_optimizer_or_check_each_other(name: str) -> None:
 
 
 def bytes_of_a_step(given: Run, size: int) -> list[int]:
-    """Returns, per rank, the number of bytes that it sends in a step that is not the last one."""
+    """Returns, for each rank, the number of bytes that it sends in a step that another step follows."""
     once, twice = (run(given, size, steps=steps)[1] for steps in (1, 2))
     return [b - a for a, b in zip(once, twice, strict=True)]
 
 
 def told(shape: tuple[int, ...], rows: range) -> int:
-    """Returns the bytes that a rank sends of its rows for the hash of an f32 tensor: 32 for each of the largest tree
-    nodes over their chunks of 1024 bytes, plus the rank's own bytes of other chunks."""
+    """Returns the number of bytes that a rank sends for the hash of an f32 tensor: 32 for each of the largest tree
+    nodes that contain only this rank's chunks of 1024 bytes, and the bytes of its rows in chunks that it shares with
+    other ranks."""
     head, row = 36 + 8 * len(shape), 4 * int(np.prod(shape[1:]))
     end = head + row * shape[0]
     start, stop = 0 if rows.start == 0 else head + row * rows.start, head + row * rows.stop
@@ -106,8 +107,8 @@ WIDE_METHODS = {**METHODS, "top_k": TopK(0.01)}
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.diagonal
 def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
-    """(T2) Ranks send each microbatch's compressed gradients and loss, the residuals' part of the state hash, and
-    two reports."""
+    """(T2) A rank sends the compressed gradients and the loss of each of its microbatches, its part of the state hash
+    of the residuals, and two reports."""
     given, share = wide(name), 8 // size
     shapes = [given.program.state[i].shape for i in given.program.own]
     assert [shape[1:] for shape in shapes] == WIDE
@@ -120,8 +121,8 @@ def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
 
 
 def test_sums_move_where_they_are_fewer_bytes() -> None:
-    """With 24 microbatches the compressed gradients have more bytes than the sums of two ranks; with 8, they have
-    fewer."""
+    """Ranks send whichever is smaller. For 24 microbatches, the compressed gradients have more bytes than the sums of
+    two ranks; for 8, they have fewer."""
     for microbatches, moves in ((8, True), (24, False)):
         seen: list[bool] = []
         given, sums = wide("blocks", microbatches), 4 * (1 + sum(map(math.prod, WIDE)))
@@ -132,7 +133,7 @@ def test_sums_move_where_they_are_fewer_bytes() -> None:
 
 
 def test_packed_bytes() -> None:
-    """Elements smaller than a byte are packed in order, starting at the lowest bit."""
+    """Elements of fewer than 8 bits are packed without gaps, starting at the lowest bit of each byte."""
     kinds = [TensorType("", "i1", (3, 3)), TensorType("", "f4E2M1FN", (5,)), TensorType("", "f32", ())]
     kinds += [TensorType("", "f6E3M2FN", (3,)), TensorType("", "i1", (0,))]
     bits = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1]], np.bool_)
@@ -146,7 +147,8 @@ def test_packed_bytes() -> None:
 
 
 def test_ranks_have_the_state_of_their_microbatches() -> None:
-    """Between steps, a rank keeps only the state of its own microbatches; at the end, all ranks get the whole state."""
+    """Between steps, a rank keeps only the per-microbatch state of its own microbatches. At the end, all ranks get all
+    of it."""
     given = wide("top_k")
     names = {given.program.state[i].name for i in given.program.own}
     want, seen = alone(given, steps=STEPS), {}
@@ -163,14 +165,15 @@ def test_ranks_have_the_state_of_their_microbatches() -> None:
 
     found, _ = run(given, 2, steps=STEPS, between=between, begun=begun)
     assert found == [want] * 2 and not any(kept.foreign for kept in keeps.values())
-    # At least one page of the other rank's rows has been released on each rank.
+    # Each rank has released (zeroed) at least one page of the rows of the other rank's microbatches.
     assert (seen[0][4:] == 0).sum() >= 1024 and (seen[1][:4] == 0).sum() >= 1024
     assert np.count_nonzero(seen[0][:4]) > 4000 and np.count_nonzero(seen[1][4:]) > 4000
 
 
 @pytest.mark.parametrize("options", [{"check_share": 0.5}, {"shares": "measured"}])
 def test_all_ranks_have_the_state_of_a_microbatch_that_another_rank_computes(options: dict[str, Any]) -> None:
-    """Here ranks send sums instead of compressed gradients, and still all have the state of each microbatch."""
+    """With these options, ranks send sums instead of compressed gradients, and each rank has the state of every
+    microbatch."""
 
     def ended(kept: KeptMicrobatches) -> None:
         assert not kept._executable.divided and kept._executable.decode is None
@@ -180,8 +183,8 @@ def test_all_ranks_have_the_state_of_a_microbatch_that_another_rank_computes(opt
 
 
 def test_a_flipped_bit_of_the_state_of_a_microbatch_is_found() -> None:
-    """The rank that reads the state detects the flip. Copies of the state of other ranks are not read, so a flip there
-    changes nothing."""
+    """If the bit is in the state of the rank's own microbatch, that rank detects the flip. A rank never reads its copy
+    of another rank's state, so a flip there has no effect."""
     name = "gradient_compression.residual.0.weight"
     for rank, row in ((1, 2), (2, 5), (1, 5)):
 
@@ -199,7 +202,8 @@ def test_a_flipped_bit_of_the_state_of_a_microbatch_is_found() -> None:
 
 
 def test_another_rank_checks_the_state_of_a_microbatch() -> None:
-    """Rank 0 computes right sums, but a wrong state of its first microbatch, which another rank checks."""
+    """Rank 0 computes right sums but a wrong state for its first microbatch, which another rank computes again as a
+    check."""
 
     def begun(kept: KeptMicrobatches) -> None:
         ranks, write = kept._executable.ranks, kept._calls.write
@@ -232,7 +236,8 @@ def trainer_of(ranks: Ranks | None, name: str = "blocks", **options: Any) -> Any
 @pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.diagonal(sharded=[True])
 def test_a_run_goes_on_from_a_checkpoint_with_another_number_of_ranks(tmp_path: Path, sharded: bool) -> None:
-    """With the new number of ranks, microbatches belong to other ranks, and some ranks have an odd number of them."""
+    """After the number of ranks changes, microbatches move to other ranks, and some ranks have an odd number of
+    them."""
     path, single = tmp_path / "half.safetensors", trainer_of(None)
     for _ in range(2):
         single.step(X, Y)
@@ -273,7 +278,7 @@ def test_a_save_by_one_rank_alone_is_an_error_on_all() -> None:
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Covers a run that one rank leaves and that the other ranks continue."""
+    """Also covers a run in which one rank fails and which the other ranks resume."""
     capture_alone(monkeypatch)
 
     def receipt(name: str, resume: bool = False) -> ReceiptOptions:
@@ -290,7 +295,7 @@ def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypat
     loop(trainer_of(None, receipt=receipt("one")))
     whole = (tmp_path / "one" / "steps.jsonl").read_bytes()
     trainers = Trainers(2, lambda ranks: trainer_of(ranks, receipt=receipt("two")))
-    # A rank gets the whole state only if the receipt keeps the state of that step.
+    # Between steps, a rank has the whole state only if the receipt writes a checkpoint of that step.
     assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
     assert (tmp_path / "two" / "steps.jsonl").read_bytes() == whole
 

@@ -20,7 +20,7 @@ def test_examples(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     want = done.stdout.split()[1]
-    # Combines the second example's trainer with the first example's model and step.
+    # The second example has only a trainer; the first example supplies its model and its training step.
     before, after = re.split(r"^trainer = .*\n", alone, flags=re.M)
     given = ranks.replace("microbatches=8", "microbatches=8, accumulate=2")
     chosen = "loss_fn = torch.nn.functional.cross_entropy\n" + given
@@ -33,7 +33,8 @@ def test_examples(tmp_path: Path) -> None:
 
 
 def test_the_layers_of_a_model_are_divided(tmp_path: Path) -> None:
-    """3 ranks on two types of targets have the bits of one process, and each has a third of the rows of a weight."""
+    """3 ranks on two types of targets return the bits of one process, and each rank has a third of the rows of a
+    weight."""
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
     (example,) = (each for each in examples if "infer" in each)
     told = """

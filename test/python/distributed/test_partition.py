@@ -80,7 +80,8 @@ def test_gpt_block_has_the_bits_of_one_process(is_fused: bool) -> None:
         assert found == [want] * size, size
         for rank, each in enumerate(executables):
             gathers = [step for step in each.plan.steps if isinstance(step, Gather)]
-            # Attention and MLP each gather before their last product, and gather the sum with the residual.
+            # Attention and the MLP each have two all-gathers: one before their last product, and one of the sum with
+            # the residual.
             assert len(gathers) == (4 if size > 1 else 0)
             rows = BATCH * TOKENS
             heads, columns, hidden = (part(unit, size, rank) for unit in (HEADS, WIDTH, 4 * WIDTH))
@@ -89,7 +90,7 @@ def test_gpt_block_has_the_bits_of_one_process(is_fused: bool) -> None:
 
 
 def part(extent: int, size: int, rank: int) -> int:
-    """Returns the number of elements, of `extent`, that a rank has."""
+    """Returns how many of `extent` elements belong to a rank."""
     return extent * (rank + 1) // size - extent * rank // size
 
 
@@ -175,7 +176,7 @@ def test_invalid_cuts_are_refused() -> None:
 
 
 def random_case(number: int) -> tuple[list[Any], list[Any]]:
-    """Returns the results of the ranks for a random program, and the expected results."""
+    """Runs a random program on ranks and in one process. Returns the results of the ranks, and the expected results."""
     case = random_programs.program(number, checks=True)
     program = read_signature(to_bytes(case.program))
     kinds = [*program.state, *program.inputs]
@@ -200,7 +201,7 @@ def random_case(number: int) -> tuple[list[Any], list[Any]]:
         return [each if not isinstance(each, StepFailed) else StepFailed for each in found], [StepFailed] * size
 
 
-# In the last program, a check has no effect on any result.
+# Program 1463 has a check on which no result depends.
 @pytest.mark.parametrize("numbers", [range(20), range(20, 40), [1463]])
 def test_random_programs_have_the_bits_of_one_process(numbers: Sequence[int]) -> None:
     for number in numbers:

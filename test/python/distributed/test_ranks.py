@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Any number of ranks, on any targets and with any shares of the work, has the bits of one process."""
+"""Training on any number of ranks, with any targets and any shares of the work, gives the bits of one process."""
 
 import threading
 from typing import Any
@@ -25,7 +25,7 @@ Y = torch.arange(ROWS) % 3
 
 
 def normalized(leaves: int, accumulate: int) -> Run:
-    """Returns a step with batch normalization, dropout and clipping."""
+    """Returns a training step with batch normalization, dropout and gradient clipping."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 3)
@@ -37,7 +37,7 @@ def normalized(leaves: int, accumulate: int) -> Run:
 
 
 class Decoder(torch.nn.Module):
-    """A block of a language model with tied embeddings, in which low precision and f32 both occur."""
+    """A language model of one block, with tied embeddings and with both bf16 and f32 weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,8 @@ def test_measured_shares_do_not_change_bits() -> None:
 
 
 def test_shares_are_proportional_to_measured_rates() -> None:
-    """The first step is not measured. A rank that has had no microbatch counts as the slowest rank."""
+    """The first step is not measured. A rank without a measured rate, because it had no microbatch, gets the rate of
+    the slowest rank."""
     ranks = [Ranks(transport, "measured") for transport in make_loopback(4)]
     for seconds in ((9.0, 0.1, 0.1, 0.1), (0.01, 0.05, 0.02, float("nan"))):
         assert {each.shares for each in ranks} == {"measured"}
@@ -115,8 +116,8 @@ def test_shares_are_proportional_to_measured_rates() -> None:
 @pytest.mark.parametrize("leaves", [64, 96])
 @pytest.mark.diagonal(size=[1, 3, 8, 16])
 def test_bytes_are_those_of_the_formula(leaves: int, size: int) -> None:
-    """Each rank sends k + 1 slices to each other rank, where k is the number of its largest tree nodes (as in a ring
-    if k = 1), and reports."""
+    """Each rank sends k + 1 slices of the sums and two reports to each other rank. k is the number of the largest tree
+    nodes that cover the rank's leaves; for k = 1, ranks send as much as in a ring all-reduce."""
     given = normalized(leaves, 1)
     layout_bytes = 4 * sum(int(np.prod(kind.shape)) for kind in given.program.sums if kind.element == "f32")
     _, sent = run(given, size, steps=1)
@@ -215,8 +216,8 @@ def test_a_wrong_new_state_is_found_before_anybody_has_it(monkeypatch: pytest.Mo
 
 
 def test_a_rank_that_was_cut_short_takes_part_in_nothing_more() -> None:
-    """A rank that was interrupted in a step takes part in no other: the other ranks wait for a message of the
-    interrupted step."""
+    """A rank whose step was interrupted by an exception refuses further steps: the other ranks still wait for its
+    messages of the interrupted step."""
     given = normalized(4, 1)
     again: list[Exception] = []
 
@@ -263,7 +264,7 @@ def test_a_rank_without_leaves_keeps_no_more_sums_in_each_step() -> None:
 
 
 def test_trainers_of_several_kinds_with_batches_of_two_sizes() -> None:
-    """On a device, each program has its own copy of the state."""
+    """Each batch size has its own program, and on a device each program has its own copy of the state."""
     found: list[Any] = [None] * 3
     transports = make_loopback(3)
 
@@ -273,7 +274,7 @@ def test_trainers_of_several_kinds_with_batches_of_two_sizes() -> None:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
         loss = torch.nn.functional.cross_entropy
         trainer = repro_mlir.Trainer(model, loss, optimizer, target=target, threads=1, microbatches=4, ranks=ranks)
-        # Traces are made one after another.
+        # Captures here, because the ranks, which are threads, must not capture at the same time.
         for rows in (16, 8):
             trainer.prepare(X[:rows], Y[:rows])
         return trainer

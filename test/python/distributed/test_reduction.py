@@ -43,7 +43,8 @@ Events = list[tuple[str, int]]
 
 
 def combined(count: int, shares: Sequence[int]) -> tuple[list[Sums], list[Events], list[int]]:
-    """Returns each rank's sums, its events, and the number of bytes that it has sent."""
+    """Adds test sums on ranks. Returns three lists with an entry for each rank: its sums, its events in order, and the
+    number of bytes that it sent."""
     transports = make_loopback(len(shares))
     found: list[Any] = [None] * len(shares)
     events: list[Events] = [[] for _ in shares]
@@ -91,14 +92,15 @@ def test_bits_and_bytes_do_not_depend_on_buckets(
     for sums in found:
         for array, want in zip(sums.tensors, wanted.tensors, strict=True):
             assert array.tobytes() == want.tobytes()
-    # The integers take 16 bytes and are sent separately.
+    # The integer sums take 16 bytes and are sent separately, so a message may have 16 bytes even if buckets are
+    # smaller.
     assert max(bytes_moved for rank in events for _, bytes_moved in rank) <= max(size, 16)
 
 
 def test_the_next_bucket_moves_while_one_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reduction, "_BUCKET_BYTES", 16)
     _, events, _ = combined(2, (1, 1))
-    # Slices of 8 f32 and 4 f64 take two buckets each. The last exchange is that of the integers, which every rank
-    # needs.
+    # A slice of 8 f32 and one of 4 f64 take two buckets each. The last "move" is that of the integers, of which every
+    # rank needs all.
     done = "move move add move move add move move add move add move move"
     assert [" ".join(what for what, _ in rank) for rank in events] == [done] * 2

@@ -22,7 +22,8 @@ from support import random_programs
 
 
 def owned_results(number: int, target: str) -> int:
-    """Compares each rank's results of a random program; returns how many arguments are owned by one rank."""
+    """Checks that a random program on ranks returns the interpreter's results. Returns the number of arguments that one
+    rank owns."""
     case = random_programs.program(number)
     program = read_signature(to_bytes(case.program))
     kinds, results = [*program.state, *program.inputs], [*program.state, *program.outputs]
@@ -54,7 +55,7 @@ def owned_results(number: int, target: str) -> int:
             segment.write(states, [values[i] for i in step.operands[len(states) :]], gives)
             return dict(zip(step.results, gives, strict=True))
 
-        # The rank does not get the values of arguments that another rank owns.
+        # Arguments that another rank owns get meaningless values, because this rank must not read them.
         values = {
             i: array.copy() if owner in (None, rank) else np.frombuffer(b"\xa5" * array.nbytes, array.dtype)
             for i, (array, owner) in enumerate(zip(arrays, plan.owners, strict=True))

@@ -60,7 +60,7 @@ def small(name: str = "AdamW", clip_norm: float | None = None) -> Run:
 @pytest.mark.diagonal
 def test_one_hash_for_any_number_of_ranks_that_share_the_optimizer(name: str, clip_norm: float | None) -> None:
     given = small(name, clip_norm)
-    # For all optimizers but one, the target is the reference, which need not compile.
+    # Only AdamW is tested on the CPU target; the others use the reference interpreter, which need not compile.
     target = "cpu" if name == "AdamW" else "reference"
     want = alone(given, target)
     for size, shares in ((1, None), (2, None), (3, (5, 0, 1)), (8, None)):
@@ -78,8 +78,8 @@ def test_ranks_of_several_kinds() -> None:
 
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_bytes_are_those_of_a_ring(size: int) -> None:
-    """Sums go to their owners and updated tensors (except momenta) to all ranks: twice the bytes of the sums, times
-    the number of other ranks, plus digests and reports."""
+    """Sums go to their owners, and updated tensors other than momenta go to all ranks: together twice the bytes of the
+    sums for each other rank, plus digests and reports."""
     model, optimizer = make("momentum")
     given = captured(model, LOSS, optimizer, (X, Y), microbatches=8)
     kept: list[ShardedState] = []
@@ -92,7 +92,7 @@ def test_bytes_are_those_of_a_ring(size: int) -> None:
     plan = kept[0]._update.plan
     owned = [kind.name for kind, owner in zip(plan.program.state, plan.owners, strict=False) if owner is not None]
     assert len(owned) == 6 and all(name.endswith("momentum_buffer") for name in owned)
-    # The sums include the loss.
+    # The sums include the loss (4 bytes).
     sums = sum(kind.nbytes for kind in given.program.sums if kind.element == "f32")
     assert sums == 4 + sum(4 * each.numel() for each in model.parameters()) + 2 * 4 * 8
     reports = size * (2 * REPORT_BYTES + FAILURE_BYTES)
@@ -109,8 +109,8 @@ def test_a_rank_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(sharded_state, "_release", noted)
     found, _ = run(small(), 3, steps=2, shard_optimizer=True, ended=lambda kept: kept.foreign)
-    # AdamW with amsgrad has three tensors for each of six parameters; two of the three ranks own no part of a given
-    # tensor.
+    # AdamW with amsgrad has three state tensors for each of six parameters, and two of the three ranks do not own a
+    # given tensor and release it.
     assert all(isinstance(each, str) for each in found) and len(released) == 2 * 3 * 6
 
 
@@ -125,7 +125,7 @@ def test_memory_that_is_released_is_zero() -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.diagonal(seed=range(3))
 def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
-    """Covers state tensors of which only one rank has a copy."""
+    """Also flips bits of state tensors that only one rank has, which no other rank can compare."""
     given, draw = small(), np.random.default_rng(seed)
     size, names = int(draw.integers(2, 5)), [kind.name for kind in given.program.state if kind.shape]
     victim, name, bit = int(draw.integers(size)), names[draw.integers(len(names))], int(draw.integers(1 << 20))
@@ -194,7 +194,7 @@ def test_a_failure_of_an_owner_fails_on_all_and_leaves_their_state(monkeypatch: 
 
 
 class Joined(torch.optim.Optimizer):
-    """An optimizer with one momentum for all parameters, so that one rank owns everything."""
+    """An optimizer that keeps one momentum tensor for all parameters, so that one rank owns the whole state."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 1e-2})
@@ -212,8 +212,8 @@ class Joined(torch.optim.Optimizer):
 
 
 class Normed(torch.optim.Optimizer):
-    """An optimizer that divides by scalars of single tensors and of all tensors, and shrinks parameters without a
-    gradient."""
+    """An optimizer that divides by the norm of each tensor and by the norm of all gradients, and also shrinks
+    parameters that have no gradient."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 1e-2})
@@ -269,7 +269,7 @@ def test_a_loop_that_looks_at_everything(tmp_path: Path) -> None:
         for step, rows in enumerate((16, 16, 8, 16, 16)):
             trainer.step(X[:rows], Y[:rows])
             with torch.no_grad():
-                # All ranks have the parameters.
+                # Sharding divides the optimizer's state; each rank has all parameters.
                 next(trainer._model.parameters()).mul_(0.99)
             if step == 2:
                 trainer.sync()
@@ -298,7 +298,8 @@ def normed() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
 
 @pytest.mark.parametrize("made", [joined, normed])
 def test_optimizers_of_users(made: Any) -> None:
-    """All ranks have the model's tensors, even those that no microbatch reads, and all ranks take part in `sync`."""
+    """Each rank has all tensors of the model, including the one that no microbatch reads, and all ranks take part in
+    `sync`."""
 
     def loop(_: int, trainer: Any) -> tuple[str, float, str]:
         for _ in range(3):
@@ -425,7 +426,7 @@ def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypat
     whole, divided = tmp_path / "one", tmp_path / "ranks"
     loop(one(receipt=ReceiptOptions(whole, checkpoint_every=every)))
     trainers = shared(2, receipt=ReceiptOptions(divided, checkpoint_every=every))
-    # A rank gets the whole state only if the receipt keeps the state of that step.
+    # Between steps, a rank has the whole state only if the receipt writes a checkpoint of that step.
     assert trainers.run(lambda _, trainer: loop(trainer)) == [[step % every != 0 for step in range(1, 6)]] * 2
     assert (divided / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
     assert repro_mlir.verify(divided, target="reference").steps == 5

@@ -75,7 +75,7 @@ def arguments(script: Path, receipt: Path | None, *options: str, steps: int = ST
 
 
 def train(size: int, *given: str) -> subprocess.Popen[str]:
-    """Starts the command `repro` on `size` ranks."""
+    """Starts torchrun with `size` processes that run the command `repro` with the given arguments."""
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     return subprocess.Popen(
         [sys.executable, *start, "-m", "repro_mlir", *given],
@@ -87,8 +87,8 @@ def train(size: int, *given: str) -> subprocess.Popen[str]:
 
 
 def state_of(size: int, given: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Returns the output of `repro` on ranks. One of the ranks runs in this process, which has already imported
-    everything."""
+    """Runs `repro` on `size` ranks and returns what it prints. A single rank runs in this process, which is faster,
+    because the modules are already imported."""
     if size > 1:
         process = train(size, *given)
         output, errors = process.communicate(timeout=300)
@@ -108,7 +108,8 @@ def children_of(process: int) -> list[int]:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
 def test_others_go_on_where_a_rank_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The environment variable RANK_KILLS=N requests N kills instead of 1."""
+    """Kills one of 3 ranks and resumes the run on another number of ranks. The environment variable RANK_KILLS is the
+    number of such runs, by default 1."""
     script, whole = training(tmp_path), tmp_path / "whole.receipt"
     want = state_of(1, arguments(script, whole), capsys)
     draw = random.Random(int(os.environ.get("RANK_KILLS_SEED", "0")))
@@ -144,7 +145,8 @@ def test_ranks_of_a_receipt_end_together(tmp_path: Path, capsys: pytest.CaptureF
     assert len(state_of(1, arguments(script, receipt, steps=3), capsys)) == 64
     process = train(2, *arguments(script, receipt, steps=3))
     _, errors = process.communicate(timeout=120)
-    # After one rank has ended, torchrun ends the others, so at least one rank has reported the reason.
+    # torchrun ends all ranks after the first one fails, so it is certain only that at least one rank has printed its
+    # error.
     assert process.returncode != 0 and "resume it, or give the receipt another name" in errors
     process = train(2, *arguments(script, receipt, "--resume", "--target-of", "7=cpu"))
     _, errors = process.communicate(timeout=120)

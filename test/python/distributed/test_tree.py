@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B2) Tests the tree for any assignment of leaves to ranks."""
+"""(B2) The sum tree has the same shape for every assignment of leaves to ranks."""
 
 import itertools
 import random

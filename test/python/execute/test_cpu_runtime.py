@@ -60,14 +60,14 @@ func.func @main(%w: tensor<1000xf32> {repro.name = "w"}, %n: tensor<i64> {repro.
 
 
 def make_buffers() -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Returns the states and inputs of STEP."""
+    """Returns example states and inputs for the program STEP."""
     rng = np.random.default_rng(5)
     states = [rng.standard_normal(1000).astype(np.float32), np.array(41, np.int64)]
     return states, [rng.standard_normal(1000).astype(np.float32), np.array(7, np.int64)]
 
 
 def make_outputs() -> list[np.ndarray]:
-    """Returns arrays for the outputs of STEP."""
+    """Returns zeroed arrays for the outputs of the program STEP."""
     return [np.zeros((), np.float32), np.zeros((), np.float32)]
 
 
@@ -77,7 +77,7 @@ def artifact() -> bytes:
 
 
 def run_bits(executable) -> list[bytes]:
-    """Returns the bytes of all results of one step."""
+    """Runs one step and returns the bytes of each new state and output."""
     states, inputs = make_buffers()
     outputs = executable.run(states, inputs)
     return [value.tobytes() for value in [*states, *outputs]]
@@ -108,7 +108,8 @@ def test_levels_and_threads_give_the_same_bits(artifact: bytes) -> None:
 
 
 def test_every_item_runs_once() -> None:
-    """Uses numbers of work items, grains and threads that do not divide each other; some shares are empty."""
+    """Covers counts of work items, grains and threads that do not divide each other, so that some threads have no
+    work."""
     item, grain, grains = 4096, 8, (1, 2, 3, 5, 7, 9, 31, 33, 34, 67)
     sizes = [count * grain * item - 3 * item - 5 for count in grains]
     types = [f"tensor<{size}xi8>" for size in sizes]
@@ -145,8 +146,8 @@ func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_stat
 
 
 def test_long_chain_on_rows_is_cut() -> None:
-    """A chain of operations on the same rows that is too long for one kernel is split, and keeps the reference's
-    bits."""
+    """A chain of operations on the same rows that is too long for one kernel is split into several kernels. Its results
+    equal the reference interpreter's bit by bit."""
     rows, steps = "tensor<64x128xf32>", 40
     chain = "".join(
         f"""
@@ -194,7 +195,7 @@ def test_aarch64_gives_the_same_bits(artifact: bytes) -> None:
 
 
 def test_a_failed_check_leaves_the_states(artifact: bytes) -> None:
-    """(E1) A failed check leaves the states as they were, and the next step works."""
+    """(E1) A failed check leaves the states as they were, and the next step succeeds."""
     executable = CpuBackend(artifact, threads=2)
     for index in (-1, 1000, 2**62):
         states, inputs = make_buffers()
@@ -213,7 +214,8 @@ def test_same_artifact_whatever_the_jobs() -> None:
 
 
 def test_float_environment_is_set_and_restored(artifact: bytes) -> None:
-    """(V2) A caller that rounds toward zero gets the same bits and keeps its rounding mode."""
+    """(V2) If the caller's rounding mode is toward zero, the step returns the same bits as with rounding to nearest,
+    and the caller's rounding mode is restored."""
     libm = ctypes.CDLL("libm.so.6")
     toward_zero, nearest = 0xC00, 0  # FE_TOWARDZERO, FE_TONEAREST of x86
     executable = CpuBackend(artifact, threads=2)
@@ -269,7 +271,7 @@ def test_arrays_that_do_not_fit(artifact: bytes) -> None:
 
 
 def unaligned(array: np.ndarray) -> np.ndarray:
-    """Returns a copy of an array that begins at an odd address."""
+    """Returns a copy of an array; the copy begins at an odd address."""
     copy = np.empty(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
@@ -327,7 +329,7 @@ def test_artifact_of_another_machine() -> None:
 
 
 def test_plan(artifact: bytes) -> None:
-    """The plan updates the counter and the weights in place, after the last check."""
+    """The launch plan updates the counter and the weights in place, in launches after the last check."""
     contents = read_artifact(artifact)
     launches = contents.plan.launches
     writes = [i for i, launch in enumerate(launches) if any(b[0] == "state" for b in launch.arguments)]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""If the rows of a tensor are divided among processes, the digest (H1) equals that of the whole tensor."""
+"""Processes that each have some rows of a tensor compute the digest (H1) of the whole tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA = np.random.default_rng(0).integers(0, 256, 40_000, np.uint8)
 
 
 def test_stretches_of_bytes_have_the_hash_of_the_whole() -> None:
-    """The bytes may be divided anywhere, also near the ends of BLAKE3 chunks and tree nodes."""
+    """Covers divisions of the bytes at any position, including next to the ends of BLAKE3 chunks and tree nodes."""
     random = np.random.default_rng(1)
     for total in (0, 1, 63, 64, 1023, 1024, 1025, 2048, 2049, 3072, 8191, 8192, 9000, 16_384, 40_000):
         at_chunks = 1024 * random.integers(0, total // 1024 + 1, 3)
@@ -51,7 +51,7 @@ def test_rows_have_the_digest_of_the_tensor(element: str) -> None:
 
 
 def test_nan_is_canonical() -> None:
-    """(V4) NaNs hash as the canonical NaN."""
+    """(V4) A NaN with other bits has the hash of the canonical NaN."""
     kind = TensorType("x", "f32", (2, 3))
     array = np.zeros(kind.shape, np.float32)
     array.view(np.uint32)[1, 2] = 0xFFC12345

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Arrays that are passed to an executable and returned by it: memory that they share, and errors of callers."""
+"""Tests the arrays that an executable takes and returns: which of them share memory, and the errors for wrong
+arguments."""
 
 import copy
 import pickle
@@ -155,8 +156,8 @@ func.func @main(%x: tensor<{type}>) -> tensor<{type}> attributes {{repro.num_sta
 def test_code_of_other_tensors_than_its_program_is_refused(
     target: str, type: str, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Code with other tensors than the program's, for example from a damaged cache, would write outside the program's
-    arrays."""
+    """Compiled code that is for other tensor shapes than the program's, for example from a damaged cache, must be
+    refused: it would write outside the program's arrays."""
     data, other = (to_bytes(_MOVED.format(type=each)) for each in ("5xf32", type))
     kind = TensorType("x", "f32", (5,))
     program = Program(data, (), (kind,), (kind,), 0, ())

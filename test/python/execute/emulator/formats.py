@@ -13,9 +13,9 @@ import gmpy2
 
 @dataclass(frozen=True)
 class Format:
-    """A format of IEEE 754 with the given numbers of exponent and fraction bits.
+    """A binary floating-point format of IEEE 754 with the given numbers of exponent and fraction bits.
 
-    `canonical_nan` is the bit pattern that every operation of the machine returns for a NaN.
+    `canonical_nan` is the bit pattern that every operation of the emulated GPU returns for a NaN.
     """
 
     exponent_bits: int
@@ -32,8 +32,8 @@ class Format:
 
     @property
     def context(self) -> gmpy2.context:
-        """A gmpy2 context that rounds to the format, subnormals included (exponents of MPFR are larger by one than
-        those of IEEE 754)."""
+        """Returns a gmpy2 context that rounds to the format, including subnormal numbers. MPFR's exponents are larger
+        by one than those of IEEE 754, because its significands are below 1."""
         return gmpy2.context(
             precision=self.fraction_bits + 1,
             emax=self.bias + 1,

@@ -17,22 +17,23 @@ BITS = {"pred": 8, "f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32x2": 64
 
 
 def bits_of(type_name: str) -> int:
-    """Returns the number of bits of a value in memory."""
+    """Returns the number of bits that a value of a PTX type has in memory."""
     return BITS.get(type_name) or int(type_name[1:])
 
 
 def dtype_of(type_name: str) -> np.dtype:
-    """Returns the NumPy type of the bit patterns."""
+    """Returns the unsigned NumPy type that stores the bit patterns of a PTX type."""
     return np.dtype(f"u{bits_of(type_name) // 8}")
 
 
 def register(type_name: str) -> str:
-    """Returns the type of the register that contains a value."""
+    """Returns the PTX type of the register for values of `type_name`."""
     return "pred" if type_name == "pred" else f"b{max(bits_of(type_name), 16)}"
 
 
 def entry(body: str, parameters: int, registers: str = "", name: str = "kernel") -> str:
-    """Returns a module of one kernel with pointer parameters p0, p1, ... and the registers that the tests use."""
+    """Returns a PTX module with one kernel of the given body. The kernel has pointer parameters p0, p1, ... and
+    declares the registers that the tests use."""
     declared = ", ".join(f".param .u64 p{i}" for i in range(parameters))
     return f"""{HEADER}
 .visible .entry {name}({declared})
@@ -49,7 +50,8 @@ def entry(body: str, parameters: int, registers: str = "", name: str = "kernel")
 
 
 def load_addresses(count: int, sizes: Sequence[int]) -> str:
-    """Returns text that sets %r0 to the global thread number and %rd0, ... to the addresses of its elements."""
+    """Returns PTX lines that set %r0 to the global thread number, and %rd0, %rd1, ... to the address of this thread's
+    element in each of the `count` arrays."""
     lines = [
         "  mov.u32 %r1, %ctaid.x;",
         "  mov.u32 %r2, %ntid.x;",
@@ -65,9 +67,10 @@ def load_addresses(count: int, sizes: Sequence[int]) -> str:
 
 
 def instruction_kernel(lines: str, results: Sequence[str], sources: Sequence[str]) -> str:
-    """Returns a kernel that loads one element of each source into %s0, ..., runs `lines` and stores %d0, ...
+    """Returns a kernel that loads one element of each source into %s0, %s1, ..., runs `lines` and stores the results
+    %d0, %d1, ...
 
-    The parameters are the results, followed by the sources.
+    The kernel's parameters are the arrays of the results, followed by those of the sources.
     """
     types = [*results, *sources]
     body = [load_addresses(len(types), [bits_of(name) // 8 for name in types])]
@@ -91,9 +94,9 @@ def instruction_kernel(lines: str, results: Sequence[str], sources: Sequence[str
 def run_instruction(
     lines: str, results: Sequence[str], arrays: Sequence[np.ndarray], sources: Sequence[str], level: str = ""
 ) -> list[np.ndarray]:
-    """Returns the bit patterns that `lines` compute from arrays of bit patterns."""
+    """Runs `lines` on each row of the source arrays and returns an array of bit patterns for each result."""
     size = len(arrays[0])
-    padded = -(-size // 32) * 32  # the elements after `size` are not compared
+    padded = -(-size // 32) * 32  # whole warps; the elements after `size` are dropped
     module = emulator.load(instruction_kernel(lines, results, sources), level=level)
     given = [np.resize(array, padded).astype(dtype_of(kind)) for array, kind in zip(arrays, sources, strict=True)]
     outputs = [np.zeros(padded, dtype_of(kind)) for kind in results]
@@ -110,7 +113,8 @@ def launch(
     shared_bytes: int = 0,
     **options: object,
 ) -> None:
-    """Runs `kernel` on arrays as its pointer parameters, named a0, a1, ..., with the alignment of a GPU's buffers."""
+    """Runs the kernel named "kernel" on `arrays`, which are its pointer parameters and are called a0, a1, ... in
+    messages. The arrays are aligned like a GPU's buffers."""
     memory = emulator.Memory()
     buffers = [aligned(array) for array in arrays]
     addresses = [memory.add(buffer, f"a{i}") for i, buffer in enumerate(buffers)]

@@ -13,7 +13,8 @@ from kernels import bits_of, dtype_of
 
 
 def special(type_name: str) -> list[int]:
-    """Returns special bit patterns of a type, such as its largest and smallest values."""
+    """Returns the bit patterns of values of a type at which operations are likely to go wrong, such as the largest
+    ones."""
     if type_name == "pred":
         return [0, 1]
     bits = bits_of(type_name)
@@ -39,7 +40,7 @@ def special(type_name: str) -> list[int]:
             infinity | 1 << (fraction - 1),
             top - 1,
         ]
-        # Values near the limits of integer types, and values halfway between two integers.
+        # Values near the limits of integer types, some of them halfway between two integers.
         for value in (7.5, 127.5, 255.5, 32767.5, 65535.5, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 2.0**31 - 128):
             positive.append(form.round_float(value))
         return [*positive, *(pattern | top for pattern in positive)]
@@ -51,7 +52,8 @@ def special(type_name: str) -> list[int]:
 
 
 def operands(sources: Sequence[str], count: int = 320, seed: int = 0) -> list[np.ndarray]:
-    """Returns an array of bit patterns for each source: all combinations of special and random patterns."""
+    """Returns an array of bit patterns for each source: the combinations of special patterns, then rows of random
+    ones."""
     rng = np.random.default_rng(seed)
     arrays = []
     for kind in sources:
@@ -66,7 +68,7 @@ def operands(sources: Sequence[str], count: int = 320, seed: int = 0) -> list[np
             random &= np.uint64(1)
         small = rng.integers(0, 70, count).astype(np.uint64) % np.uint64(2**bits if bits < 64 else 2**63)
         if kind in FORMATS:
-            # Values of similar magnitude: their sums cancel and their products round.
+            # Random values of similar magnitude, so that sums cancel and products need rounding.
             form = FORMATS[kind]
             fraction = rng.integers(0, 1 << form.fraction_bits, count, np.uint64)
             exponent = rng.integers(form.bias - 3, form.bias + 4, count).astype(np.uint64) << np.uint64(

@@ -19,7 +19,8 @@ from kernels import bits_of
 
 @dataclass(frozen=True)
 class Meaning:
-    """An opcode's result and source types, and the function from the sources' bit patterns to the result's."""
+    """The types of an opcode's result and sources, and a function that computes the result's bit pattern from those of
+    the sources."""
 
     result: str
     sources: tuple[str, ...]
@@ -37,7 +38,7 @@ def number(value: int, kind: str) -> int:
 
 
 def pattern(value: int, kind: str) -> int:
-    """Returns the lowest bits of an integer."""
+    """Returns the bit pattern of an integer in a type: its lowest bits."""
     return value % (1 << bits_of(kind))
 
 
@@ -54,7 +55,7 @@ UNSIGNED_COMPARISONS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
 def _quotient(a: int, b: int) -> int:
-    """Divides and rounds toward zero; returns all ones for a division by zero, which PTX leaves undefined."""
+    """Returns a / b, rounded toward zero. PTX leaves a division by zero undefined; the result is then -1 (all ones)."""
     if b == 0:
         return -1
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
@@ -131,7 +132,7 @@ def integer_comparisons() -> Iterator[tuple[str, Meaning]]:
 
 
 def comparison(name: str, kind: str, holds: Callable[[int, int], bool]) -> Iterator[tuple[str, Meaning]]:
-    """Yields the meanings of setp, and of set with integer results."""
+    """Yields the opcodes of one comparison with their meanings: setp, and set with an integer result."""
     yield f"setp.{name}.{kind}", Meaning("pred", (kind, kind), lambda a, b: int(holds(a, b)))
     if kind in ("f16", "bf16"):
         return
@@ -308,7 +309,7 @@ def _from_integer(a: int, form: Format, kind: str) -> int:
 
 
 ROUNDINGS: dict[str, Callable[[gmpy2.mpfr], gmpy2.mpfr]] = {
-    "rni": gmpy2.rint,  # to nearest even in the default context
+    "rni": gmpy2.rint,  # rounds to nearest even in gmpy2's default context
     "rzi": gmpy2.rint_trunc,
     "rmi": gmpy2.rint_floor,
     "rpi": gmpy2.rint_ceil,
@@ -401,7 +402,7 @@ def float_arithmetic() -> Iterator[tuple[str, Meaning]]:
 
 
 def _extremum(a: gmpy2.mpfr, b: gmpy2.mpfr, sign: int, nan_wins: bool) -> gmpy2.mpfr:
-    """Returns the minimum (`sign` is -1) or the maximum; -0 counts as less than +0."""
+    """Returns the smaller (`sign` is -1) or the larger number (`sign` is 1); -0 counts as less than +0."""
     if gmpy2.is_nan(a) or gmpy2.is_nan(b):
         return gmpy2.nan() if nan_wins or (gmpy2.is_nan(a) and gmpy2.is_nan(b)) else b if gmpy2.is_nan(a) else a
     if a == 0 and b == 0:
@@ -427,7 +428,7 @@ def float_comparisons(name: str, form: Format) -> Iterator[tuple[str, Meaning]]:
 
 
 def meanings() -> dict[str, Meaning]:
-    """Returns the meaning of every opcode without memory access that has a single format."""
+    """Returns the meaning of each opcode that does not access memory and that is a PTX statement of its own."""
     return dict(
         entry
         for group in (

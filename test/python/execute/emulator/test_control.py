@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Branches, loops, calls and orders of threads."""
+"""The emulator runs branches, loops and calls, with its threads in any order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ ORDERS: list[str | int] = ["lockstep", "ascending", "descending", 1, 2]
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_divergent_loop(order: str | int) -> None:
-    """Each thread counts the steps of its Collatz sequence."""
+    """Each thread counts the steps of the Collatz sequence of its input, so the threads of a warp leave the loop at
+    different times."""
     module = emulator.load(
         entry(
             f"""{load_addresses(2, [4, 4])}
@@ -188,7 +189,7 @@ def test_module_variables() -> None:
 
 
 def test_orders_that_differ_are_reported() -> None:
-    """The result depends on the order of the blocks: it is the number of the block that stores last."""
+    """Each block stores its number in the same word, so the result depends on the order of the blocks."""
     module = emulator.load(
         entry("  ld.param.u64 %rd0, [p0];\n  mov.u32 %r1, %ctaid.x;\n  st.global.u32 [%rd0], %r1;", 1)
     )

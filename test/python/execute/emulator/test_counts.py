@@ -17,7 +17,8 @@ def count(
     text: str, arrays: list[np.ndarray], block: int = 64, grid: int = 4, blocks: tuple[int, ...] = (1,),
     most: int = 1 << 20,
 ) -> tuple[emulator.Counts, dict[str, int]]:  # fmt: skip
-    """Runs a kernel; returns the counts, and the line number of each opcode that occurs once."""
+    """Runs a kernel. Returns the emulator's counts and, for each opcode that occurs once in the text, its line
+    number."""
     memory = emulator.Memory()
     addresses = [memory.add(array, f"p{i}") for i, array in enumerate(arrays)]
     parameters = struct.pack(f"<{len(arrays)}Q", *addresses)
@@ -36,7 +37,8 @@ def aligned(elements: int, dtype: str = "u4") -> np.ndarray:
 
 
 def test_loops_and_guards() -> None:
-    """Warp 0 iterates 5 times; an instruction whose guard holds for no thread is counted as well."""
+    """Warp 0 runs the loop 5 times; warp 1 skips it. An instruction whose guard is false for all threads is counted as
+    well."""
     body = """
   mov.u32 %r1, %tid.x;
   shr.u32 %r2, %r1, 5;
@@ -61,8 +63,8 @@ end:
 
 @pytest.mark.parametrize(("stride", "sectors"), [(0, 1), (1, 4), (2, 8), (8, 32), (9, 32)])
 def test_sectors(stride: int, sectors: int) -> None:
-    """32 threads read 4 bytes each, `stride` elements apart. They read twice: the second read requests no new
-    sectors."""
+    """32 threads read 4 bytes each, at addresses that are 4 * `stride` bytes apart. They read twice: the second read
+    requests no new sectors."""
     body = f"""
   ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1];
   mov.u32 %r1, %tid.x;
@@ -84,7 +86,7 @@ def test_sectors(stride: int, sectors: int) -> None:
     ("width", "stride", "wavefronts"), [(1, 0, 1), (1, 1, 1), (1, 2, 2), (1, 32, 32), (1, 33, 1), (2, 2, 2), (4, 4, 4)]
 )
 def test_shared_memory(width: int, stride: int, wavefronts: int) -> None:
-    """32 threads read `width` words each, `stride` words apart."""
+    """32 threads read `width` words each, at addresses that are `stride` words apart."""
     words = ", ".join(f"%r{5 + i}" for i in range(width))
     vector = f".v{width}.u32 {{{words}}}" if width > 1 else f".u32 {words}"
     body = f"""  .shared .align 16 .b8 buffer[8192];

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PTX statements that correspond to several rows of the emulator's table: lists, carries, wide registers, guards,
-constants."""
+"""PTX statements that correspond to several rows of the emulator's table: lists of registers, carries, wide registers,
+guards, constants."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from semantics import COMPARISONS, number, pattern
 
 
 def check(lines: str, results: list[str], sources: list[str], compute, seed: int = 0) -> None:
-    """Runs `lines` on test operands and compares with `compute`, which maps the bit patterns of the sources to those of
-    the results."""
+    """Runs `lines` on test operands and compares the results with those of `compute`, which takes the sources' bit
+    patterns and returns the results'."""
     arrays = operands(sources, seed=seed)
     got = run_instruction(lines, results, arrays, sources)
     rows = [compute(*row) for row in zip(*(array.tolist() for array in arrays), strict=True)]
@@ -110,7 +110,7 @@ def test_set_predicate_with_more(kind: str) -> None:
     def less(a: int, b: int) -> bool:
         if kind in FORMATS:
             x, y = FORMATS[kind].decode(a), FORMATS[kind].decode(b)
-            return COMPARISONS["lt"](x, y)  # false with a NaN
+            return COMPARISONS["lt"](x, y)  # false if x or y is NaN
         return number(a, kind) < number(b, kind)
 
     both = ["pred", "pred"]
