@@ -19,11 +19,11 @@ from torch.testing._internal.opinfo.core import OpInfo
 
 
 class NoSampleError(Exception):
-    """No sample of the entry has a tensor result."""
+    """Raised for an OpInfo entry without a sample that has a tensor result."""
 
 
 class NoGradientError(Exception):
-    """The entry has no gradients to compare."""
+    """Raised for an OpInfo entry without gradients that can be compared."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class ForwardProgram:
 
 
 def entries(dtype: torch.dtype = torch.float32) -> dict[str, OpInfo]:
-    """Returns every OpInfo entry that supports an element type on the CPU, by name."""
+    """Returns the OpInfo entries that support an element type on the CPU, by name and variant."""
     found = {}
     for entry in op_db:
         if entry.supports_dtype(dtype, "cpu"):
@@ -86,7 +86,8 @@ def _samples(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
 
 
 def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
-    """Returns the entry as a function of the tensors of `sample`, and these tensors."""
+    """Returns a function that applies the entry's operator to the tensors in `sample`, and these tensors. The function
+    returns a list of the tensor results."""
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
@@ -103,8 +104,8 @@ def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torc
 def _with_gradients(
     forward: Callable[..., list[torch.Tensor]], wanted: Sequence[bool]
 ) -> Callable[..., list[torch.Tensor]]:
-    """Returns a function that returns the forward results, then the gradients of the wanted arguments; the arguments
-    after these are cotangents."""
+    """Returns a function whose results are those of `forward` and then the gradients of the `wanted` arguments. Its
+    arguments are those of `forward` and then a cotangent for each result that requires a gradient."""
 
     def run(*values: torch.Tensor) -> list[torch.Tensor]:
         inputs = [v.detach().requires_grad_(w) for v, w in zip(values, wanted, strict=False)]
@@ -121,8 +122,8 @@ def _with_gradients(
 
 
 def choose(entry: OpInfo, dtype: torch.dtype = torch.float32) -> tuple[Callable[..., Any], list[torch.Tensor]]:
-    """Returns the first sample of an entry whose result has two elements, else the first, as a function and its
-    tensors.
+    """Chooses the entry's first sample with a result of at least two elements, or else the first sample with a tensor
+    result. Returns it as a function and its tensors (see `_function`).
 
     Raises:
       NoSampleError: the entry has no such sample.
@@ -143,7 +144,7 @@ def choose(entry: OpInfo, dtype: torch.dtype = torch.float32) -> tuple[Callable[
 
 
 def capture_entry(name: str, dtype: torch.dtype = torch.float32) -> OperatorProgram:
-    """Captures the first sample of an entry whose result has two elements (else the first), with its backward.
+    """Captures the sample that `choose` chooses, with its gradients if the entry has any.
 
     Raises:
       NoSampleError: the entry has no such sample.
@@ -161,7 +162,8 @@ def capture_entry(name: str, dtype: torch.dtype = torch.float32) -> OperatorProg
 
 
 def capture_forward(name: str) -> ForwardProgram:
-    """Captures the forward of the sample that `capture_entry` captures.
+    """Captures the same sample as `capture_entry`, without its gradients, and computes the expected gradients with
+    autograd.
 
     Raises:
       NoSampleError, CaptureError: as for `capture_entry`.
@@ -209,6 +211,6 @@ def _capture(
     text = lower(graph, num_state, [f"arg{i}" for i in range(len(arguments))], [f"result{i}" for i in range(count)])
     expected = None if draws or uninitialised else [r.detach() for r in function(*(a.clone() for a in arguments))]
     if expected is not None:
-        # (Z1) the program represents complex numbers as pairs of real numbers.
+        # (Z1) A program represents complex numbers as pairs of real numbers.
         expected = [*map(represented, expected)]
     return OperatorProgram(name, text, graph, [*map(represented, arguments)], expected, has_backward)

@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the entries of a suite in spawned processes: JAX has threads, so processes must not be forked."""
+"""Runs the entries of a suite in processes that are spawned, not forked: JAX starts threads, and forking is unsafe
+then."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ class _Worker:
 def run_spawned(
     run_entry: Callable[[str], Outcome], names: Sequence[str], jobs: int, limit: float
 ) -> Iterator[Outcome]:
-    """Runs a function on entries in `jobs` processes, each for at most `limit` seconds; yields the outcomes as they
-    finish."""
+    """Runs `run_entry` on each name, in `jobs` processes at a time, and yields the outcomes as they finish. An entry
+    that takes more than `limit` seconds has the outcome "timeout"."""
     waiting = list(reversed(names))
     idle, running = [_Worker(run_entry) for _ in range(min(jobs, len(waiting)))], []
     while waiting or running:

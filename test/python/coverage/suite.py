@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Suites of foreign tests: how far each entry gets, the expected outcomes, a document, and a command line."""
+"""Runs test suites of other projects and records how far each of their entries gets: outcomes that are expected, a page
+of docs/coverage, and the command line of the scripts."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Outcome:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the first informative line of a message, without this checkout's path, the line of the call and files."""
+    """Returns the first line of an error's message that is not empty, without the path of this checkout, the source
+    location and the files to reproduce the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines[:1] = [
         re.sub(r'"?\S+\.py"?:\d+(:\d+)?: |; (to repeat it|the program is in).*', "", line) for line in lines[:1]
@@ -48,12 +50,12 @@ def first_line(error: BaseException) -> str:
 
 
 def all_lines(error: BaseException) -> str:
-    """Returns all lines of a message, joined into one."""
+    """Returns the first 300 characters of a message, with its lines joined by semicolons."""
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
 
 
 def _wrapped(lines: Iterable[str]) -> str:
-    """Returns lines as paragraphs of at most 120 columns; an empty line ends a paragraph."""
+    """Joins lines to paragraphs and wraps these at 120 columns; an empty line separates paragraphs."""
     paragraphs = "\n".join(lines).split("\n\n")
     return "\n\n".join(textwrap.fill(each, 120, break_on_hyphens=False) for each in paragraphs)
 
@@ -93,11 +95,11 @@ class Suite:
         return _ROOT / "docs" / "coverage" / f"{self.name or 'float32'}.md"
 
     def read_expected(self) -> dict[str, tuple[str, str]]:
-        """Returns the stage and the reason of each entry that is not expected to be `ok`."""
+        """Reads the stage and the reason of each entry whose expected stage is not `ok`."""
         return {name: (stage, reason) for name, (stage, reason) in json.loads(self._expected.read_text()).items()}
 
     def counts(self, outcomes: Sequence[Outcome]) -> list[str]:
-        """Returns the lines of a Markdown table of counts per stage."""
+        """Returns the lines of a Markdown table with the number of entries that ended at each stage."""
         lines = [
             f"| stage | {' | '.join([self.what, *self.columns])} |",
             f"| --- |{' ---: |' * (1 + len(self.columns))}",
@@ -110,7 +112,8 @@ class Suite:
         return lines
 
     def accept(self, outcomes: Sequence[Outcome]) -> None:
-        """Writes the `outcomes` of all entries as the expected ones and into the document."""
+        """Writes `outcomes`, which must be those of all entries, to the file of expected outcomes and to the suite's
+        page."""
         failed = sorted((o for o in outcomes if o.stage != "ok"), key=lambda o: (self.stages.index(o.stage), o.name))
         self._expected.write_text(json.dumps({o.name: [o.stage, o.reason] for o in failed}, indent=1) + "\n")
         lines = [
@@ -132,10 +135,10 @@ class Suite:
         self._document.write_text("\n".join(lines) + "\n")
 
     def _causes(self, failed: Sequence[Outcome]) -> list[str]:
-        """Returns the lines of a table that counts the outcomes other than `ok` by their cause."""
+        """Returns the lines of a Markdown table that groups the failed entries by stage and cause."""
         causes: dict[tuple[str, str], list[str]] = {}
         for outcome in failed:
-            # The source line of the call is not part of the cause.
+            # The source location of the error is not part of the cause.
             cause = re.sub(r"^\w+: (\S*\.py:\d+: )?", "", outcome.reason).replace("|", "\\|")
             causes.setdefault((outcome.stage, cause), []).append(outcome.name)
         order = sorted(causes.items(), key=lambda c: (self.stages.index(c[0][0]), -len(c[1]), c[0][1]))
@@ -155,7 +158,8 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def report(suite: Suite, outcomes: Iterable[Outcome], options: argparse.Namespace) -> None:
-    """Prints outcomes as they arrive, then their table; accepts them if the options request it."""
+    """Prints each outcome when it arrives, then the table of counts. With --accept, writes the outcomes as the expected
+    ones."""
     if options.accept and options.names:
         raise SystemExit("--accept needs the outcomes of all entries")
     found = []

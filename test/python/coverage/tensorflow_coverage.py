@@ -30,7 +30,8 @@ result."""
 LEVELS = ("x86-64-v2",)
 """CPU levels in addition to the machine's own."""
 
-# Functions of one tensor: with any floats, with floats between -1 and 1, and with floats above 0.
+# Functions of one tensor: functions of any float, of floats between -1 and 1 (_UNIT), and of floats above 0
+# (_POSITIVE).
 _ANY = """
 abs atan math.ceil cos cosh math.erf math.erfc exp math.expm1 floor negative math.rint round sigmoid sign sin sinh
 math.softplus math.softsign square tan tanh
@@ -48,7 +49,7 @@ math.multiply_no_nan math.squared_difference math.xlogy math.xlog1py math.xdivy 
 math.zeta math.polygamma math.pow greater greater_equal less less_equal equal not_equal truncatediv truncatemod
 """
 
-# Operations by name with arguments: x is 2x3x4, m 4x4, i 1x6x6x3 and k 3x3x3x2, all f32.
+# Calls of operations, separated by "|". Their tensors are f32: x is 2x3x4, m 4x4, i 1x6x6x3 and k 3x3x3x2.
 _CALLS = """
 math.betainc(x*0+2., x*0+3., sigmoid(x)) | math.bincount(n, minlength=7) | math.confusion_matrix(n, n, 7) |
 math.in_top_k([1, 2], x[0, :2], 2) | math.top_k(x, 2) | math.segment_sum(x, [0, 1]) |
@@ -113,7 +114,7 @@ numpy_function(abs, [x], float32)
 
 
 def entries() -> list[str]:
-    """Returns all operations of the tables above."""
+    """Returns a call of each operation in the tables above, which is also the entry's name."""
     unary = [(names, call) for names, call in ((_ANY, "x"), (_UNIT, "tanh(x)"), (_POSITIVE, "abs(x)+.5"))]
     found = [f"{name}({call})" for names, call in unary for name in names.split()]
     found += [f"{name}(abs(x)+.5, x[0])" for name in _PAIRS.split()]
@@ -121,7 +122,7 @@ def entries() -> list[str]:
 
 
 def _function(entry: str) -> tuple[Callable[..., Any], list[Any]]:
-    """Returns an entry as a function of its tensors, and these tensors."""
+    """Returns the call `entry` as a function of its tensors, and these tensors."""
     import numpy as np
     import tensorflow as tf
 
@@ -186,7 +187,8 @@ def run_entry(entry: str) -> Outcome:
         kit.check(canonical, given, where, runs=1, want=bits)
     except (Exception, SystemExit) as error:
         reason = all_lines(error) if stage == "accuracy" else first_line(error)
-        # Strips the source position and the node name, so that the same error has the same text for all entries.
+        # Strips the source position and the node's name, so that entries that fail for the same reason have the same
+        # text.
         reason = re.sub(r"^(cannot import the program: )?.*:1(:0)?: (node \S+: )?", r"\1", reason)
         return Outcome(entry, stage, f"{type(error).__name__}: {reason}")
     return Outcome(entry, "ok")

@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""PyTorch's operators as programs, with our gradients, and through torch.compile; tests of ONNX, JAX and Keras.
+"""Tests how far operators of PyTorch, alone, with our gradients and through torch.compile, and tests of ONNX, JAX and
+Keras get.
 
 Each entry must get exactly as far as the expected*.json files here record. By default a sample of the entries and of
 the dtypes other than float32 runs; with REPRO_COVERAGE=all (`make coverage`) all run.
@@ -34,7 +35,7 @@ JOBS = int(os.environ.get("REPRO_COVERAGE_JOBS", "2"))
 
 @dataclass(frozen=True)
 class _Coverage:
-    """The entries of a suite.
+    """A suite, its entries, and the outcomes that it must have.
 
     Attributes:
       every: one entry of this many runs by default.
@@ -51,8 +52,8 @@ class _Coverage:
     options: tuple[str, ...] = ()
 
     def run(self, names: list[str], out: Path) -> Iterator[Outcome]:
-        """Runs the script in a process of its own: the script forks, which is unsafe in a process with other
-        threads."""
+        """Runs the script on `names` in a new process and yields its outcomes. The script forks, which is unsafe in
+        this process, as it may have threads."""
         script = Path(__file__).with_name(self.suite.script)
         command = [sys.executable, str(script), "--jobs", str(JOBS), "--out", str(out), *self.options, *names]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -71,7 +72,7 @@ def _of_dtype(dtype: str) -> _Coverage:
 
 
 def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
-    """Returns the coverage of a script that has `SUITE` and `entries`."""
+    """Returns the coverage of the suite `SUITE` of a script, with the names that its function `entries` returns."""
     return _Coverage(script.SUITE, sorted(script.entries()), every, least_ok)
 
 

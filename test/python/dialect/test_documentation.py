@@ -15,7 +15,7 @@ REFERENCE = ROOT / "docs" / "reference" / "mlir"
 
 
 def split_types(types: str) -> list[str]:
-    """Splits `types` at the commas outside of brackets."""
+    """Returns the types in a list of types, which is split at each comma that is not inside brackets."""
     parts, depth, start = [], 0, 0
     for at, character in enumerate(types):
         depth += (character in "<([") - (character in ">)]")
@@ -26,8 +26,8 @@ def split_types(types: str) -> list[str]:
 
 
 def free_values(example: str) -> dict[str, str]:
-    """Returns the values that `example` uses without a definition, with the types that the example gives them."""
-    # `site = ` does not define a value.
+    """Returns the values that `example` uses but does not define, and their types as written at the uses."""
+    # `site = ` is an attribute, not the definition of a value.
     text = example.replace(" site = ", " ")
     defined = set(re.findall(r"(%\w+)[^\n=]*=", text)) | set(re.findall(r"(%\w+): ", text))
     for line in re.findall(r"^\s*(%[\w, %]+?)\s*=", text, flags=re.M):
@@ -35,7 +35,7 @@ def free_values(example: str) -> dict[str, str]:
     values = {}
     uses = re.findall(r"\(([%\w, ]+) : ([^)]*)\)", example)
     uses += re.findall(r"^(?:%[\w, %]+ = )?[\w.]+ ((?:%\w+(?:, )?)+) : ([^\n]+)$", example, flags=re.M)
-    # Operands may be on the line after a long attribute.
+    # If an operation has a long attribute, its operands may be on the next line.
     uses += re.findall(r"^\s+((?:%\w+(?:, )?)+)(?: ?[\w =]*\([^)]*\))?\s+: ([^\n]+?) ->", example, flags=re.M)
     for names, types in uses:
         listed = split_types(types)
@@ -46,7 +46,8 @@ def free_values(example: str) -> dict[str, str]:
 
 
 def wrap(example: str) -> str:
-    """Returns a module that contains `example`: attributes, a function or module, or operations."""
+    """Returns MLIR text of a whole module that contains `example`, which may be attributes, a function or module, or
+    operations."""
     if example.startswith("#"):
         attributes = re.split(r"^(?=#)", example, flags=re.M)[1:]
         return f"func.func private @example() attributes {{example = [{', '.join(attributes)}]}}"
@@ -57,7 +58,7 @@ def wrap(example: str) -> str:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Returns (name, text) of every example of the reference; the name is that of its section."""
+    """Returns the section's title and the text of each MLIR example in the reference."""
     found = []
     for file in sorted(REFERENCE.glob("*.md")):
         section = ""
@@ -94,7 +95,7 @@ def test_every_operation_has_an_example(dialect: str) -> None:
 
 
 def test_every_pass_has_a_lit_test() -> None:
-    """For each pass, a RUN line of a test names the pass, alone or in a pipeline."""
+    """Each pass is named, alone or in a pipeline, by the RUN line of a lit test."""
     passes = set(re.findall(r"^### `-([\w-]+)`", (REFERENCE / "passes.md").read_text(), flags=re.M))
     assert passes
     runs = [
@@ -111,7 +112,7 @@ def test_rules_are_where_the_numerics_say() -> None:
     defined = re.findall(r"^- \*\*\((\w\d)\)\*\*", numerics, flags=re.M)
     assert len(defined) == len(set(defined)) > 30
     rows = dict(re.findall(r"^\| (\w\d) \| (.*) \|$", numerics, flags=re.M))
-    # (S6) lists properties that the compiler does not guarantee.
+    # (S6) lists what the compiler does not guarantee, so the table has no tests for it.
     assert set(rows) == set(defined) - {"S6"}
     for rule, row in rows.items():
         for name in re.split(r", | \| ", row):

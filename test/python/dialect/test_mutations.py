@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[3]
 TOOL = Path(repro_mlir.__path__[0]) / "_mlir_libs" / "repro-opt"
 MUTATIONS = int(os.environ.get("REPRO_MUTATIONS", "6000"))
 
-# Crashes in upstream MLIR, identified by frames of the stack, each with the reason. A crash is ignored if its stack
-# contains all frames of an entry; every other crash is a bug of this project.
+# Known crashes of upstream MLIR: frames of the stack and the reason of the crash. A crash is ignored if its stack
+# contains all frames of an entry. Every other crash is a bug of this project.
 UPSTREAM = {
     (
         "OperationParser::resolveSSAUse",
@@ -32,7 +32,8 @@ UPSTREAM = {
 
 
 def read_corpus() -> list[list[str]]:
-    """Returns the functions of the dialect's tests in custom and generic syntax, and the invalid ones."""
+    """Returns two lists of MLIR texts from the dialect's lit tests: valid functions, each in custom and in generic
+    syntax, and invalid modules."""
     functions, invalid = [], []
     context = ir.Context()
     context.attach_diagnostic_handler(lambda _: True)
@@ -58,7 +59,7 @@ def corpus() -> list[list[str]]:
 
 
 def limit_memory() -> None:
-    """Limits the memory of the child process, because a mutation can make a size huge."""
+    """Limits this child process to 8 GiB of memory, because a mutated size may be huge."""
     resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 
 
@@ -98,7 +99,7 @@ def test_no_mutation_crashes(corpus: list[list[str]], tmp_path: Path) -> None:
         assert len(crashes) < 20, "\n\n".join(crashes)
         first = number + 1
     assert not crashes, "\n\n".join(crashes)
-    # Some mutations must be valid: otherwise the parser would refuse all of them and no verifier would be tested.
+    # Some mutations must be valid: if the parser refused all of them, no verifier would run.
     assert valid + upstream > MUTATIONS // 50
 
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Accesses at the limits of (A1) to (A3): between guard pages, compiled code reads only what the interpreter reads."""
+"""(A1) to (A3) Accesses at the limits of what is allowed. Arrays lie between guard pages, so compiled code that reads
+an element that the interpreter does not read would crash."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from support.kit import check
 HUGE = 1 << 62
 DOUBLED = "%r0 = arith.addf %x0, %x0 : f32"
 
-# The shape of an input, the map's results, and the shape of the output.
+# Entries: the shape of the input, the results of its indexing map, and the shape of the output.
 GENERICS = [
     ((1,), f"d0 * {1 << 40}", (1,)),
     ((5,), f"d0 * {HUGE} + 3", (1,)),
@@ -69,7 +70,8 @@ def test_A2_windows(x: tuple, x_map: str, w: tuple, w_map: str, out: tuple, out_
 
 
 def test_A2_maps_that_fuse() -> None:
-    """Interval arithmetic can show for each map that it stays within its operand, but not for their composition."""
+    """Interval arithmetic shows for each indexing map that it stays within its operand, but cannot show it for the
+    composition of the maps, so fusion must not rely on it."""
     b = Builder()
     x, initial = b.argument((4,), "f32"), b.argument((2,), "f32")
     inner = b.generic((7,), [(x, "(d0 floordiv 3) + d0 mod 2")], DOUBLED, "f32")[0]
@@ -80,7 +82,8 @@ def test_A2_maps_that_fuse() -> None:
 
 
 def test_A2_an_input_to_transpose_next_to_one_in_no_order() -> None:
-    """Covers an input to transpose next to an input whose elements are in no simple order."""
+    """Covers an input that is transposed before the kernel together with an input whose elements are read in an
+    irregular order."""
     for other, shape in (("d0 mod 2, -d2 + 33", (2, 34)), ("d0, d2 floordiv 2", (37, 17)), ("d2 mod 3, d0", (3, 37))):
         b = Builder()
         x, y = b.argument((5, 34, 37), "f32"), b.argument(shape, "f32")
@@ -90,7 +93,8 @@ def test_A2_an_input_to_transpose_next_to_one_in_no_order() -> None:
 
 @pytest.mark.parametrize("narrow", ["i1", "i8", "i16"])
 def test_numbers_of_loops_wrap_in_narrow_types(narrow: str) -> None:
-    """The numbers of the loops wrap around in a narrow type, so they are not consecutive after an extension."""
+    """Loop indices that are truncated to a narrow type wrap around, so after an extension they are no longer
+    consecutive."""
     b = Builder()
     body = f"""
       %i = linalg.index 0 : index

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M5) Contractions in blocks in accumulators of matrix units have the same bits everywhere."""
+"""(M5) Contractions that matrix units accumulate in blocks have the same bits on every target."""
 
 import dataclasses
 
@@ -32,7 +32,7 @@ def test_M5_every_level_and_two_threads(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["blackwell_mx", "blackwell_nvfp4", "promoted"])
 def test_M5_several_items(name: str) -> None:
-    """More rows and columns than are packed at a time; neither number is a multiple of a tile."""
+    """The operands have more rows and columns than are packed at a time, and neither number is a multiple of a tile."""
     case = accumulated_blocks.product(f"items-{name}", SUMS[name], (67, 135, 70))
     check(case.program, case.inputs, ON_EVERY_LEVEL, runs=1)
 

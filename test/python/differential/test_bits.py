@@ -11,7 +11,7 @@ from repro_mlir.program.canonical import to_bytes
 from support.builder import Builder
 from support.kit import check
 
-# The float type, the integer type, the bits of the canonical NaN, and the bits of infinity.
+# Entries: a float type, the integer type of its width, the bits of the canonical NaN, and those of infinity.
 FORMATS = [
     ("f64", "i64", 0x7FF8000000000000, 0x7FF0000000000000),
     ("f32", "i32", 0x7FC00000, 0x7F800000),
@@ -23,7 +23,8 @@ FORMATS = [
 
 
 def patterns(integer: str, infinity: int) -> np.ndarray:
-    """Returns all bits of a narrow format; of a wide one, NaNs of both signs with small and random payloads."""
+    """Returns all bit patterns of a format of up to 16 bits. For a wider format, returns infinities and NaNs of both
+    signs whose payloads have a single bit or are random."""
     width = int(integer[1:])
     if width <= 16:
         return np.arange(1 << width, dtype=np.uint64).astype(f"u{width // 8}").view(f"i{width // 8}")
@@ -39,7 +40,7 @@ def test_V4_bits_of_every_nan(kind: str, integer: str, canonical: int, infinity:
     bits = patterns(integer, infinity)
     b = Builder()
     x = b.argument(bits.shape, integer)
-    # The NaN is made from bits and passed on by arithmetic, and its sign is changed.
+    # The NaN is made by a bitcast, and its sign is changed before its bits are read.
     body = (
         f"%f = arith.bitcast %x0 : {integer} to {kind}\n%g = arith.negf %f : {kind}\n"
         f"%u = arith.cmpf uno, %g, %g : {kind}\n%c = arith.constant {canonical} : {integer}\n"

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(V1), (Q1) to (Q4): block-scaled tensors and the types of f6, f4 and f8E8M0FNU have the same bits on every target."""
+"""(V1), (Q1) to (Q4) Block-scaled tensors and the element types f6, f4 and f8E8M0FNU have the same bits on every
+target."""
 
 import pytest
 from repro_mlir.compilation.cpu import runnable_levels
@@ -41,14 +42,16 @@ def test_Q7_contractions_of_packed_codes(shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("case", block_programs.large_contractions(), ids=lambda case: case.name)
 def test_Q4_large_contractions(case: Case) -> None:
-    """The work is divided into several items of rows and panels, and K into several segments."""
+    """The contractions are so large that their rows and columns are divided into several work items, and K into several
+    segments."""
     check(case.program, case.inputs)
 
 
 @pytest.mark.parametrize("case", list(block_programs.extreme_contractions()), ids=lambda case: case.name)
 @pytest.mark.diagonal("case")
 def test_Q4_extreme_contractions(case: Case) -> None:
-    """Sums saturate and wrap only where they must, at every level and with two threads."""
+    """Integer sums reach their limits: they saturate or wrap exactly where the reference does, with one thread and with
+    two."""
     check(case.program, case.inputs, ON_EVERY_LEVEL)
 
 

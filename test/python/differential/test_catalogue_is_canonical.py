@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every program of the differential suites is canonical, and the reference interpreter runs it."""
+"""Every program of the differential suites is canonical, and the reference interpreter runs it or, where a check must
+fail, stops with that failure."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from support import block_programs, catalogue, kit, random_programs
 
 _VERIFY = "builtin.module(repro-verify-canonical)"
 _FAIL = re.compile(r"outside|step-|assert-False|assert-(in-body|alone).*-True")
-# Cases that must fail: the indices 5 and -1 are outside of 0 to 4, and cases with 3 rows access an element that does
-# not exist.
+# Names of cases in which a check must fail: the indices 5 and -1 are outside of 0 to 4, and cases with 3 rows access an
+# element that does not exist.
 _FAILING_CHECKS = re.compile(r"(-5|--1)(-in-4-rows)?$|(element|assertion-of)-3$|4294967296$")
 
 

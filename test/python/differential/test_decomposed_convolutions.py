@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K2) repro.convolution, decomposed into folds: bits of the interpreter and of recorded hashes, near the literal
-sum."""
+"""(K2) repro.convolution, decomposed into folds, has the bits of the interpreter and of recorded hashes, and its values
+are close to a plain sum of products."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(program: str, arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
 
 
 def widen(array: np.ndarray, element: str) -> np.ndarray:
-    """Returns the array as float64 or int64."""
+    """Converts an array of bit patterns of `element` to float64, or to int64 if `element` is an integer type."""
     if element.startswith("i"):
         return array.astype(np.int64)
     if element in ("f32", "f64"):
@@ -82,9 +82,10 @@ def check(case: General, x: np.ndarray, w: np.ndarray, init: np.ndarray, toleran
 @pytest.mark.parametrize("case", convolutions.general(48), ids=lambda case: case.name)
 @pytest.mark.diagonal(case=convolutions.general(48)[:6])
 def test_K2_windows_of_all_kinds(case: General) -> None:
-    """Also covers (K3): each result has its own initial operand instead of the bias of its channel."""
+    """Also covers (K3): sums start from an operand with an element for each result, instead of from one bias for each
+    channel."""
     x, w, init = (values.random("f32", shape, 5, 2) for shape in case.shapes())
-    # The product of infinity and padding is NaN. Where a window has no element, there is no product.
+    # If a window contains padding, infinity times padding is NaN; if it contains no element, it has no product at all.
     w[0, 0, ...] = np.inf
     check(case, x, w, init, 1e-4)
 

@@ -15,7 +15,7 @@ from support import imported, kit
 
 
 def literal(distribution: str, shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:
-    """Computes the rule as it is written; returns unsigned bits."""
+    """Computes a distribution as (R2) states it, without decomposition. Returns floats as their unsigned bits."""
     name, _, parameter = distribution.partition(" ")
     number = parameter.rpartition("= ")[2]
     if name == "uniform":
@@ -25,7 +25,7 @@ def literal(distribution: str, shape: tuple[int, ...], seed: int, site: int, ste
     if name == "bernoulli":
         return (random_uniform(shape, seed, site, step) < np.float32(number)).astype(np.uint8)
     if name == "randint":
-        # The product is less than 2^64.
+        # The product of a 32-bit draw and the bound is below 2^64, so uint64 is exact.
         return (random_bits(shape, seed, site, step) * np.uint64(number)) >> np.uint64(32)
     assert name == "normal"
     pairs = random_uniform((int(np.prod(shape)), 2), seed, site, step)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiled code has the bits of the reference interpreter, on every CPU level and with any number of threads."""
+"""Compiled code has the bits of the reference interpreter on every CPU level, with any number of threads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_catalogue_on_aarch64(case: catalogue.Case) -> None:
 
 
 def test_products_of_long_items() -> None:
-    """Covers chunks, parts and blocks of rows in batched products, which run one item after another."""
+    """Covers batched products whose work items are so long that each item runs several chunks, parts and blocks of rows
+    in turn."""
     case = catalogue.long_items()
     kit.check(case.program, case.inputs)
 

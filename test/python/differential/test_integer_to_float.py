@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(S3) An integer or f64 is rounded once to a narrower float, on every target; the oracle is exact.
+"""(S3) An integer or f64 is rounded once to a narrower float, on every target.
 
-The oracle uses Python's integers. Each value is a tie or next to one, so that an intermediate rounding to f32 or f64
-would lose the bits that decide.
+The expected bits are computed exactly, with Python's integers. Each value is halfway between two floats or next to
+such a value, so that an intermediate rounding to f32 or f64 would lose the bits that decide.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from repro_mlir.execute import qemu
 from support import device_kit, inputs, kit
 from support.builder import Builder
 
-# The number of fraction bits, the least exponent of a normal number, the bits of the largest number and of the NaN.
+# For each format: the number of fraction bits, the least exponent of a normal number, the bits of the largest number,
+# and the bits of the canonical NaN.
 FORMATS = {
     "bf16": (7, -126, 0x7F7F, 0x7FC0),
     "f16": (10, -14, 0x7BFF, 0x7E00),
@@ -32,7 +33,7 @@ SIZES = {"bf16": 2, "f16": 2, "f8E4M3FN": 1, "f8E5M2": 1, "f32": 4, "f64": 8}
 
 
 def rounded(value: Fraction, element: str) -> int:
-    """Returns the bits of the nearest float; of two equally near ones, the even one."""
+    """Returns the bits of the float nearest to `value`; if two are equally near, those of the even one."""
     fraction_bits, least, largest, nan = FORMATS[element]
     sign = int(value < 0) << (8 * SIZES[element] - 1)
     magnitude = abs(value)
@@ -42,7 +43,8 @@ def rounded(value: Fraction, element: str) -> int:
     quotient = magnitude / Fraction(2) ** (exponent - fraction_bits)
     whole, rest = divmod(quotient, 1)
     whole += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2)
-    # Consecutive floats have consecutive bits, also across a change of the exponent.
+    # The bits of consecutive floats are consecutive integers, even where the exponent changes, so a carry needs no
+    # special case.
     bits = int(whole) + ((exponent - least) << fraction_bits)
     if bits > largest:
         return nan if element == "f8E4M3FN" else sign | (largest + 1)
@@ -50,7 +52,8 @@ def rounded(value: Fraction, element: str) -> int:
 
 
 def near_ties(element: str, top: int) -> list[int]:
-    """Returns integers below 2^top around the ties of a format, for significands that are even, odd and all ones."""
+    """Returns integers below 2^top that lie halfway between two floats of a format, or next to such a value. The
+    significands of the floats are even, odd and all ones."""
     precision = FORMATS[element][0] + 1
     found = {0, 1, 2, 3, 2**top - 1}
     for exponent in range(precision, top):
@@ -80,7 +83,7 @@ def exact(value: int, source: str, signed: bool) -> Fraction:
 
 
 def both_kinds(text: str, values: list[np.ndarray], want: list[np.ndarray]) -> None:
-    """Checks that the reference and each target return the wanted bits."""
+    """Checks that the reference interpreter and each CPU configuration return the bits `want`."""
     kit.compare(kit.read(text), want, kit.reference(text, values), "reference")
     for configuration in kit.configurations():
         kit.compare(kit.read(text), want, kit.compiled(text, values, configuration, 1), str(configuration))
@@ -94,7 +97,8 @@ def on_other_machines(text: str, values: list[np.ndarray], want: list[np.ndarray
 
 
 def integer_program(source: str) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
-    """Returns signed and unsigned conversions to every type, including i64 values that were converted from index."""
+    """Returns a program with the signed and the unsigned conversion to every float type, its inputs and the expected
+    results. It also converts i64 values that were an index before."""
     b = Builder()
     values, want, results = [], [], []
     for element in FORMATS:
@@ -182,7 +186,8 @@ def two_roundings() -> tuple[str, list[np.ndarray], list[np.ndarray]]:
 
 
 def test_V3_two_roundings_stay_two() -> None:
-    """A program that rounds to f32 and then to bf16 rounds twice, even where fusion makes one body of both."""
+    """(V3) A program that rounds to f32 and then to bf16 rounds twice, even if fusion puts both roundings into one loop
+    body."""
     program, values, want = two_roundings()
     once = [rounded(exact(n, "i64", True), "bf16") for n in values[0].tolist()]
     assert (np.array(once) != want[0]).any()
@@ -191,7 +196,7 @@ def test_V3_two_roundings_stay_two() -> None:
 
 
 def test_S3_in_a_body_that_goes_on() -> None:
-    """The result is used in the same body, where compiled code represents bf16 values as f32."""
+    """The rounded value is used in the same loop body, in which compiled code represents bf16 values as f32."""
     b = Builder()
     array = integers("i64", "bf16")
     x = b.argument(array.shape, "i64")

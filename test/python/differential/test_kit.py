@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The comparison reports each difference between two outcomes, and nothing else."""
+"""Tests support.kit: it reports each difference between two outcomes, and none if the outcomes are equal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_one_bit_is_a_mismatch() -> None:
 
 
 def test_first_difference_names_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiler is replaced by one whose exponentials are all wrong."""
+    """A stand-in for the compiler returns wrong bits for each program that contains an exponential."""
 
     def wrong_exponential(program: str, inputs: tuple, configuration: kit.Configuration, runs: int) -> kit.Outcome:
         outcome = kit.reference(program, inputs)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Passes on tensors keep every bit: the interpreter runs the program before and after each pass."""
+"""Passes on tensors do not change any bit: the interpreter runs each program before and after the pass."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from support import catalogue, kit, random_programs
 from support.identity_bytes import ProgramBytes
 
 EXPAND = "func.func(repro-expand-functions)"
-# repro-expand-checks turns the check of the step into an assertion.
+# repro-expand-checks turns the check of the step number into an assertion, which the interpreter runs.
 RANDOM = "func.func(repro-expand-checks,repro-decompose-random)"
-# Fusion writes positions as affine.apply, which lower-affine converts to integer arithmetic.
+# Fusion computes indices with affine.apply, which the interpreter does not run; lower-affine makes them integer
+# arithmetic.
 FUSE = "func.func(repro-fuse-elementwise),lower-affine"
 
 
 def after(text: str, pipeline: str) -> ParsedProgram:
-    """Returns the program after the passes, without scf.if; it need not be canonical."""
+    """Runs the passes on a program and returns the result without scf.if, parsed for the interpreter. The result need
+    not be canonical."""
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         passmanager.PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
@@ -37,7 +39,8 @@ def after(text: str, pipeline: str) -> ParsedProgram:
 
 
 def _flatten(block: ir.Block) -> None:
-    """Evaluates both branches of each scf.if and selects results; branches have no side effects."""
+    """Replaces each scf.if in a block by both of its branches and an arith.select for each result. This is correct
+    because branches have no side effects."""
     for view in list(block.operations):
         op = view.operation
         for region in op.regions:

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q3) Stochastic rounding over 10^8 draws: the share that rounds up, and equal bits for any number of threads."""
+"""(Q3) Stochastic rounding over 10^8 draws: tests the share of draws that round up, and that any number of threads
+gives equal bits."""
 
 import numpy as np
 import pytest
@@ -34,7 +35,8 @@ def _codes(program: str, x: np.ndarray, step: int, threads: int) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [8, 16])
 def test_stochastic_rounding_is_low_by_less_than_its_bits_Q3(bits: int) -> None:
-    """A fraction t rounds up in floor(t 2^n) / 2^n of all draws, up to six standard deviations."""
+    """With n bits, a value at the fraction t between two codes rounds up in floor(t 2^n) / 2^n of all draws, within six
+    standard deviations."""
     fractions = np.resize(FRACTIONS, COLUMNS)
     x = np.broadcast_to(((FLOOR + fractions) / 64).astype(np.float32), (ROWS, COLUMNS)).copy()
     x[:, 0] = 1  # the largest magnitude of each row, which makes the scale 1

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Kernels read and write views of other tensors, with all strides, dropped dimensions and permuted dimensions."""
+"""Kernels read and write views of other tensors: views with any strides, dropped dimensions and permuted dimensions."""
 
 from __future__ import annotations
 

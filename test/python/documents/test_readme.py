@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The Python snippets of README.md run unchanged."""
+"""Tests that the Python snippets of README.md run unchanged, as one script."""
 
 import re
 import subprocess
@@ -15,13 +15,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_snippets_run(tmp_path: Path) -> None:
-    """Runs all snippets in order in one process."""
+    """Runs the snippets in order in one process: later snippets use names of earlier ones."""
     pytest.importorskip("torch_mlir")
     pytest.importorskip("onnx")
     pytest.importorskip("jax")
     pytest.importorskip("keras")
     found = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S)
-    # TensorFlow has its own environment: test/tensorflow_frontend/test_tensorflow_readme.py.
+    # TensorFlow needs an environment of its own; test/tensorflow_frontend/test_tensorflow_readme.py runs its snippet
+    # there.
     snippets = [each for each in found if "import tensorflow" not in each]
     assert (len(found), len(snippets)) == (11, 10)
     done = subprocess.run([sys.executable, "-c", "".join(snippets)], cwd=tmp_path, capture_output=True, text=True)

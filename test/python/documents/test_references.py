@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The names in documents exist: files, folders, links, tests, passes, operations, options and identifiers."""
+"""Tests that everything that documents name exists: files, folders, links, tests, passes, operations, options,
+identifiers."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ FUNCTIONS = {name for file in TESTS if file.suffix == ".py" for name in re.finda
 
 
 def _anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub names them."""
+    """Returns the anchors of a page's headings, as GitHub derives them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links(page: Path) -> None:
-    # Lambdas of C++ look like links.
+    # Removes code blocks first, because C++ lambdas look like links.
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
     for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
         assert "://" in link or (page.parent / link).exists(), link
@@ -50,7 +51,7 @@ def test_index() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_first_sentence(page: Path) -> None:
-    """A page begins with its title and a sentence, not with a heading, a list, a table or code."""
+    """A page begins with its title and a sentence; the title must not be followed by a heading, list, table or code."""
     text = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.S).strip()
     assert re.match(r"# [^\n]+\n\n+[A-Z`_][^|]", text), text[:200]
 
@@ -58,9 +59,9 @@ def test_first_sentence(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_paths(page: Path) -> None:
     for path in re.findall(PATH, page.read_text()):
-        # Words in capitals are placeholders, such as NAME.
+        # A last part in capitals, such as NAME, is a placeholder; the folder before it must exist.
         file = ROOT / re.sub(r"/[A-Z]+(\.\w+)?$", "", path)
-        # `Name` may abbreviate Name.h and Name.cpp.
+        # A path without a suffix may stand for several files: `Name` for Name.h and Name.cpp.
         assert file.exists() or list(file.parent.glob(f"{file.name}.*")), path
 
 
@@ -73,7 +74,7 @@ def test_names_of_tests(page: Path) -> None:
 
 
 def test_make_targets() -> None:
-    """Documents, hooks and CI call targets that the Makefile has."""
+    """Each make target that documents, hooks or CI use is in the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
     callers = [*PAGES, ROOT / ".ci" / "run", ROOT / ".pre-commit-config.yaml", *(ROOT / ".github").rglob("*.*")]
     called = {
@@ -103,7 +104,8 @@ def _tracked() -> list[Path]:
 
 @functools.cache
 def _sources() -> dict[Path, str]:
-    """Returns the text of all sources; documents do not count."""
+    """Returns the text of each source by its path. Documents are not included, so that they cannot vouch for each
+    other."""
     return {
         file: file.read_text(errors="replace")
         for file in _tracked()
@@ -142,7 +144,7 @@ def _is_imported(name: str) -> bool:
 
 
 def _is_member(kind: str, member: str) -> bool:
-    """Returns whether one file contains both the class or struct and its member."""
+    """Returns whether a source declares the class or struct `kind` and also contains the word `member`."""
     declared, used = re.compile(rf"\b(class|struct|def) {kind}\b"), re.compile(rf"\b{member}\b")
     return any(declared.search(text) and used.search(text) for text in _sources().values())
 
@@ -182,7 +184,7 @@ def _exists(name: str) -> bool:
         return _is_member(*member.groups())
     if plain.startswith("repro."):
         return _is_operation(plain) or any(plain in text for text in _sources().values())
-    # A single letter represents a number.
+    # Words of one letter stand for numbers and are not looked up.
     words = [word for word in re.findall(r"[A-Za-z_]\w*", plain) if len(word) > 1]
     return _is_operation(plain) or _is_operation(f"builtin.{plain}") or all(word in _words() for word in words)
 

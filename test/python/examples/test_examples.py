@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The examples agree with eager PyTorch, on the reference interpreter, by Trainer and by `repro train`."""
+"""Tests that the examples agree with eager PyTorch, that the reference interpreter agrees with the CPU target, and that
+`Trainer` and `repro train` give the same results."""
 
 import copy
 import importlib
@@ -24,7 +25,7 @@ EXAMPLES = {"digits_cnn": "sklearn", "names_gpt": "names"}
 
 @pytest.fixture(params=EXAMPLES)
 def example(request, monkeypatch) -> Iterator:
-    """Yields the module of an example."""
+    """Yields the imported module of an example."""
     pytest.importorskip(EXAMPLES[request.param])
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     yield importlib.import_module(request.param)
@@ -32,7 +33,8 @@ def example(request, monkeypatch) -> Iterator:
 
 
 def setting(example):
-    """Returns model, loss_fn, optimizer, batches and options of Trainer, without dropout."""
+    """Returns the example's model, loss_fn, optimizer, batches and options of Trainer. Dropout is off, because eager
+    PyTorch draws other random numbers."""
     model, loss_fn, optimizer, batches, *rest = example.training(20)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -60,7 +62,8 @@ def test_first_steps_agree_with_eager(example) -> None:
 
 
 def test_gradients_of_one_step_agree_with_eager(example) -> None:
-    """With plain SGD and a rate of 1, the new parameters reveal the gradients."""
+    """After one step of plain SGD with a learning rate of 1, the change of a parameter is its negative gradient, so
+    comparing parameters compares gradients."""
     model, loss_fn, _, batches, options = setting(example)
     batch = next(batches)
     eager, ours = copy.deepcopy(model), copy.deepcopy(model)
@@ -93,7 +96,7 @@ def test_parameters_of_one_step_agree_with_eager(example) -> None:
 
 
 def test_reference_agrees(example) -> None:
-    """Compares two whole steps, including dropout."""
+    """Two steps have the same state hashes on the CPU target and on the reference interpreter, with dropout."""
     hashes = []
     for target in ("cpu", "reference"):
         model, loss_fn, optimizer, batches, *rest = example.training(20)

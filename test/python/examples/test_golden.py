@@ -30,7 +30,7 @@ Example = tuple[str, repro_mlir.Program, Steps]
 
 @pytest.fixture(scope="module", params=GOLDEN)
 def example(request: pytest.FixtureRequest) -> Iterator[Example]:
-    """Yields an example's name, program and inputs."""
+    """Yields an example's name, its program, and the inputs of each step."""
     steps = max(map(int, GOLDEN[request.param]))
     sys.path.insert(0, str(ROOT / "examples"))
     try:
@@ -42,7 +42,7 @@ def example(request: pytest.FixtureRequest) -> Iterator[Example]:
 
 
 def check(example: Example, target: str, last: int) -> None:
-    """Compares the first `last` steps with the golden hashes."""
+    """Runs `last` steps and compares the state hash after each step that has a golden hash."""
     name, program, steps = example
     expected = {step: digest for step, digest in GOLDEN[name].items() if int(step) <= last}
     executable = repro_mlir.compile(program, target, 2)
@@ -57,8 +57,9 @@ def check(example: Example, target: str, last: int) -> None:
 
 @pytest.mark.parametrize("level", kit.levels())
 def test_state_hashes(example: Example, level: str) -> None:
-    """Starts from a state drawn by (R2); the steps would reveal powers of beta computed by a platform's libm."""
-    # x86-64-v2 is slow, because it has no fma, so only the first hash is compared.
+    """The initial state is drawn by (R2). Also tests that the powers of Adam's betas, which are inputs, do not come
+    from the libm of a platform: the hashes would differ."""
+    # x86-64-v2 has no fma instruction and is slow, so only the golden hash of step 3 is compared.
     check(example, f"cpu:{level}", 3 if level == "x86-64-v2" else 120)
 
 
