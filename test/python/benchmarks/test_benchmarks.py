@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The benchmark runs and prints its report; the test does not check times."""
+"""Tests that the CPU benchmark runs and prints its report. The measured times are not tested."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def test_names_are_unique_and_a_wrong_filter_is_an_error():
 
 
 def test_a_failing_peer_is_skipped_and_reported():
-    """The worker imports modules of its own folder, which Python finds only if that folder is on the path."""
+    """The code runs with the benchmark's folder on the path, because worker.py imports modules from its own folder."""
     code = """
 import worker
 def fails(): raise ValueError("no")

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Bundles: a round trip is exact, equal arguments produce equal bytes, and damage is reported in one clear error."""
+"""Tests bundles: reading returns what was written, equal arguments give equal bytes, and each kind of damage gives one
+clear error."""
 
 import json
 import zipfile
@@ -68,7 +69,7 @@ def test_equal_arguments_give_equal_bytes(bundle: Path, tmp_path: Path) -> None:
 
 
 def _rewrite(path: Path, change) -> None:
-    """Rewrites the zip after `change` has edited its members."""
+    """Rewrites a zip file with the members that `change` has edited."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)
@@ -88,14 +89,14 @@ def _change(members: dict[str, bytes], part: str, change) -> None:
 
 
 def _listed(members: dict[str, bytes], name: str, data: bytes) -> None:
-    """Adds a member to the zip, and the member's digest to the manifest."""
+    """Adds a member to a bundle's members, and its digest to the manifest."""
     members[name] = data
     entry = {"bytes": len(data), "blake3": blake3.blake3(data).hexdigest()}
     _change(members, "members", lambda listed: listed.update({name: entry}))
 
 
 def _constants(members: dict[str, bytes], name: str) -> None:
-    """Renames the constants of each target."""
+    """Sets the name of the constants' member in each target of the manifest."""
     _change(members, "targets", lambda targets: [target.update(constants=name) for target in targets.values()])
 
 
@@ -192,8 +193,7 @@ def test_the_best_code_for_a_gpu() -> None:
 
 
 def test_initial_state_without_storage(tmp_path: Path) -> None:
-    """Constants and values that `initialize` drew are stored as descriptions; a reader computes the same bits from
-    them."""
+    """Constant values and those that `initialize` drew are not stored: a bundle describes how to compute them."""
     torch = pytest.importorskip("torch")
     model = initialize(torch.nn.Sequential(torch.nn.Linear(70, 1000), torch.nn.LayerNorm(1000)), seed=5)
     arrays = {name: value.detach().numpy() for name, value in model.named_parameters()}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs benchmarks/gpu at small sizes on a simulated driver, so that the scripts are tested without a GPU."""
+"""Runs benchmarks/gpu at small sizes on a simulated driver, so that its scripts can be tested without a GPU."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PART = [
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder that prepare.py writes."""
+    """Runs prepare.py and returns the folder with its bundles."""
     folder = tmp_path_factory.mktemp("gpu") / "prepared"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, str(_FOLDER / "prepare.py"), str(folder), "--tiny", "--only", *_PART]
@@ -61,7 +61,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measure(folder: Path, *arguments: str, **variables: str) -> tuple[int, dict]:
-    """Returns the exit status and the results of run.py in a process that has NumPy and torch but not this package."""
+    """Runs run.py in a process that can import NumPy and torch but not this package. Returns its exit status and its
+    results."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment |= {LIBRARY_VARIABLE: str(LIBRARY), "PYTHONPATH": str(Path(np.__file__).parent.parent), **variables}
     command = [sys.executable, str(_FOLDER / "run.py"), str(folder), *arguments]
@@ -126,12 +127,13 @@ def test_a_failure_is_noted_and_the_rest_continues(prepared: Path) -> None:
 
 
 def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path: Path) -> None:
-    """From its third launch on, every launch of a process fails. Another process continues after the row that
-    failed."""
+    """In each process, every launch from the third one on fails. After a row has failed, the next row runs in a new
+    process."""
     folder = tmp_path / "prepared"
     (folder / "bundles").mkdir(parents=True)
     shutil.copy(prepared / "runner.pyz", folder)
-    # Two steps and two functions suffice: each row starts a process, which imports PyTorch.
+    # Two steps and two functions are enough to test this. More would be slow: each row starts a process, which imports
+    # PyTorch.
     for name in ("AdamW_160", "GPT_tiny_2x8", "softmax_4x40__gradient", "conv_3x3_3_8_to_4_weight_gradient"):
         for suffix in (".json", ".rmb"):
             shutil.copy(prepared / "bundles" / f"{name}{suffix}", folder / "bundles")
@@ -144,7 +146,8 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path:
 
 
 def test_another_class_gets_no_certificate(prepared: Path) -> None:
-    """The tensor cores get no code, but products in integers are still computed."""
+    """Tensor cores of another class get no certificate, so code with matrix instructions does not run. Products that
+    are computed with integers instead still run."""
     status, report = measure(prepared, "--only", "tensor cores", REPRO_STUB_MATRIX_UNIT="ada")
     errors = report["errors"]["tensor cores"]
     assert status == 1 and len(errors) == 12 + 5
@@ -199,7 +202,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100"])
 @pytest.mark.diagonal(architecture=["sm_75", "sm_100"])
 def test_kernels_of_rates_assemble(architecture: str, scripts: None, tmp_path: Path) -> None:
-    """The kernels are assembled but not run: they read the clock, which the emulator does not have."""
+    """The kernels are only assembled: they read the clock, which the emulator does not support."""
     import rates
 
     rates.save_rates(tmp_path / "rates", architecture, assemble)
@@ -254,7 +257,8 @@ def test_training_steps_are_compared_elsewhere(scripts: None, tmp_path: Path) ->
 def test_predictions_next_to_results(
     scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If results were measured with other code, the page says so, and their cells stay empty."""
+    """A row that was measured with other code than the predicted one is reported, and its cells in the table stay
+    empty."""
     import predict
 
     results, table = tmp_path / "r.json", tmp_path / "table.md"
@@ -290,7 +294,7 @@ def test_a_commit_with_changes_is_dirty(scripts: None, tmp_path: Path) -> None:
 
 
 class _Clock:
-    """A fake device whose events are times in nanoseconds."""
+    """A fake device with a clock of its own; its events are times in nanoseconds."""
 
     processors = 3
     capability = (9, 0)
@@ -307,7 +311,7 @@ class _Clock:
 
 
 class _Counted:
-    """A fake execution of kernels that return cycle counts; each count is derived from the kernel's name."""
+    """A fake `Execution` of kernels that measure cycles; each kernel's count is derived from its name."""
 
     def __init__(self, device: _Clock, code: TargetCode, certifying: bool) -> None:
         self._plan = code.plan
@@ -335,7 +339,7 @@ def _cycles(name: str) -> int:
 
 
 def test_rates(scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each row contains the measurements of its own kernel."""
+    """Each row of the results contains the cycles of its own kernel."""
     import rates
     import run_rates
     from results import Results
@@ -359,14 +363,14 @@ def test_rates(scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 class _Launch:
-    """A fake profiler event."""
+    """A fake of a profiler's event for one launch."""
 
     def __init__(self, name: str, start: int, duration: int) -> None:
         self.name, self.start_ns, self.duration_ns = (lambda value=value: value for value in (name, start, duration))
 
 
 def _profiler(events: list[_Launch]) -> Any:
-    """A fake of the parts of torch that time launches."""
+    """A fake of the parts of torch that run_launches.py uses; its profiler has recorded `events`."""
     seen = SimpleNamespace(profiler=SimpleNamespace(kineto_results=SimpleNamespace(events=lambda: events)))
     profiler = SimpleNamespace(
         ProfilerActivity=SimpleNamespace(CUDA="CUDA"), profile=lambda activities: contextlib.nullcontext(seen)
@@ -375,7 +379,8 @@ def _profiler(events: list[_Launch]) -> Any:
 
 
 def test_launches(scripts: None, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports the median of five steps after one warm-up step, and reports launches that are missing."""
+    """The script reports the median of five steps after a warm-up step, and an error if the profiler has not recorded
+    all launches."""
     import run_launches
     from results import Results
 
@@ -389,7 +394,7 @@ def test_launches(scripts: None, prepared: Path, tmp_path: Path, monkeypatch: py
     events = [_Launch("another", 0, 1)]
     for step in range(6):
         for number, name in enumerate(names):
-            # Step 0, the warm-up, takes longer than all others; launches begin every 20 us.
+            # In step 0, the warm-up, launches take longest. One launch begins every 20 us.
             duration = 1000 * (number + 1) + [9000, 2, 5, 3, 1, 4][step]
             events.append(_Launch(name, 20_000 * (step * len(names) + number), duration))
     with contextlib.closing(Device()) as device:

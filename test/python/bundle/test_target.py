@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The target "cuda" of `compile`, on the stand-in for the CUDA driver."""
+"""Tests `compile` for the target "cuda", on a simulated CUDA driver."""
 
 import numpy as np
 import pytest

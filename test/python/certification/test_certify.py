@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro certify-device` runs on a simulated driver, whose tensor cores can be set to any class."""
+"""Tests `repro certify-device` on a simulated driver, whose tensor cores can compute by the rule of any class."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ FILE = "PTX-emulator-13.0-stand-in"
 
 
 def certify(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command in its own process, because the simulated driver reads its environment only once."""
+    """Runs `repro certify-device` in its own process, because the simulated driver reads the environment only once per
+    process."""
     command = "import sys; from repro_mlir.cli.main import main; sys.exit(main(['certify-device', *sys.argv[1:]]))"
     variables = os.environ | {LIBRARY_VARIABLE: str(LIBRARY), VARIABLE: str(folder), **environment}
     return subprocess.run(
@@ -68,7 +69,8 @@ def test_a_device_of_its_class_M3(tmp_path: Path) -> None:
 
 
 def test_code_that_the_driver_rejects_has_no_certificate_M3(tmp_path: Path) -> None:
-    """The driver rejects PTX from the fourth module on: this code gets no certificate, the other code does."""
+    """The driver rejects PTX from the fourth module on. The instructions in rejected modules are not certified, the
+    others are."""
     result = certify(tmp_path, "--json", REPRO_STUB_CAPABILITY="7.5", REPRO_STUB_FAIL="cuModuleLoadDataEx=222@4")
     assert result.returncode == 1
     found = json.loads(result.stdout)
@@ -96,7 +98,8 @@ def test_turing_has_f16_M3(tmp_path: Path) -> None:
 def test_another_class_has_no_certificate_M3(
     tmp_path: Path, capability: str, unit: str, named: str, instructions: int
 ) -> None:
-    """A device whose tensor cores have another class gets no certificate, and loses the one that it has."""
+    """A device whose tensor cores are of another class than its architecture's gets no certificate, and its old one is
+    deleted."""
     tmp_path.joinpath(f"{FILE}.json").write_text("{}")
     result = certify(
         tmp_path, "-o", str(tmp_path / "x.json"), REPRO_STUB_CAPABILITY=capability, REPRO_STUB_MATRIX_UNIT=unit

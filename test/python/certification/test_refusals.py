@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A device runs code with tensor cores only if it has a certificate for the code."""
+"""A device runs code that uses tensor cores only if the device has a certificate for the code's matrix instructions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def certified(device: Device) -> Device:
 
 
 def test_the_compiler_the_reference_and_the_runner_know_the_same_classes_M3() -> None:
-    """Compiler, reference and runner each have a table of classes; that of the emulator is tested by comparing bits."""
+    """The compiler, the reference interpreter and the runner each have a table of the tensor cores' classes, and the
+    tables agree. The emulator's table is not compared here: other tests compare its bits."""
     assert list(known.UNITS) == gpu.architectures()
     for name, unit in known.UNITS.items():
         assert unit.name == CLASSES[name]
@@ -105,7 +106,7 @@ def fewer(made: known.Certificate) -> known.Certificate:
 
 
 def as_cubin(made: known.Certificate, count: int) -> known.Certificate:
-    """Marks the first `count` instructions as certified for machine code alone."""
+    """Limits the certificate of the first `count` instructions to machine code (cubin), without PTX."""
     first = tuple(dataclasses.replace(each, images=("cubin",)) for each in made.instructions[:count])
     return dataclasses.replace(made, instructions=first + made.instructions[count:])
 
@@ -179,14 +180,16 @@ def test_another_format(certified: Device) -> None:
 
 
 def test_code_for_another_class(certified: Device) -> None:
-    """The device could run the PTX of the earlier architecture, but its class differs, so the bits would differ."""
+    """The device could run PTX of the earlier architecture, but its tensor cores add by the rule of another class, so
+    the bits would differ."""
     by = repro_mlir.Accumulator.named("ampere", "bf16")
     text = dataclasses.replace(PRODUCT, by=by).program()
     other = dataclasses.replace(program(), data=to_bytes(text))
     with pytest.raises(ReproError, match=r"adds in the class hopper, the code for sm_80\+tensor-cores in ampere"):
         repro_mlir.compile(other, "cuda:sm_80+tensor-cores")
     repro_mlir.compile(other, "cuda:sm_80")
-    # Without matrix instructions, code needs no certificate: for sm_80, the rule of hopper is computed in integers.
+    # For sm_80, the rule of hopper is computed with integers. This code has no matrix instruction and needs no
+    # certificate.
     (code,) = compile_for(program(), ["sm_80+tensor-cores"])
     with Execution(certified, code):
         pass
@@ -239,7 +242,7 @@ def test_an_opcode_with_blanks_inside_is_refused(certified: Device, blank: str, 
     ],
 )
 def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: str, opcode: str) -> None:
-    """A certificate for bf16 does not cover the instructions on other types."""
+    """A certificate for bf16 does not cover matrix instructions on other element types."""
     unit = "hopper_mma" if element == "f8E5M2" else "hopper"
     product = Product(
         repro_mlir.Accumulator.named(unit, element, sums), {"m": 40, "n": 24, "k": 64}, (element, element, "f32")
@@ -254,7 +257,8 @@ def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: s
 
 
 def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
-    """A device that adds f16 like `hopper` can have another rule for f8, or none."""
+    """A device that adds products of f16 by the rule of `hopper` may add those of f8 by another rule, or not have f8 at
+    all."""
     opcodes = [
         f"mma.sync.aligned.m16n8k{rest}" for rest in ("16.row.col.f32.f16.f16.f32", "32.row.col.f32.e4m3.e4m3.f32")
     ]
@@ -267,7 +271,8 @@ def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
 
 
 def test_bundles(device: Device, tmp_path: Path) -> None:
-    """If a bundle has code with and without tensor cores, a device without a certificate runs the latter."""
+    """If a bundle has code with tensor cores and code without, a device without a certificate runs the code without
+    them."""
     given, recorded = program(), [inputs()]
     both = tmp_path / "both.rmb"
     codes = compile_for(given, architectures_of("cuda:sm_80,sm_90,sm_90+tensor-cores"))
@@ -290,7 +295,8 @@ def test_bundles(device: Device, tmp_path: Path) -> None:
 
 
 def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_path: Path) -> None:
-    """The error names both the code that the GPU cannot run and the code that needs a certificate."""
+    """The error names both reasons: code for a GPU that this one is not, and code for which this GPU needs a
+    certificate."""
     given, path = program(), tmp_path / "newer.rmb"
     write_bundle(path, given, compile_for(given, ["sm_100", "sm_90+tensor-cores"]), steps=[inputs()])
     both = r"need a certificate of PTX emulator.*; .*has code for sm_100, which this GPU \(sm_90\) does not run"
@@ -301,7 +307,7 @@ def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_pat
 
 
 def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the simulated driver report no build, like a driver of NVIDIA."""
+    """Makes the simulated driver report no build of its own, as NVIDIA's drivers do."""
     monkeypatch.setattr(driver, "has", lambda function: False)
 
 
@@ -309,7 +315,8 @@ def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_drivers_are_told_apart_by_their_build(
     device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None
 ) -> None:
-    """Without the build, a certificate for CUDA 13.0 would cover all drivers of that version."""
+    """Drivers of the same CUDA version are distinguished by their build; otherwise one certificate would cover all of
+    them."""
     assert device.driver.identity() == "13.0 stand-in"
     without_own_build(device.driver, monkeypatch)
     monkeypatch.setattr(driver_module, "_MODULE_VERSION", tmp_path / "version")
@@ -330,8 +337,8 @@ def test_drivers_are_told_apart_by_their_build(
 def test_the_library_of_a_driver_counts_before_the_kernel_module(
     device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A driver library that is newer than the kernel module compiles PTX to other code, so the library's version
-    counts."""
+    """The driver's library compiles PTX and may be newer than the kernel module, so the identity contains the library's
+    version."""
     (tmp_path / "version").write_text("575.57.08\n")
     monkeypatch.setattr(driver_module, "_MODULE_VERSION", tmp_path / "version")
     link = tmp_path / "libcuda.so.1"

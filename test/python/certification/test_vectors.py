@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The test operands of a certificate are the same on every machine, and reveal every parameter of a rule."""
+"""The test operands of a certificate are the same on every machine, and a change of any parameter of a rule changes a
+result."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ def vectors_of(form: Form) -> Vectors:
 
 
 def test_compared_instructions_M3() -> None:
-    """On ada, all instructions are compared. Elsewhere, f8 is compared only with equal operand types, and on sm_120 not
-    at all."""
+    """Ada certifies all matrix instructions. Other architectures certify f8 only for equal operand types, and sm_120
+    does not certify f8 at all."""
     assert len(FORMS) == 16 and len(LATE) == 4
     assert all(x == y for x, y, _, _ in LATE)
     for architecture in ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"):
@@ -68,7 +69,7 @@ def test_the_same_on_every_machine(key: tuple[str, str, str, int]) -> None:
 
 
 def some(vectors: Vectors) -> Vectors:
-    """Selects one in ten products."""
+    """Selects every tenth product, to save time."""
     chosen = list(range(0, PRODUCTS, 10))
     kinds = [vectors.kinds[i] for i in chosen]
     assert set(kinds) == set(KINDS)
@@ -82,7 +83,7 @@ def changed(by: Fdpa | LateFdpa, change: dict[str, int]) -> Fdpa | LateFdpa:
 
 
 def tells(form: Form, change: str) -> bool:
-    """Returns whether the operands distinguish a change of the rule for this format.
+    """Returns whether the operands must give another result if this parameter of the rule changes.
 
     Products of f16 and f8 are far above the floor, and sums in f16 hide what is truncated of e4m3 products.
     """
@@ -125,7 +126,7 @@ def magnitude(codes: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("key", FORMS, ids=str)
 def test_operands_distinguish_rules_for_c_M1(key: tuple[str, str, str, int]) -> None:
-    """If all products are 0, the result is c: subnormals are kept, and zeros of equal sign become +0."""
+    """All products are 0, so the result is c. Subnormal c must be kept, and zeros of equal sign must become +0."""
     form, to = FORMS[key], RESULTS[key[2]]
     vectors = of_kind(some(vectors_of(form)), "zeros")
     sign = 1 << (to.exponent_bits + to.fraction_bits)
@@ -148,7 +149,7 @@ def as_values(codes: np.ndarray, result: str) -> np.ndarray:
 def test_edges_are_not_hidden_by_infinities(key: tuple[str, str, str, int]) -> None:
     form = FORMS[key]
     want = expected_results(of_kind(some(vectors_of(form)), "edges"), form)
-    # In f16, most sums of 32 products of numbers up to 57344 overflow, because one of the terms is large.
+    # A sum of 32 products of numbers up to 57344 usually contains a large term, so in f16 most sums overflow.
     assert np.isfinite(as_values(want, form.result)).mean() > (0.5 if form.result == "f32" else 0.01)
 
 

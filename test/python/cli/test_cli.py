@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The command line: every mistake gives one clear line and a nonzero status, never a traceback."""
+"""Tests the command line: every mistake of a user gives one clear line and a nonzero status, never a traceback."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from repro_mlir.runner.driver import LIBRARY_VARIABLE
 
 
 def failing(capsys, *arguments: str) -> str:
-    """Returns the error line of a command that must fail with just one."""
+    """Runs a command that must fail with a single line, and returns this line without its prefix."""
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -129,8 +129,8 @@ def test_targets_lists_every_target(capsys) -> None:
 
 
 def test_compile_executes_the_targets_that_targets_lists(capsys, program: Program) -> None:
-    """Targets that `repro targets` calls native or emulated are executed; those that it calls "compile only" are
-    not."""
+    """`compile` executes the targets that `repro targets` lists as native or emulated, and refuses those listed as
+    "compile only"."""
     main(["targets", "--json"])
     for each in json.loads(capsys.readouterr().out):
         try:
@@ -145,7 +145,7 @@ def test_targets_on_a_machine_with_a_gpu(capsys, monkeypatch) -> None:
     monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
     main(["targets", "--json"])
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
-    # The simulated driver reports a GPU of sm_90.
+    # The simulated driver has a GPU of sm_90.
     assert [found[name]["execution"] for name in ("cuda", "cuda:sm_75", "cuda:sm_90")] == ["native"] * 3
     assert found["cuda:sm_100"]["execution"] == "compile only"
     assert "which this GPU (sm_90) does not run" in found["cuda:sm_100"]["detail"]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""From a script to a bundle to a run on a GPU, with commands only."""
+"""Compiles a script to a bundle and runs the bundle on a simulated GPU, with commands only."""
 
 import json
 import re
@@ -64,9 +64,9 @@ def test_a_bundle_has_the_bits_of_training(
         assert found["scalars"]["loss"] == trained["losses"]
     bundle = Bundle(path)
     assert bundle.architectures == ["sm_75", "sm_90"]
-    # The recorded learning rate of each step is the one that the optimizer had in that step.
+    # The bundle records for each step the learning rate that the optimizer had in that step.
     assert [round(bundle.recorded_inputs(step)[0].item(), 6) for step in range(3)] == [0.05, 0.025, 0.0125]
-    # Values that `initialize` drew are described, not stored.
+    # The initial values were drawn by `initialize`, so the bundle describes them and has no member with the state.
     assert "state.safetensors" not in bundle.member_sizes()
     assert main(["inspect", path, "--json"]) == 0
     shown = output(capsys)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Exit statuses of commands: no failure exits with 1, because 1 is an answer, such as "wrong"."""
+"""Exit statuses of commands: a failure never exits with 1, because 1 is an answer, such as "the result is wrong"."""
 
 import argparse
 import subprocess
@@ -15,7 +15,7 @@ from repro_mlir.cli.main import main
 
 
 class Panic(BaseException):
-    """An exception like those for panics of Rust packages: it does not derive from Exception."""
+    """An exception that is not derived from Exception, like the panics of packages written in Rust."""
 
 
 def deep(depth: int) -> int:
@@ -81,8 +81,8 @@ sys.exit(run_command("repro", argparse.Namespace, command))
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full on this system")
 def test_output_that_cannot_be_written() -> None:
-    """A finding that cannot be written to standard output exits with 2; a closed standard error alone changes
-    nothing."""
+    """A command that cannot write its finding to standard output exits with 2. If only standard error cannot be
+    written, the status is that of the finding."""
     ways = {
         ">/dev/full": (2, 2, 2),
         ">/dev/full 2>&1": (2, 2, 2),
@@ -117,7 +117,8 @@ def test_help_that_cannot_be_written() -> None:
 
 
 def test_little_address_space_and_few_files() -> None:
-    """Low limits of the shell end a command with status 2 and one line, whichever library reaches them first."""
+    """If the shell limits memory or open files, the command ends with status 2 and one line, whichever library fails
+    first."""
     ways = ["ulimit -v 90000", "ulimit -v 270000", "ulimit -n 5", "ulimit -n 7"]
     processes = [
         subprocess.Popen(

@@ -42,7 +42,7 @@ KINDS = {
 
 @pytest.fixture
 def files(program: Program, tmp_path: Path) -> dict[str, Path]:
-    """Returns one file of each kind, by the name of the kind."""
+    """Writes one file of each kind; returns their paths by the name of the kind."""
     torch = pytest.importorskip("torch")
     from repro_mlir.bundle.writer import write_bundle
 
@@ -113,7 +113,7 @@ def test_files_of_unknown_kinds(tmp_path: Path) -> None:
 
 
 def test_a_receipt_with_the_file_of_a_saved_model_is_a_receipt(tmp_path: Path) -> None:
-    """The test for a receipt comes before that for a SavedModel, because reading a SavedModel runs code from it."""
+    """A folder with the files of both kinds is a receipt, because reading it as a SavedModel would run code from it."""
     (tmp_path / "receipt.json").write_text("{}")
     (tmp_path / "saved_model.pb").write_bytes(b"")
     assert file_kind_of(tmp_path) is RECEIPT

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro inputs` writes the files that `repro run` reads: the steps of `repro run` are those of training."""
+"""`repro inputs` writes the files that `repro run` reads, and `repro run` then computes the same steps as training."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,8 @@ def output(capsys: pytest.CaptureFixture[str]) -> dict:
 
 
 def test_run_reads_the_files_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
-    """Three single steps, each from the state after the previous step, give the state of three training steps."""
+    """Runs three single steps, each from the state that the previous one wrote. The last state is that of training for
+    three steps."""
     program, batch, state = (str(tmp_path / name) for name in ("p.repro", "batch.npz", "state"))
     assert main(["compile", script, "-o", program, "--json"]) == 0
     identity = output(capsys)["program"]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`repro run-bundle` runs no code from a bundle; a signature covers the whole bundle."""
+"""`repro run-bundle` does not run any code from a bundle, and a bundle's signature covers the whole bundle."""
 
 import json
 import zipfile
@@ -49,7 +49,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
 
 
 def change(path: Path, edit: Callable[[dict[str, bytes]], None]) -> None:
-    """Edits members and updates their digests in the manifest."""
+    """Edits the members of a bundle and updates their digests in the manifest."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     edit(members)
@@ -111,7 +111,7 @@ def test_signatures(command: str, write, tmp_path: Path, capsys: pytest.CaptureF
     change(path, lambda m: m.update({SIGNATURE: m[SIGNATURE].replace(b"ed25519", b"ed25518")}))
     assert "no ed25519" in failing(str(path))
     write(private)
-    # If the key is the identity of the curve, one signature is valid for every message.
+    # The public key is the identity of the curve, for which one signature is valid for every message.
     weak = {"key": (1).to_bytes(32, "little").hex(), "ed25519": (b"\1" + bytes(63)).hex()}
     change(path, lambda m: m.update({SIGNATURE: json.dumps(weak).encode()}))
     assert "of small order" in failing(str(path))
@@ -126,7 +126,8 @@ def test_inspect_says_who_signed(write, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_signed_bundle_runs_itself(write, tmp_path: Path) -> None:
-    """The runner inside the bundle accepts the signature, which is one more member of the zip."""
+    """The runner inside a bundle accepts a signed bundle, although the signature is an additional member of the zip
+    file."""
     import subprocess
     import sys
 

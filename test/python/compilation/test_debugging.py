@@ -46,7 +46,8 @@ def _dumped(folder: Path) -> list[str]:
 
 
 def _repeat(message: str, reason: str) -> None:
-    """Runs the command in an error message, which must end with the error that the message names."""
+    """Runs the command that an error message contains "to repeat it". The command must fail with the same error,
+    `reason`."""
     command = shlex.split(message.split("; to repeat it: ")[1])
     assert command[0] == "repro-opt"
     tool = Path(sys.executable).with_name("repro-opt")
@@ -77,7 +78,7 @@ def test_compilation_writes_the_module_after_each_pass(dumps: Path, target: str,
     folder = dumps / f"001-{target.partition(':')[2]}"
     passes = _dumped(folder)
     assert passes[0] == first and passes[-1] == last and "repro-outline-kernels" in passes
-    # Dumps are written even if the artifact is in the cache.
+    # The artifact is now in the cache; dumps are written nevertheless.
     repro_mlir.compile(program, target, 1)
     assert _dumped(dumps / f"002-{target.partition(':')[2]}") == passes
 
@@ -110,7 +111,8 @@ def test_error_of_the_import_says_how_to_repeat_it() -> None:
 @pytest.mark.parametrize("target", ["cpu:x86-64-v3", "ptx-emulator:sm_90"])
 def test_error_of_a_pass_says_how_to_repeat_it(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = _program()
-    # Compiling a verified program never fails, so this text contains an operation that programs must not contain.
+    # A verified program always compiles, so the test replaces the text by one with an operation that programs must not
+    # contain.
     text = IMPORTED.replace("arith.addf", "arith.maxnumf")
     object.__setattr__(program, "text", text)
     monkeypatch.setattr("repro_mlir.compilation.cpu.read_module", lambda data: repro_mlir.ir.Module.parse(text))

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Machine descriptions (docs/contributors/machines.md) determine code, never bits; bad ones are refused with a
-reason."""
+"""Machine descriptions (docs/contributors/machines.md) influence the compiled code but never the bits. Invalid
+descriptions are refused with the reason."""
 
 import copy
 import json
@@ -38,7 +38,8 @@ func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}x{t}
 
 
 def product(m: int, n: int, k: int, layout: str, t: str = "f32") -> tuple[str, list[np.ndarray]]:
-    """Returns a matrix product and its operands; `layout` has one letter per operand, "t" for a transposed one."""
+    """Returns a program that multiplies two matrices, and its operands. The two letters of `layout` say which matrix is
+    transposed: "n" is as it is, "t" is transposed."""
     a, am = ((m, k), "i, k") if layout[0] == "n" else ((k, m), "k, i")
     b, bm = ((k, n), "k, j") if layout[1] == "n" else ((n, k), "j, k")
     text = PROGRAM.format(a="x".join(map(str, a)), b="x".join(map(str, b)), am=am, bm=bm, m=m, n=n, t=t)
@@ -47,7 +48,7 @@ def product(m: int, n: int, k: int, layout: str, t: str = "f32") -> tuple[str, l
 
 
 def write(folder: Path, extends: str, **sizes: int) -> str:
-    """Writes a machine file and returns its path."""
+    """Writes a machine description to a file and returns the file's path."""
     path = folder / "machine.json"
     made = {key: {"value": value, "source": "made up"} for key, value in sizes.items()}
     path.write_text(json.dumps({"extends": extends, "sizes": made}))
@@ -80,7 +81,7 @@ def test_the_same_sizes_give_the_same_code(name: str, tmp_path: Path) -> None:
     assert cpu.compile(program, path) == cpu.compile(program, name)
 
 
-# The smallest and the largest value of each size, alone and together.
+# The smallest and the largest value of each size of the caches, first one at a time and then together.
 CACHES = [
     {"line_bytes": 32},
     {"line_bytes": 256},
@@ -126,7 +127,7 @@ def test_multiprocessors_choose_the_blocks(tmp_path: Path) -> None:
 
 
 def test_wrong_files(tmp_path: Path) -> None:
-    """Covers one file for each type of machine; test/Target covers all reasons for a refusal."""
+    """Tests one invalid file for each type of machine (CPU and GPU); test/Target tests all reasons for a refusal."""
     program, _ = product(2, 3, 4, "nn")
     for extends, compile_for, size in (
         ("x86-64-v3", cpu.compile, "line_bytes"),

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The C++ library and Python read the same format of launch plans and artifacts, and refuse the same damage."""
+"""The C++ library and the Python package each read launch plans and artifacts. They accept the same files and refuse
+the same damage."""
 
 import random
 import struct
@@ -19,20 +20,20 @@ NUMBERS = (0, 1, 2, 4, 5, 64, 0xFF, 0xFFFF, 1 << 31, 0xFFFFFFFF)
 
 
 def mended(artifact: bytes) -> bytes:
-    """Returns the artifact with a corrected size and checksum."""
+    """Returns a changed artifact with the size and the checksum in its head corrected."""
     head, body = artifact[:16], artifact[32:]
     return head + struct.pack("<QQ", len(artifact), checksum(body)) + body
 
 
 def with_plan(artifact: bytes, plan: bytes) -> bytes:
-    """Returns the artifact with another plan, which has the same size."""
+    """Returns the artifact with its launch plan replaced by `plan`, which must have the same size."""
     at = artifact.index(b"reproplan\0")
     return mended(artifact[:at] + plan + artifact[at + len(plan) :])
 
 
 def refusals(artifact: bytes) -> tuple[str, str]:
-    """Returns the error messages of the executor and of Python for an artifact; a message is empty if there is no
-    error."""
+    """Reads an artifact with the C++ executor and with Python. Returns the error message of each, or "" if it accepts
+    the artifact."""
     said = []
     for read, error in ((CpuBackend, ValueError), (read_artifact, ReproError)):
         try:
@@ -65,7 +66,7 @@ def test_both_refuse_the_same_plans() -> None:
         at = draw.randrange(len(plan) - 3)
         changed[at : at + 4] = struct.pack("<I", draw.choice(NUMBERS))
         by_executor, by_python = refusals(with_plan(artifact, bytes(changed)))
-        # Only Python rejects names with unprintable characters.
+        # Names with unprintable characters are an exception: only Python refuses them.
         if "expected a tensor's name" not in by_python:
             assert bool(by_executor) == bool(by_python), (at, by_executor, by_python)
             outcomes.add(bool(by_executor))
@@ -83,7 +84,7 @@ SECTIONS, TABLE, SECTION = 32, 40, 24
         (SECTIONS + 4, 1),
         (TABLE, 0),
         (TABLE, 5),
-        (TABLE, 2),  # a second plan, and no object code
+        (TABLE, 2),  # the section of object code becomes a second plan
         (TABLE + 4, 1),
         (TABLE + 8, 65),
         (TABLE + 8, 0xFFFFFFC0),

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tools translate a canonical program to the same artifact and plan as the compiler."""
+"""The tools translate a canonical program to the artifact and the launch plan that the compiler makes from it."""
 
 import subprocess
 from pathlib import Path
@@ -37,14 +37,14 @@ func.func @main(%s: tensor<16xf32> {repro.name = "s"}, %x: tensor<16xf32>, %i: t
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    """Writes the program to a file; messages then refer to positions in its bytes."""
+    """Writes the program to a file in its binary form, so that error messages name positions in bytes."""
     path = tmp_path / "program"
     path.write_bytes(to_bytes(PROGRAM))
     return path
 
 
 def run(tool: str, *options: str | Path, text: bytes = b"") -> bytes:
-    """Returns the output of a tool."""
+    """Runs a tool and returns its standard output."""
     return subprocess.run([TOOLS / tool, *options], input=text, capture_output=True, check=True).stdout
 
 

@@ -48,14 +48,14 @@ def _module_case(name: str) -> tuple[Callable[..., Any], list[Any]]:
     if chosen is None:
         raise NoSampleError(name)
     made, called = chosen.constructor_input, chosen.forward_input
-    # Samples pass floats of all element types as doubles, which eager PyTorch rejects in operations with float32.
+    # Some samples pass options of any float type as float64, which eager PyTorch does not accept together with float32.
     options = {k: v.float() if getattr(v, "dtype", None) is torch.float64 else v for k, v in made.kwargs.items()}
     module = info.module_cls(*made.args, **options).eval()
     return lambda *args: module(*args, **called.kwargs), [*called.args]
 
 
 def run_entry(name: str) -> Outcome:
-    """Returns the outcome of an entry; never raises an exception."""
+    """Compiles and compares an entry in this process. Returns the stage that it reached; never raises an exception."""
     import opinfo_capture
     import repro_mlir
     import torch
@@ -67,7 +67,8 @@ def run_entry(name: str) -> Outcome:
             function, arguments = _module_case(name.removeprefix(_MODULE))
         else:
             function, arguments = opinfo_capture.choose(opinfo_capture.entries()[name])
-        # Dynamo cannot trace this wrapper, and `_run` sets the seed.
+        # PyTorch wraps some functions to set the seed. Dynamo cannot trace the wrapper, and `_run` sets the seed
+        # itself.
         common_methods_invocations.wrapper_set_seed = lambda function, *args, **kwargs: function(*args, **kwargs)
         backend = repro_mlir.backend(threads=1)
         with torch._dynamo.config.patch(allow_rnn=True):
@@ -92,18 +93,18 @@ def run_entry(name: str) -> Outcome:
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs each entry in its own process; yields the outcomes as the processes end."""
+    """Runs each entry in a process of its own, `jobs` at a time, and yields the outcomes as the processes end."""
     import torch
 
-    # Children inherit the modules that this entry loads, which takes longer than most entries, but not the sizes that
-    # Dynamo has seen.
+    # Running an entry here loads the modules once for all child processes, which takes longer than most entries. The
+    # reset makes Dynamo forget the sizes that it has seen.
     run_entry("abs")
     torch._dynamo.reset()
     return operator_coverage.run_all(names, jobs, run_entry)
 
 
 def _run(function: Callable[..., Any], arguments: list[Any]) -> list[Any]:
-    """Returns the results of a function, then the gradients of its arguments."""
+    """Returns the results of a function, followed by the gradients of its arguments."""
     import torch
     import torch.utils._pytree as pytree
 

@@ -37,7 +37,8 @@ numbers."""
 
 
 def run_entry(name: str) -> Outcome:
-    """Runs an entry through all stages in this process; never raises an exception."""
+    """Runs an entry through the stages in this process. Returns the stage that it reached; never raises an
+    exception."""
     import numpy as np
     import torch
     from opinfo_capture import NoGradientError, NoSampleError, capture_forward
@@ -104,12 +105,12 @@ def entries() -> list[str]:
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs each entry in its own process; yields the outcomes as the processes end."""
+    """Runs each entry in a process of its own, `jobs` at a time, and yields the outcomes as the processes end."""
     return operator_coverage.run_all(names, jobs, run_entry)
 
 
 def main() -> None:
-    """Prints the table of all entries, or of the named entries."""
+    """Runs all entries, or those named on the command line, and prints their table."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or entries(), options.jobs), options)
 

@@ -32,7 +32,8 @@ LEVELS = ("x86-64-v2",)
 
 @functools.cache
 def harnesses() -> dict[str, Any]:
-    """Returns the float32 harnesses by name; numbers make duplicate names unique."""
+    """Returns JAX's float32 harnesses by name. If several have the same name, "#" and a number make their names
+    unique."""
     import numpy as np
     from jax._src.internal_test_util import test_harnesses
 
@@ -51,7 +52,8 @@ def entries() -> list[str]:
 
 
 def run_entry(name: str) -> Outcome:
-    """Runs a harness through all stages in this process; never raises an exception."""
+    """Runs a harness through the stages in this process. Returns the stage that it reached; never raises an
+    exception."""
     import jax
     import numpy as np
     from repro_mlir.compilation.cpu import native_level
@@ -93,7 +95,7 @@ def run_entry(name: str) -> Outcome:
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs harnesses in `jobs` processes; yields the outcomes as they finish."""
+    """Runs the named harnesses in `jobs` processes and yields the outcomes as they finish."""
     yield from run_spawned(run_entry, names, jobs, limit=60.0)
 
 
@@ -113,7 +115,7 @@ SUITE = Suite("jax_coverage.py", "jax", "Coverage of JAX's primitives", STAGES, 
 
 
 def main() -> None:
-    """Prints the table of all harnesses, or of the named harnesses."""
+    """Runs all harnesses, or those named on the command line, and prints their table."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or entries(), options.jobs), options)
 

@@ -48,14 +48,15 @@ def _folder() -> Path:
 
 
 def entries() -> list[str]:
-    """Returns the files whose tests call `run_layer_test`, for each backend: `torch:core/dense_test.py`."""
+    """Returns the entries: a backend and a file whose tests call `run_layer_test`, such as
+    `torch:core/dense_test.py`."""
     folder = _folder()
     files = [path for path in sorted(folder.rglob("*_test.py")) if ".run_layer_test(" in path.read_text()]
     return [f"{backend}:{path.relative_to(folder)}" for backend in BACKENDS for path in files]
 
 
 class _Stub(types.ModuleType):
-    """A package that stands in for one that a test file imports, but that the file's layers do not need."""
+    """A stub of a package that a test file imports but that its layers do not need."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -65,7 +66,8 @@ class _Stub(types.ModuleType):
 
 @contextlib.contextmanager
 def _stubs() -> Iterator[None]:
-    """Makes a test file importable without the packages for data pipelines and without Keras' pytest configuration."""
+    """Installs stubs of the packages for data pipelines and of Keras' conftest.py, so that test files can be imported
+    without them."""
     conftest = types.ModuleType("conftest")
     conftest.__dict__["skip_if_backend"] = lambda name, why: unittest.skipIf(name == os.environ["KERAS_BACKEND"], why)
     stubs = {"conftest": conftest, "grain": _Stub("grain"), "tensorflow": _Stub("tensorflow")}
@@ -87,7 +89,8 @@ def _calling(path: Path) -> list[tuple[str, str]]:
 
 
 def run_entry(name: str) -> Outcome:
-    """Runs the layers of a file through all stages in this process, which must use the backend in the name."""
+    """Runs the layers of a test file through the stages in this process, whose Keras backend must be the one in `name`.
+    Returns the outcome of the file."""
     from keras.src import testing
 
     path = _folder() / name.partition(":")[2]
@@ -104,7 +107,7 @@ def run_entry(name: str) -> Outcome:
         for owner, method in _calling(path):
             cls = getattr(module, owner)
             for each in unittest.defaultTestLoader.getTestCaseNames(cls):
-                # A parameterized test has a number or a name after the name of the method.
+                # The loader names the cases of a parameterized test after its method, with a number or a name appended.
                 if re.fullmatch(rf"{method}(\d+.*|_.*)?", each):
                     cls(each).run(unittest.TestResult())
     except Exception as error:
@@ -203,7 +206,7 @@ def _run_call(
                 function, eager = with_gradients, run_eagerly(with_gradients)
                 backward = True
         except Exception:
-            # Keras has no gradient for this layer.
+            # Keras cannot compute gradients of this layer on this backend, so only the forward is captured.
             function = without
         rest = [leaf for number, leaf in enumerate(leaves)]
         stage = "capture"
@@ -216,7 +219,8 @@ def _run_call(
         results = interpreter.run(*inputs)
         bits = kit.bits_of(results, interpreter.program)
         stage = "accuracy"
-        # On PyTorch, the random numbers of a program differ from those of Keras.
+        # Values are compared only if the program draws no random numbers: with the PyTorch backend, they differ from
+        # those of Keras.
         if imported.program.random is None:
             tolerance = (1e-3, 1e-4) if layer.compute_dtype in ("float32", "int32") else (5e-2, 5e-2)
             kinds = [*imported.program.state, *imported.program.outputs]
@@ -238,7 +242,7 @@ def _run_call(
 
 
 def _comparable(got: Any, dtype: str, want: Any) -> tuple[Any, Any]:
-    """Converts a result of a program and Keras' result to arrays that NumPy can compare."""
+    """Converts a program's result and Keras' result, in this order, to arrays that NumPy can compare."""
     import keras
     import ml_dtypes
     import numpy as np
@@ -255,7 +259,7 @@ _CALLS: Counter[str] = Counter()
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs files in `jobs` processes; yields the outcomes as they finish."""
+    """Runs the named files in `jobs` processes and yields the outcomes as they finish."""
     for backend in BACKENDS:
         os.environ["KERAS_BACKEND"] = backend
         own = [name for name in names if name.startswith(f"{backend}:")]
@@ -302,7 +306,7 @@ SUITE = Suite(
 
 
 def main() -> None:
-    """Prints the table of all files, or of the named files."""
+    """Runs all files, or those named on the command line, and prints their table."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or entries(), options.jobs), options)
 

@@ -33,9 +33,9 @@ _KINDS = ("node", "real", "simple", "pytorch-converted", "pytorch-operator")
 
 @functools.cache
 def entries() -> dict[str, Any]:
-    """Returns the test cases of the onnx package by kind and name."""
+    """Returns the test cases of the onnx package; a case's name here is its kind and its name there."""
     with warnings.catch_warnings():
-        # Computing some expected outputs overflows.
+        # Loading computes expected outputs, some of which overflow and cause warnings.
         warnings.simplefilter("ignore")
         from onnx.backend.test.loader import load_model_tests
 
@@ -43,7 +43,7 @@ def entries() -> dict[str, Any]:
 
 
 def _array(value: Any) -> Any:
-    """Returns an array of a test; for a sequence or an optional value, its contents."""
+    """Converts a value of a test case to an array. Sequences and optional values are returned unchanged."""
     import onnx
 
     return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
@@ -58,7 +58,7 @@ def _read(path: Path) -> Any:
 
 
 def _loaded(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
-    """Returns the model of a test, or its path, and pairs of inputs and expected outputs."""
+    """Returns the model of a test, or its path, and the data sets of the test: pairs of inputs and expected outputs."""
     import numpy as np
     import onnx
 
@@ -66,7 +66,7 @@ def _loaded(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
     if case.model is not None:
         return case.model, [tuple([_array(each) for each in group] for group in pair) for pair in case.data_sets]
     if case.url:
-        # The inputs of network tests are made as the runner of ONNX's suite makes them.
+        # Tests of whole networks have no stored inputs; ONNX's own test runner makes them in this way.
         path = Path(onnx.__file__).parents[1] / case.url
         graph = onnx.load(path).graph
         initialized = {each.name for each in graph.initializer}
@@ -93,7 +93,7 @@ def _loaded(name: str) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
 
 
 def run_entry(name: str) -> Outcome:
-    """Returns the outcome of a test; never raises an exception."""
+    """Runs a test through the stages in this process. Returns the stage that it reached; never raises an exception."""
     import numpy as np
     import onnx
     import repro_mlir
@@ -109,9 +109,10 @@ def run_entry(name: str) -> Outcome:
         names = [each.name for each in proto.graph.input if each.name not in initialized]
         for inputs, expected in pairs:
             stage = "capture"
-            # Inputs are in the order of the graph's inputs; a test may omit the last ones.
+            # Inputs are in the order of the graph's inputs. A test may have fewer inputs than the graph, so `strict` is
+            # False.
             given = dict(zip(names, inputs, strict=False))
-            # The suite also passes shapes as inputs, but a program has fixed shapes.
+            # Some inputs are shapes. A program has fixed shapes, so these inputs become constants.
             fixed = {name: value for name, value in given.items() if name in names_in_shapes(proto.graph)}
             varying = {name: value for name, value in given.items() if name not in fixed}
             program = load(model, inputs=varying, constants=fixed)
@@ -142,7 +143,7 @@ def run_entry(name: str) -> Outcome:
 
 
 def _compare(got: Any, want: Any, kind: Any, case: Any) -> None:
-    """Raises AssertionError unless an output is as close as the runner of ONNX's suite requires."""
+    """Raises AssertionError if an output differs from the expected one by more than ONNX's own test runner allows."""
     import ml_dtypes
     import numpy as np
     from repro_mlir.base.numerics.elements import ELEMENTS
@@ -154,22 +155,23 @@ def _compare(got: Any, want: Any, kind: Any, case: Any) -> None:
     np.testing.assert_equal(got.dtype, want.dtype)
     tolerance = case.rtol
     if element.is_bits:
-        # For bf16, the tolerance is two ulps, as in the runner of ONNX's suite.
+        # For bf16, ONNX's own test runner allows two units in the last place.
         tolerance = max(tolerance, 2**-6) if kind.element == "bf16" else tolerance
         got, want = got.astype(np.float32), want.astype(np.float32)
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=case.atol)
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs each test in its own process; yields the outcomes as the processes end."""
-    # Children inherit the modules that this test loads.
+    """Runs each test in a process of its own, `jobs` at a time, and yields the outcomes as the processes end."""
+    # Running a test here loads the modules once for all child processes.
     run_entry("node/test_abs")
-    # The largest networks take minutes on a busy machine.
+    # The largest networks take minutes on a busy machine, hence the limit of 15 minutes.
     return operator_coverage.run_all(names, jobs, run_entry, limit=900.0)
 
 
 def _without_node(outcome: Outcome) -> Outcome:
-    """Removes the name of the node: it is not part of the cause."""
+    """Removes the node's name from the reason, and the kind of test from the entry's name, so that equal causes have
+    equal texts."""
     reason = re.sub(r"node \S+ \(([\w.]+)\): ", "", outcome.reason)
     reason = re.sub(r"(in|out)put '\w+': ", "", reason)
     return Outcome(outcome.name.partition("/")[2].removeprefix("test_"), outcome.stage, reason)
@@ -213,7 +215,7 @@ SUITE = Suite(
 
 
 def main() -> None:
-    """Prints the outcomes of all tests, or of the named tests."""
+    """Runs all tests, or those named on the command line, and prints their table."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or [*entries()], options.jobs), options)
 

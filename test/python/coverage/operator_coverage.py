@@ -41,8 +41,8 @@ DEVICES = ("sm_75", "sm_90")
 
 
 def _captured(name: str, folder: Path | None, dtype: str) -> dict[str, Any]:
-    """Returns text, arguments, expected (None for random numbers) and backward of an entry; reads them from `folder`
-    if present."""
+    """Captures an entry, or reads it from `folder` if it is stored there. Returns a dictionary: the program's text, its
+    arguments, the expected results (None if they are random), and whether it has a backward."""
     import torch
 
     file = folder / f"{name}.pickle" if folder else None
@@ -64,31 +64,32 @@ def _captured(name: str, folder: Path | None, dtype: str) -> dict[str, Any]:
 
 
 def _numpy(tensor: Any) -> Any:
-    """Converts a torch tensor to NumPy; bf16 becomes float32 with the same values."""
+    """Converts a torch tensor to a NumPy array; bfloat16 becomes float32 with the same values."""
     import torch
 
     tensor = tensor.detach().resolve_conj().resolve_neg()
-    # A gradient that is known to be zero may have no memory.
+    # PyTorch may represent a gradient that is zero by a tensor without memory.
     tensor = torch.zeros_like(tensor) if tensor._is_zerotensor() else tensor
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()
 
 
 def compare(got: Any, want: Any, number: int, dtype: str) -> None:
-    """Raises AssertionError unless a result is close to eager PyTorch; integers of types other than float32 must be
-    equal."""
+    """Raises AssertionError unless a result is close to that of eager PyTorch. Integers must be equal unless `dtype` is
+    float32."""
     import numpy as np
 
     if dtype != "float32" and want.dtype.kind in "bi":
         np.testing.assert_array_equal(got.astype(want.dtype), want, err_msg=f"result {number}", verbose=False)
         return
-    # Both PyTorch and a program (V1) round to bfloat16 after each operator, but the program uses f32 within an
-    # operator.
+    # Both PyTorch and a program (V1) round to bfloat16 after each operator. Within an operator, a program computes in
+    # f32, so the results may differ.
     rtol, atol = (2e-2, 1e-2) if dtype == "bfloat16" else (1e-3, 1e-4)
     np.testing.assert_allclose(got.astype(want.dtype), want, rtol, atol, err_msg=f"result {number}", verbose=False)
 
 
 def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> Outcome:
-    """Runs an entry through all stages in this process; never raises an exception."""
+    """Runs an entry through the stages in this process. Returns the stage that it reached; never raises an
+    exception."""
     import torch
     from opinfo_capture import NoSampleError
     from repro_mlir.compilation import gpu as device_code
@@ -113,8 +114,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
             for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
                 compare(got, want, number, dtype)
         if dtype != "float32":
-            # The runs with float32 show that targets agree; test/python/differential shows it for the other element
-            # types.
+            # That targets agree is tested with float32 here, and with other element types in test/python/differential.
             return Outcome(name, "ok", "", backward)
         stage = "compile"
         kit.compiled(canonical, captured["arguments"], kit.configurations()[0], runs=1)
@@ -128,7 +128,8 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
                 interpreter.program, bits, device_kit.run_code(code, interpreter.program, captured["arguments"]), arch
             )
         stage = "assemble"
-        # The hash of the name selects the architecture, so that all entries together cover every architecture.
+        # Each entry is assembled for one architecture, chosen by its name's hash, so that all entries cover all
+        # architectures.
         arch = device_code.architectures()[zlib.crc32(name.encode()) % len(device_code.architectures())]
         assembling.check([device_code.compile(canonical, arch).ptx], arch)
     except NoSampleError:
@@ -144,7 +145,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
 def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
     import torch
 
-    # Several entries run at the same time, and OpenMP threads that wait would take processor time.
+    # Several entries run at the same time; waiting OpenMP threads of one would take processor time from the others.
     torch.set_num_threads(1)
     pipe.send(run(name))
 
@@ -152,8 +153,8 @@ def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
 def run_all(
     names: Sequence[str], jobs: int, run: Callable[[str], Outcome] = run_entry, limit: float = 300.0
 ) -> Iterator[Outcome]:
-    """Runs each entry in its own process; yields the outcomes as the processes end."""
-    # Children inherit the modules that the parent has imported.
+    """Runs each entry in a process of its own, `jobs` at a time, and yields the outcomes as the processes end."""
+    # Imported here, before the fork, so that the child processes need not import them.
     import opinfo_capture  # noqa: F401
     from support import kit  # noqa: F401
 
@@ -198,7 +199,7 @@ _MEANINGS = {
 
 
 def suite(dtype: str = "float32") -> Suite:
-    """Returns the suite of an element type."""
+    """Returns the suite for an element type, with its stages and documents."""
     is_plain = dtype == "float32"
     return Suite(
         script="operator_coverage.py",
@@ -215,7 +216,7 @@ def suite(dtype: str = "float32") -> Suite:
 
 
 def main() -> None:
-    """Prints the table of all entries, or of the named entries."""
+    """Runs all entries, or those named on the command line, and prints their table."""
     parser = command_line(__doc__)
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="element type of the entries")
     parser.add_argument("--programs", type=Path, help="folder that keeps what was captured")
