@@ -89,17 +89,17 @@ def _read_bundle(path: Path) -> None:
 
 
 def receipt(folder: Path) -> Reader:
-    """Reads receipts."""
+    """Reads a damaged receipt."""
     return of_receipt(folder, lambda path: attempt(lambda: _read_receipt(path)))
 
 
 def bundle(folder: Path) -> Reader:
-    """Reads bundles."""
+    """Reads a damaged bundle."""
     return of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
 
 
 def program(folder: Path) -> Reader:
-    """Reads program files."""
+    """Reads a damaged program file."""
     return of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
 
 
@@ -107,14 +107,14 @@ def program(folder: Path) -> Reader:
 
 
 def tensors(folder: Path) -> Reader:
-    """Reads files of tensors."""
+    """Reads a damaged file of tensors."""
     program = handmade.program()
     right = write_tensors(program.state, program.initial)
     return Reader([right], lambda data: attempt(lambda: read_tensors(program.state, data, "a file")))
 
 
 def artifact(folder: Path) -> Reader:
-    """Reads artifacts with the inspection tool; test/fuzz/native covers the reader of the executor."""
+    """Reads a damaged artifact with the inspection tool; test/fuzz/native covers the reader of the executor."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         changed = mutate(data, seeds, draw)

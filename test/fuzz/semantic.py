@@ -155,8 +155,8 @@ def smallest(number: int) -> int:
 
 
 def show(number: int) -> None:
-    """Prints the program with the given number, reduced as far as it is still a finding, and the first operation that
-    differs."""
+    """Prints the program with the given number, reduced to the fewest steps with which it is still a finding, and the
+    first operation whose results differ."""
     steps = smallest(number)
     case = random_programs.program(number, steps, checks=True)
     print(case.program)

@@ -282,7 +282,7 @@ def _containers() -> Iterator[Kind]:
 _NET = "class Base(nn.Module):\n    def act(self): return 1.0\nclass Net(Base): pass\nnet = Net()"
 _REPLACED = "def g(*a, **k): return 4.0\n"
 
-# name: (setup, read, change)
+# Functions, by name: the setup, a way to read the state, and the change.
 _FUNCTIONS = {
     "global": ("W = 1.0", "W", "global W\nW = 4.0"),
     "global that comes later": ("", "try: return W\nexcept NameError: return 1.0", "global W\nW = 4.0"),

@@ -80,7 +80,7 @@ class Program:
         return "\n".join([f"def {name}({arguments}):", *body, f"    return ({', '.join(self.results)},)", ""])
 
     def function(self, around: str = "{}", **names: Any) -> Callable[..., tuple[torch.Tensor, ...]]:
-        """Returns the function, compiled by `functions`."""
+        """Returns the program as a Python function; `around` and `names` are passed to `functions`."""
         return functions([self], around, **names)[0]
 
     def text(self) -> str:

@@ -68,7 +68,7 @@ class Builder:
         return Value(f"%v{self._count}", None if shape is None else tuple(shape), element)
 
     def argument(self, shape: Sequence[int] | None, element: str) -> Value:
-        """Adds an argument of @main."""
+        """Adds an argument of @main and returns its value."""
         value = Value(f"%arg{len(self._arguments)}", None if shape is None else tuple(shape), element)
         self._arguments.append(value)
         return value

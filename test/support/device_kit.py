@@ -72,7 +72,7 @@ def run_code(
 def check(
     program: str, inputs: Sequence[np.ndarray], arch: str, want: kit.Outcome | None = None, **options: object
 ) -> None:
-    """Raises kit.Mismatch if device code and the reference interpreter return other bits; `want` are the latter, if
-    known."""
+    """Raises kit.Mismatch if device code returns other bits than the reference interpreter. `want` is the interpreter's
+    outcome, if it is already known."""
     want = kit.reference(program, inputs) if want is None else want
     kit.compare(kit.read(program), want, run(program, inputs, arch, **options), arch)

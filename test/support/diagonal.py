@@ -73,7 +73,7 @@ def name_of(value: object) -> str:
 
 
 def _words(parameter: str, value: object) -> set[object]:
-    """Returns the words of a value's name without numbers and sizes. Each is with its parameter and the group: the part
-    of the name before a slash."""
+    """Returns the words of a value's name, without numbers and sizes, as tuples (parameter, group, word). The group is
+    the part of the name before a slash."""
     group, _, rest = name_of(value).rpartition("/")
     return {(parameter, group, word) for word in re.split("[-,]", rest) if not word[:1].isdigit()}

@@ -109,7 +109,7 @@ def every_operator() -> Program:
         return keep(b.op(text, shape, element))
 
     half, one, two = b.constant("0.5", None, "f32"), b.constant("1", None, "i64"), b.constant("2", None, "index")
-    # Scalars and checks.
+    # Adds the scalar operations and the checks.
     drawn = [b.op(f"tensor.extract {v.name}[] : tensor<i64>", None, "i64") for v in (seed, step)]
     next_step = b.op(f"arith.addi {drawn[1].name}, {one.name} : i64", None, "i64")
     position = b.op(f"arith.index_cast {next_step.name} : i64 to index", None, "index")
@@ -122,7 +122,7 @@ def every_operator() -> Program:
     op(f"tensor.from_elements {element.name}, {halved.name} : tensor<2xf32>", (2,))
     made.extend(_scalars(b, element, next_step, x))
     spread = op(f"tensor.splat {halved.name} : tensor<3x6xf32>", (3, 6))
-    # Random numbers and element-wise operations.
+    # Adds random numbers and element-wise operations.
     out = b.empty((3, 6), "f32")
     into = f"ins({drawn[0].name}, {drawn[1].name} : i64, i64) outs({out.name} : {out.type}) -> {out.type}"
     drop = op(f"repro.random uniform site = 3 {into}", (3, 6))
@@ -132,7 +132,7 @@ def every_operator() -> Program:
     keep(b.elementwise("%r0 = arith.truncf %x0 : f32 to bf16", mixed, element="bf16"))
     body = "%r0 = math.absf %x0 : f32\n%z = arith.constant 0.0 : f32\n%r1 = arith.cmpf ogt, %x0, %z : f32"
     keep(*b.generic((3, 6), [(mixed, "d0, d1")], body, "f32", "i1"))
-    # Folds: a contraction, the other orders, a convolution.
+    # Adds folds: a contraction, folds in the other orders, and a convolution.
     table = b.constant("dense<[0.25, -1.0, 3.0, 0.125]>", (4,), "f32")
     init = keep(b.generic((3, 4), [(table, "d1")], "%r0 = arith.addf %x0, %x0 : f32", "f32")[0])
     rows_of, fma = [(mixed, "d0, d1")], "%r0 = math.fma %x0, %x1, %a0 : f32"
@@ -152,7 +152,7 @@ def every_operator() -> Program:
     ground = b.constant("dense<0.0>", (3, 2, 4), "f32")
     taps = [(signal, "d0, d3, d2 + d4"), (kernel, "d1, d4")]
     convolved = keep(*b.fold(COLUMN, "ppprr", taps, [(ground, "d0, d1, d2")], fma))
-    # Movement.
+    # Adds operations that move elements.
     flat = op(f"tensor.collapse_shape {convolved.name} [[0], [1, 2]] : {convolved.type} into tensor<3x8xf32>", (3, 8))
     edge = f"{{\n  ^bb0(%i: index, %j: index):\n    tensor.yield {half.name} : f32\n  }}"
     padded = op(f"tensor.pad {flat.name} low[1, 0] high[0, 2] {edge} : {flat.type} to tensor<4x10xf32>", (4, 10))
@@ -162,7 +162,7 @@ def every_operator() -> Program:
     op(f"tensor.insert_slice {flat.name} into {place}", (4, 10))
     op(f"tensor.cast {joined.name} : {joined.type} to {joined.type}", (3, 14))
     op(f"repro.barrier {joined.name} : {joined.type}", (3, 14))
-    # Data-dependent operations.
+    # Adds operations whose accesses depend on data.
     body = (
         "%i = linalg.index 0 : index\n%n = arith.constant 6 : index\n%k = arith.index_cast %x0 : i64 to index\n"
         "%m = arith.remui %k, %n : index\n%j = linalg.index 1 : index\n"
@@ -179,7 +179,7 @@ def every_operator() -> Program:
     kinds = f"outs({best.name}, {where.name} : {best.type}, {where.type}) -> {best.type}, {where.type}"
     extremes = f"repro.arg_reduce max dimension = 1 ins({joined.name} : {joined.type}) {kinds}"
     keep(*b.ops(extremes, ((3,), "f32"), ((3,), "i64")))
-    # Block-scaled tensors.
+    # Adds operations on block-scaled tensors.
     form = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>")
     codes, scales = keep_all(*quantized(b, form, mixed))
     keep(dequantized(b, form, codes, scales))
@@ -190,7 +190,7 @@ def every_operator() -> Program:
     op(f"repro.block_contraction fused block = 4 rows = [1, 1] {kinds}", (3, 3))
     by = "#repro.fdpa<terms = 4, fraction = 25, round = rz_f32, floor = -133, group = 2>"
     op(f"repro.block_contraction scaled block = 4 rows = [1, 1] accumulator = {by} {kinds}", (3, 3))
-    # The new state.
+    # Adds the operations that compute the new state.
     update = "%t = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %t : f32\n%r0 = repro.tanh %s : f32"
     new_w = b.generic((6, 4), [(scattered, "d0, d1"), (gathered, "d0 floordiv 2, d1"), (lr, "")], update, "f32")[0]
     counted = b.elementwise("%k = arith.constant 3 : i64\n%r0 = arith.addi %x0, %k : i64", count, element="i64")

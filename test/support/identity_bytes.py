@@ -344,7 +344,7 @@ def attribute_bytes(name: str, form: int, text: str) -> bytes:
 
 
 def accumulator_bytes(text: str, *more: str) -> bytes:
-    """Encodes the parameters terms to late, which all accumulators have, and then those named in `more`."""
+    """Encodes the parameters from `terms` to `late`, which all accumulators have, and then those named in `more`."""
     fields = {"fraction": "0", "late": "false", "chunk": "0", "start": "zero", "group": "1"}
     fields |= dict(re.findall(r"(\w+) = (-?\w+)", text))
     words = {"round": WORDS["round"], "late": ["false", "true"], "start": WORDS["start"]}

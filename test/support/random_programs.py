@@ -220,7 +220,7 @@ class _Maker:
         rank = len(space.extents)
         if not rank:
             return []
-        # Reduces the last dimensions, the first ones, or any of them.
+        # One of three choices: reduces the last dimensions, the first ones, or any of them.
         letters = [choose.choice("pr") for _ in range(rank)]
         kind = choose.random()
         if kind < 0.3:

@@ -43,7 +43,7 @@ def test_tensors_in_blocks_Q1_Q2_Q3(case: catalogue.Case) -> None:
 @pytest.mark.parametrize("number", range(40))
 @pytest.mark.diagonal(number=range(10))
 def test_contractions_in_blocks_Q4(number: int) -> None:
-    """Compares code with matrix instructions on bytes (sm_80) and code without them (sm_75)."""
+    """Covers code with matrix instructions on bytes (sm_80) and code without them (sm_75)."""
     case = block_programs.contraction(number)
     for arch in ("sm_75", "sm_80"):
         device_kit.check(case.program, case.inputs, arch)

@@ -52,7 +52,7 @@ def test_notations() -> None:
     both = capture(lambda x: x + 1, (X,), ({0: Dim("n", min=3), 1: Dim.AUTO},))
     assert symbols(both) == [("n", 3, GREATEST_SIZE), ("batch_0_1", 1, GREATEST_SIZE)]
     assert symbols(capture(lambda x: x + 1, (X,), ({0: Dim.DYNAMIC(min=2, max=8)},))) == [("batch_0_0", 2, 8)]
-    # `dynamic_shapes` for a single tensor, several arguments, containers and keyword arguments.
+    # Forms of `dynamic_shapes`: for a single tensor, for several arguments, for containers and for keyword arguments.
     assert symbols(repro_mlir.capture(Applied(torch.sin), X, dynamic_shapes=[{0: N}])) == [("n", 1, 99)]
     rest = capture(lambda x, y, z: x + y + z, (X, X, X), {"x": {0: N}, "others": ({0: N}, {0: N})})
     assert [each.extents for each in rest.inputs] == [("s0", 4)] * 3

@@ -83,7 +83,7 @@ def test_fma_S1_ties(width: int) -> None:
         down = 2.0 ** (-3 * half - p)
         even_or_odd = 1 + 2.0 ** (1 - p) * np.arange(8)
         cases += [(np.full(8, s * x * down), np.full(8, y), even_or_odd) for s in (-1, 1)]
-    # The same at the last bit of a subnormal result, which is not the p-th bit of the product.
+    # Products like these also break ties of subnormal results, whose last bit is not the p-th bit of the product.
     place = ELEMENTS[f"f{width}"].format.min_exponent - p + 1
     scale = place - 1 - 3 * half
     for x, y in (plus, minus):

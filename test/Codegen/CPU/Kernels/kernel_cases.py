@@ -235,7 +235,8 @@ def contraction(
 
 
 def matmul(m: int, n: int, k: int, a: str = "mk", b: str = "kn", c: str = "mn", kind: str = "f32") -> Case:
-    """Returns C += A B; `a`, `b` and `c` are the orders of the dimensions of the operands."""
+    """Returns the matrix product C += A B; `a`, `b` and `c` are the operands' dimensions in order, such as "km" for a
+    transposed A."""
     size = {"m": m, "n": n, "k": k}
     types = [f"{size[o[0]]}x{size[o[1]]}x{kind}" for o in (a, b, c)]
     maps = [f"(m, n, k) -> ({o[0]}, {o[1]})" for o in (a, b, c)]

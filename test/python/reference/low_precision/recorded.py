@@ -68,7 +68,8 @@ class Comparison:
         self.differing += [f"{what}: {len(wrong) - 3} more"] if len(wrong) > 3 else []
 
     def line(self) -> str:
-        """Returns a line of the report, which includes how many skipped elements differ."""
+        """Returns the report's line about this file. For each reason to skip elements, it includes how many of them
+        differ."""
         parts = [
             f"{count} {reason.replace('_', ' ')} ({self.tolerated[reason]} differ)"
             for reason, count in self.left_out.items()

@@ -300,7 +300,7 @@ REASONS = {
     "sign_of_a_NaN": "the code depends on the sign of a NaN, which is no part of it (V4)",
     "is_no_scale_rule": "a cast to f8E8M0FNU with ties up, which no project uses for scales",
 }
-"""The reasons for skipping elements."""
+"""Explanations of the reasons for which elements are skipped, by the reason's name in masks."""
 
 
 def compare(file: Path) -> Comparison:

@@ -70,7 +70,8 @@ def cheats() -> tuple[RecordedRun, ...]:
 
 
 def terms() -> Terms:
-    """Returns terms, on which parties agree before a run, with its header, and the program and inputs of each step."""
+    """Returns the terms on which the parties agreed before the run: its header, and the program and inputs of each
+    step."""
 
     def due(record: int, claim: Commitment) -> Due | None:
         cursor = claim.cursor

@@ -85,8 +85,8 @@ def test_bounds_of_other_sizes(operators: int, steps: int) -> None:
 
 
 def test_two_cheats() -> None:
-    """Both runs are wrong. If their faults are at the same step, both parties lose; else the one with the earlier fault
-    does."""
+    """Both runs are wrong. If their faults are at the same step, both parties lose; otherwise, only the party with the
+    earlier fault loses."""
     first, second = (faulty(graph(), honest().inputs, 20, COMPUTING[15], bit) for bit in (1, 2))
     verdict = dispute(first, second)
     assert verdict.wrong == ("A", "B") and set(verdict.values) == {"A", "B"} and verdict.step == 20

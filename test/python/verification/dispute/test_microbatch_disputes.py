@@ -112,7 +112,7 @@ def test_receipts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with repro_mlir.Trainer(model, loss, optimizer, microbatches=4, receipt=path) as trainer:
             trainer.fit([(x, y)], 3)
     assert main(["dispute", str(paths[0]), str(paths[0])]) == 0
-    # The learning rate is an input that terms determine. Without terms, the referee does not know which one is right.
+    # Without terms, the referee does not know which learning rate was agreed on, so there is no verdict (status 3).
     assert main(["dispute", str(paths[0]), str(paths[1])]) == 3
     assert main(["dispute", str(paths[0]), str(paths[1]), "--terms", str(paths[0])]) == 1
     assert "wrong    B" in capsys.readouterr().out

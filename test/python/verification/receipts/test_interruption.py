@@ -102,7 +102,8 @@ def test_kill_9(finished: Path, tmp_path: Path) -> None:
         assert writer.stdin is not None and writer.stdout is not None
 
         def ends(path: Path, after: float | None = None) -> bool:
-            """Runs a writer of the receipt `path`, killed after `after` seconds. Returns whether it ended before."""
+            """Makes the other process write the receipt `path`, and kills it after `after` seconds. Returns whether the
+            run had ended before."""
             writer.stdin.write(json.dumps([str(path), after]) + "\n")
             writer.stdin.flush()
             return writer.stdout.readline() == "ended\n"

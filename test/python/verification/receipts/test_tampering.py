@@ -224,8 +224,8 @@ def truncations(receipt: Receipt) -> Iterator[Change]:
 def programs(receipt: Receipt) -> Iterator[Change]:
     """Yields edits of the program, with and without recomputed hashes."""
     text = receipt.program.text
-    # The number is that of the first step whose result changes: 2 if the operand is a moment of the optimizer, which is
-    # 0 in step 1.
+    # The number in an edit is the first step whose result changes: 2 if the operand is a moment of the optimizer, which
+    # is 0 in step 1.
     edits = [
         ("arith.mulf", "arith.addf", 1),
         ("arith.subf", "arith.addf", 1),
