@@ -307,7 +307,7 @@ def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_pat
 
 
 def without_own_build(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the simulated driver report no build of its own, as NVIDIA's drivers do."""
+    """Makes the simulated driver report no build, since NVIDIA's drivers do not report one either."""
     monkeypatch.setattr(driver, "has", lambda function: False)
 
 

@@ -48,8 +48,8 @@ def vectors_of(form: Form) -> Vectors:
 
 
 def test_compared_instructions_M3() -> None:
-    """Ada certifies all matrix instructions. Other architectures certify f8 only for equal operand types, and sm_120
-    does not certify f8 at all."""
+    """On ada, all matrix instructions are compared. On other architectures, those on f8 are compared only if their
+    operand types are equal, and on sm_120 not at all."""
     assert len(FORMS) == 16 and len(LATE) == 4
     assert all(x == y for x, y, _, _ in LATE)
     for architecture in ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"):
@@ -85,7 +85,8 @@ def changed(by: Fdpa | LateFdpa, change: dict[str, int]) -> Fdpa | LateFdpa:
 def tells(form: Form, change: str) -> bool:
     """Returns whether the operands must give another result if this parameter of the rule changes.
 
-    Products of f16 and f8 are far above the floor, and sums in f16 hide what is truncated of e4m3 products.
+    Products of f16 and f8 are far above the floor, so that its value does not matter. With 32 terms, the rounding of
+    sums to f16 hides how the bits of e4m3 products are truncated.
     """
     if change == "floor":
         return form.x in ("bf16", "tf32")

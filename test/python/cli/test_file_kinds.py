@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A file of the wrong kind is an error; it names the kind and the commands that accept such files."""
+"""For a file of the wrong kind, a command reports an error that names the kind and the commands that accept such
+files."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs test suites of other projects and records how far each of their entries gets: outcomes that are expected, a page
-of docs/coverage, and the command line of the scripts."""
+"""Records how far each entry of another project's test suite gets. Defines the expected outcomes, the page in
+docs/coverage and the command line of the scripts."""
 
 from __future__ import annotations
 

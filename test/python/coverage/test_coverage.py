@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tests how far operators of PyTorch, alone, with our gradients and through torch.compile, and tests of ONNX, JAX and
-Keras get.
+"""Tests how far PyTorch's operators (alone, with our gradients and through torch.compile) and the tests of ONNX, JAX
+and Keras get.
 
 Each entry must get exactly as far as the expected*.json files here record. By default a sample of the entries and of
 the dtypes other than float32 runs; with REPRO_COVERAGE=all (`make coverage`) all run.
@@ -38,9 +38,9 @@ class _Coverage:
     """A suite, its entries, and the outcomes that it must have.
 
     Attributes:
-      every: one entry of this many runs by default.
+      every: by default, one in `every` entries runs.
       least_ok: the least number of entries that must be `ok`.
-      least_share: the least share of entries with a sample that must be `ok`.
+      least_share: of the entries that have a sample, the least share that must be `ok`.
       options: options of the script.
     """
 

@@ -25,8 +25,8 @@ class Trainers:
         self.trainers = [build(Ranks(transport, **options)) for transport in self.transports]
 
     def run(self, work: Callable[[int, Any], Any]) -> list[Any]:
-        """Calls `work` with each rank's number and trainer, in parallel, and returns the results in rank order. Raises
-        the exception of a call that fails."""
+        """Calls `work` with each rank's number and trainer, in parallel. Returns, per rank, the result or the exception
+        that `work` raised."""
         found: list[Any] = [None] * len(self.trainers)
 
         def each(rank: int) -> None:

@@ -278,7 +278,7 @@ def test_a_save_by_one_rank_alone_is_an_error_on_all() -> None:
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also covers a run in which one rank fails and which the other ranks resume."""
+    """Also covers a run of three ranks in which one rank fails, and which four ranks resume."""
     capture_alone(monkeypatch)
 
     def receipt(name: str, resume: bool = False) -> ReceiptOptions:

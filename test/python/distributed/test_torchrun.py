@@ -87,8 +87,8 @@ def train(size: int, *given: str) -> subprocess.Popen[str]:
 
 
 def state_of(size: int, given: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Runs `repro` on `size` ranks and returns what it prints. A single rank runs in this process, which is faster,
-    because the modules are already imported."""
+    """Runs `repro` on `size` ranks and returns the state hash that it prints. A single rank runs in this process, which
+    is faster, because the modules are already imported."""
     if size > 1:
         process = train(size, *given)
         output, errors = process.communicate(timeout=300)

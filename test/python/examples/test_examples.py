@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 """Tests that the examples agree with eager PyTorch, that the reference interpreter agrees with the CPU target, and that
-`Trainer` and `repro train` give the same results."""
+the examples run with `repro train`."""
 
 import copy
 import importlib

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compiling programs for CPUs and running their steps: buffers, errors, CPU levels, threads."""
+"""Tests programs that are compiled for CPUs and run: buffers, errors, CPU levels, threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The target "ptx-emulator" of `compile`."""
+"""Tests `compile` for the target "ptx-emulator"."""
 
 import numpy as np
 import pytest

@@ -70,7 +70,7 @@ def test_unary(name: str, level: str) -> None:
 
 @functools.cache
 def pairs(name: str, count: int) -> list[tuple[str, NDArray[np.float32], NDArray[np.generic]]]:
-    """Returns operands of a binary function: triples of what they test, the first and the second operands."""
+    """Returns operands of a binary function as triples: what they test, the first operands and the second operands."""
     generator = np.random.default_rng(7)
 
     def bits(limit: int = 1 << 32) -> NDArray[np.float32]:

@@ -110,7 +110,7 @@ def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> 
 
 
 def test_caches_are_written_in_place_and_one_token_of_a_prompt_has_logits() -> None:
-    """The arena is small, so a step does not copy the caches."""
+    """The arena is smaller than a cache, which shows that a step does not copy caches."""
     capacity = 5000
     ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16])
     assert [program.outputs[0].shape for program in (prompt, token)] == [(1, 1, VOCABULARY)] * 2

@@ -238,7 +238,8 @@ def test_k7_heads_of_an_odd_size() -> None:
 
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
 def test_caches_in_blocks_are_written_in_place(name: str) -> None:
-    """The arena is small, so a step copies neither codes nor dequantized values of all positions."""
+    """The arena has fewer bytes than a cache has positions, which shows that a step copies no cache and does not
+    dequantize all positions at once."""
     capacity = 4000
     ((prompt, token),) = capture_generation(Model(capacity).eval(), 1, capacity, 4, [16], cache_format(FORMATS[name]))
     for program in (prompt, token):

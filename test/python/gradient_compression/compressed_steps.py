@@ -53,7 +53,7 @@ def imported(shapes: dict[str, tuple[int, ...]], element: str = "f32", random: b
 def compressed(
     method: Any, shapes: dict[str, tuple[int, ...]], count: int, accumulate: int = 1, random: bool = True
 ) -> MicrobatchProgram:
-    """Returns this step in `count` microbatches, with gradients compressed by `method`."""
+    """Returns the step of `imported`, divided into `count` microbatches, with gradients compressed by `method`."""
     given: ImportedProgram[Any] = imported(shapes, random=random)
     found = given if method is None else compress_gradients(given, method)
     return microbatch_program_of(found, Microbatches(count, accumulate), range(len(shapes)))

@@ -285,8 +285,8 @@ def test_only_its_frontend_imports_keras() -> None:
 
 
 def test_importers_of_the_frontend_of_torch() -> None:
-    """The modules outside of the frontend that may import it: they accept PyTorch's models, run scripts that return
-    such models, or compare with PyTorch."""
+    """Outside of the frontend, only modules that accept PyTorch's models, run scripts that return such models or
+    compare with PyTorch may import it."""
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
     known.remove("frontends.keras.on_torch")

@@ -95,7 +95,7 @@ def test_methods(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_a_directory_without_bounds(tmp_path: Path, wide: bool) -> None:
-    """The zip's directory is huge; zipfile would read all of it at once, so it is refused before."""
+    """The zip's central directory is huge. The file is refused before zipfile reads the whole directory into memory."""
     size = 1 << 30
     end64 = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, size, 0)
     locator = struct.pack("<4sIQI", b"PK\6\7", 0, size, 1)

@@ -77,7 +77,7 @@ def _flip(file: Path) -> None:
 
 
 def _unkeyed(file: Path) -> None:
-    """Overwrites an artifact as an attacker would who knows the format but not the key."""
+    """Overwrites an artifact like an attacker who knows the format but not the key."""
     import blake3
 
     file.write_bytes(cache._MAGIC + blake3.blake3(b"other").digest() + b"other")

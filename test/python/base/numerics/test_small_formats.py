@@ -149,7 +149,8 @@ def test_V4_every_byte_of_powers_is_canonical() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_arrays_of_ml_dtypes(name: str) -> None:
-    """NumPy arrays of ml_dtypes' types are used without a copy, because they have one byte per element, too."""
+    """NumPy arrays of ml_dtypes' types are used without a copy, because this package also stores one byte per
+    element."""
     given = np.array([1, 2, 4], np.float32).astype(library(name))
     array = as_array(given, TensorType("x", name, (3,)), "input")
     assert array.dtype == np.uint8 and np.shares_memory(array, given)

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Binary floating-point formats, and exact conversions between them and numbers of gmpy2, as a reference for the
-emulator."""
+"""Binary floating-point formats, and exact conversions between their bit patterns and gmpy2 numbers, as a reference for
+the emulator."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_vectors(count: int, bits: int) -> None:
     kept = ["_", *names[1:]]
     rng = np.random.default_rng(2)
     given = rng.integers(0, 256, 32 * size).astype(np.uint8)
-    for stride in (1, 5):  # adjacent and not adjacent words
+    for stride in (1, 5):  # words that are adjacent, and words that are not
         body = f"""{load_addresses(2, [size, 0])}
   mul.lo.u32 %r4, %r0, {stride}; and.b32 %r4, %r4, 31; mad.wide.u32 %rd4, %r4, {size}, %rd1;
   mov.b{max(bits, 16)} {names[0]}, 7;
@@ -207,8 +207,8 @@ COPY_BACK = """
 
 
 def copy_kernel(waits: str) -> emulator.Module:
-    """Returns a kernel that copies two halves, of 32 groups of 16 bytes, through dynamic shared memory; `waits` is what
-    makes it wait. In the second half, it reads only %r5 bytes of each group."""
+    """Returns a kernel that copies two halves, of 32 groups of 16 bytes, through dynamic shared memory; `waits` is the
+    PTX that waits for the copies. In the second half, it reads only %r5 bytes of each group."""
     text = entry(f"  mov.u32 %r5, 8;\n{COPY}{waits}{COPY_BACK}", 2)
     return emulator.load(text.replace(HEADER, DYNAMIC))
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Generative models."""
+"""Scripts that train generative models."""
 
 import torch
 from torch import distributions, nn

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Sequences and graphs."""
+"""Scripts that train models of sequences and graphs, mixtures of experts, and ensembles."""
 
 import copy
 
