@@ -127,7 +127,8 @@ def magnitude(codes: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("key", FORMS, ids=str)
 def test_operands_distinguish_rules_for_c_M1(key: tuple[str, str, str, int]) -> None:
-    """All products are 0, so the result is c. Subnormal c must be kept, and zeros of equal sign must become +0."""
+    """All products are 0, so each result is c. A subnormal c must be kept. If all products and c are -0, the result
+    must be +0."""
     form, to = FORMS[key], RESULTS[key[2]]
     vectors = of_kind(some(vectors_of(form)), "zeros")
     sign = 1 << (to.exponent_bits + to.fraction_bits)

@@ -38,8 +38,8 @@ func.func @main(%a: tensor<{a}x{t}>, %b: tensor<{b}x{t}>, %c: tensor<{m}x{n}x{t}
 
 
 def product(m: int, n: int, k: int, layout: str, t: str = "f32") -> tuple[str, list[np.ndarray]]:
-    """Returns a program that multiplies two matrices, and its operands. The two letters of `layout` say which matrix is
-    transposed: "n" is as it is, "t" is transposed."""
+    """Returns a program that multiplies two matrices, and its operands. `layout` has a letter for each matrix: "t" if
+    it is transposed, else "n"."""
     a, am = ((m, k), "i, k") if layout[0] == "n" else ((k, m), "k, i")
     b, bm = ((k, n), "k, j") if layout[1] == "n" else ((n, k), "j, k")
     text = PROGRAM.format(a="x".join(map(str, a)), b="x".join(map(str, b)), am=am, bm=bm, m=m, n=n, t=t)

@@ -155,7 +155,7 @@ SUITE = Suite(
 
 
 def main() -> None:
-    """Prints the outcomes of all entries, or of the named entries."""
+    """Runs all entries, or those named on the command line, and prints their outcomes."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_all(options.names or entries(), options.jobs), options)
 

@@ -137,7 +137,7 @@ def _run_call(
     call_kwargs: dict[str, Any] | None = None,
     **_: Any,
 ) -> Outcome:
-    """Runs the layer of one call through all stages; never raises an exception."""
+    """Runs the layer of one call through the stages. Returns the stage that it reached; never raises an exception."""
     import keras
     import numpy as np
     from keras.src.testing.test_case import create_eager_tensors

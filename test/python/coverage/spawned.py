@@ -19,7 +19,7 @@ def _work(run_entry: Callable[[str], Outcome], pipe: Any) -> None:
 
 
 class _Worker:
-    """A process that runs entries one after another."""
+    """A spawned process that runs entries one after another, each when its name is sent."""
 
     def __init__(self, run_entry: Callable[[str], Outcome]) -> None:
         context = multiprocessing.get_context("spawn")

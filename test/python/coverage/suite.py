@@ -55,7 +55,7 @@ def all_lines(error: BaseException) -> str:
 
 
 def _wrapped(lines: Iterable[str]) -> str:
-    """Joins lines to paragraphs and wraps these at 120 columns; an empty line separates paragraphs."""
+    """Joins lines into paragraphs, which an empty line separates, and wraps them at 120 columns."""
     paragraphs = "\n".join(lines).split("\n\n")
     return "\n\n".join(textwrap.fill(each, 120, break_on_hyphens=False) for each in paragraphs)
 

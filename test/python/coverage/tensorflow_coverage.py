@@ -147,7 +147,8 @@ def _function(entry: str) -> tuple[Callable[..., Any], list[Any]]:
 
 
 def run_entry(entry: str) -> Outcome:
-    """Runs an operation through all stages in this process; never raises an exception."""
+    """Runs an operation through the stages in this process. Returns the stage that it reached; never raises an
+    exception."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import numpy as np
     import tensorflow as tf
@@ -211,7 +212,7 @@ SUITE = Suite("tensorflow_coverage.py", "tensorflow", "Coverage of TensorFlow", 
 
 
 def main() -> None:
-    """Prints the table of all operations, or of the named operations."""
+    """Runs all operations, or those named on the command line, and prints their table."""
     options = command_line(__doc__).parse_args()
     report(SUITE, run_spawned(run_entry, options.names or entries(), options.jobs, limit=120.0), options)
 

@@ -35,7 +35,7 @@ JOBS = int(os.environ.get("REPRO_COVERAGE_JOBS", "2"))
 
 @dataclass(frozen=True)
 class _Coverage:
-    """A suite, its entries, and the outcomes that it must have.
+    """A suite, its entries, and how many of them run and must succeed.
 
     Attributes:
       every: by default, one in `every` entries runs.

@@ -134,8 +134,8 @@ def test_L4_qsgd(shape: tuple[int, ...], levels: int, bucket: int, kind: str) ->
 
 
 def test_L4_the_expectation_is_the_gradient() -> None:
-    """The mean of 2^14 draws. A draw is off by at most one level, so the standard deviation of their sum is at most 64
-    levels."""
+    """Tests the mean of 2^14 draws. A draw is off by at most one level, so the standard deviation of their sum is at
+    most 64 levels."""
     gradient = np.random.default_rng(3).standard_normal(64).astype(F32)
     given, program = np.tile(gradient, (1024, 1)), compressed(QSGD(2, 64), {"w": (64,)}, 1024)
     found = states(program, [given] * 16, "cpu")

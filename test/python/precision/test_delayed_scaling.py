@@ -100,8 +100,8 @@ class Quantizer:
 
     @property
     def latest_first(self) -> np.ndarray:
-        """The history with the latest entry first, as in a program's state; TransformerEngine has the latest entry at
-        the end."""
+        """Returns the history with the latest entry first, as in a program's state; TransformerEngine has it at the
+        end."""
         return np.concatenate([self.history[:0:-1], self.history[:0]])
 
 

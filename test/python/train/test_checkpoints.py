@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trainer.state_dict and the files with it: a resumed run has the state of an uninterrupted run."""
+"""`Trainer.state_dict` and the files that store it: a resumed run has the state of an uninterrupted run."""
 
 import copy
 import errno

@@ -164,8 +164,8 @@ def test_halves_of_f8_M3() -> None:
     ],
 )
 def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]], c: int, want: int) -> None:
-    """Results that an H100 gave: it aligns a subnormal of e4m3 as an f16, which differs from the rule for two f8 types
-    (M4)."""
+    """Compares with results of an H100. It aligns a subnormal of e4m3 as an f16, which differs from the rule for two f8
+    types (M4)."""
     of = Instruction("e4m3", 32, "e5m2")
     a, b = np.zeros((1, 16, 32), np.uint8), np.zeros((1, 32, 8), np.uint8)
     for k, (x, y) in products.items():

@@ -203,8 +203,8 @@ def test_the_last_cache_loses_untouched_data() -> None:
 
 
 def test_bytes_from_memory_if_others_use_the_last_cache() -> None:
-    """Two products of 1 MiB matrices. If L3 has lost all data, what is not in L2 comes from memory; the second product
-    finds the first one's result in L2."""
+    """Runs two products of 1 MiB matrices. If L3 has lost all data, what is not in L2 comes from memory; the second
+    product finds the first one's result in L2."""
     text = product(512)
     begin, end = text.index("  %r ="), text.index("  return")
     second = text[begin:end].replace("%r", "%q").replace("ins(%a, %b", "ins(%r, %a")

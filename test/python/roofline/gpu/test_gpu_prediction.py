@@ -128,8 +128,8 @@ def test_no_better_number_makes_a_step_slower(name: str, text: str) -> None:
 
 
 def test_waves_are_whole() -> None:
-    """Computed by hand for 100 multiprocessors with 16 resident blocks each. A block takes a path of 1000 cycles at 1
-    GHz."""
+    """Compares with values computed by hand for 100 multiprocessors with 16 resident blocks each. A block takes a path
+    of 1000 cycles at 1 GHz."""
     idle: dict[str, object] = {
         "issued": 1.0,
         "units": {},
@@ -151,8 +151,8 @@ def test_waves_are_whole() -> None:
 
 
 def test_causes_by_hand() -> None:
-    """Computed by hand: a block issues 4000 instructions in 1000 cycles, its f32 units also need 1000, and its longest
-    path takes 1000 cycles if data is in L2, else 2000."""
+    """Compares with values computed by hand. A block issues 4000 instructions in 1000 cycles, its f32 units also need
+    1000, and its longest path takes 1000 cycles if data is in L2, else 2000."""
     gpu = replace(GPU, issue_efficiency=1.0)
     (launch,) = predict(code_with(), gpu).launches
     # All data is in L2, so the path takes 1000 cycles.
