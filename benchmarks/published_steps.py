@@ -42,10 +42,12 @@ or memory is too large.
 
 No number is fitted to a row, but settings were chosen with knowledge of the rows. The share of the peak that products
 reach is a published setting, one for each machine (`matrix_efficiency` in the machine's file). If two values are
-published, the one that is nearer to a row was chosen, and that row says so; the neighbouring rows were known too. If a
-source states the memory bandwidth that its own machine reaches, or the time of a launch there, its rows use that value
-instead of the machine's setting, and the column *file's settings* has the mean error without it. Hold-outs are rows
-that were added after all settings and assumptions had been made.
+published, the value that agrees better with one of the rows was chosen, and this row says so; the figures of the
+machine's other rows were known too. If a source states the memory bandwidth or the time of a launch that its own
+machine reaches, the rows of this source use that value instead of the setting in the machine's file; the column *file's
+settings* has the mean error with the setting. Hold-outs are rows that were added after all settings and assumptions had
+been made. Rows are marked as blind if their speed depends on something that the source does not state or that the
+prediction does not model ([below](#where-the-prediction-is-blind)).
 
 """
 
@@ -53,20 +55,20 @@ TAIL = """\
 
 ## Where the prediction is blind
 
-- **Software.** Rates are those of good kernels. Kernels of the MI300X were far from these rates when torchao's rows
+- **Software.** Predictions assume the speed of good kernels. Kernels on the MI300X were much slower when torchao's rows
   were measured, and the large products of LLMCompass are faster than products within a step.
 - **Configurations that a source does not state.** The rows state what is assumed; nanoGPT states neither the number of
   sequences nor the number of devices.
 - **Power.** A limit below the rated power is assumed to lower the peaks in proportion.
 - **Network.** Links have a latency and a bandwidth. Congestion, slow devices and exchanges that take multiprocessors
-  from kernels are not modelled, which the largest runs show.
+  from kernels are not modelled. The errors of the largest runs show this.
 - **Host.** The prediction assumes that the host never delays a launch.
 - **Experts.** Tokens are spread evenly, each device's experts are one kernel, and the host never waits for the number
-  of tokens of an expert. The source reports 2.6 times the speed of the B200 on a GB200, which has another host. The
-  latency of exchanges does not explain the error: one latency per device instead of one for all would lower these
-  speeds by 0.8 to 3.3 %.
-- **Memory.** Buffers of libraries, fragmentation of the allocator, and what a framework keeps in addition to the
-  activations that the gradient needs are not counted.
+  of tokens of an expert. The source reports that a GB200, which has another host, is 2.6 times as fast as a B200. The
+  latency of exchanges does not explain the error: if the latency of an exchange counted once per device instead of
+  once, the predicted speeds would be lower by 0.8 to 3.3 %.
+- **Memory.** The prediction does not count buffers of libraries, fragmentation of the allocator, and tensors that a
+  framework keeps although the gradient does not need them.
 """
 
 
