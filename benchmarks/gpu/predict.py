@@ -97,9 +97,9 @@ def main() -> int:
     lines = [
         "# Predictions for GPUs",
         "",
-        "This page has the predictions of [roofline.md](../guides/roofline.md) for the programs of benchmarks/gpu, in",
-        "milliseconds per step. The last column lists the causes that take more than a tenth of the time on the first",
-        "machine. The page was written by",
+        "This page lists predictions for the programs of benchmarks/gpu, made as [roofline.md](../guides/roofline.md)",
+        "describes, in milliseconds per step. The last column lists the causes that take more than a tenth of the time on",
+        "the first machine. The page was written by",
         "",
         f"    python benchmarks/gpu/predict.py {shlex.join(sys.argv[1:])}",
         "",
