@@ -25,7 +25,8 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 def ending_with_this(command: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Returns a command that runs `command`; the kernel kills it when the thread that started it ends."""
+    """Returns a command that runs `command` in a process which the kernel kills when the thread that started the
+    process ends."""
     return [sys.executable, "-ISc", _START, str(os.getpid()), *(os.fspath(part) for part in command)]
 
 

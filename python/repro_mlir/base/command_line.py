@@ -34,7 +34,8 @@ class Status(enum.IntEnum):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises ReproError for invalid options and OSError for output errors, which argparse hides."""
+    """A parser that raises ReproError for invalid options, and OSError for errors of the output, which argparse would
+    hide."""
 
     def _print_message(self, message: str, file: Any = None) -> None:
         (file or sys.stderr).write(message)

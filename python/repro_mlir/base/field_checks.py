@@ -32,13 +32,14 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_kind(name: str, value: object, kind: type | tuple[type, ...], noun: str) -> None:
-    """Raises ReproError unless `value` is an instance of `kind`, which `noun` names in the message."""
+    """Raises ReproError unless `value` is an instance of `kind`; in the message, `noun` says what was expected."""
     if not isinstance(value, kind):
         raise ReproError(f"expected {name} as {noun}, got {shown(value)}")
 
 
 def check_text(name: str, value: object, noun: str) -> None:
-    """Raises ReproError unless `value` is a string that UTF-8 can encode; `noun` names it in the message."""
+    """Raises ReproError unless `value` is a string that UTF-8 can encode; in the message, `noun` says what was
+    expected."""
     if not isinstance(value, str) or any("\ud800" <= each <= "\udfff" for each in value):
         raise ReproError(f"expected {name} as {noun} in Unicode, got {shown(value)}")
 

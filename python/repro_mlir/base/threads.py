@@ -11,8 +11,8 @@ from repro_mlir.base.errors import ReproError
 
 
 def check_threads(threads: int | None) -> int:
-    """Returns the number of threads, by default one per available processor. Raises ReproError unless it is from 1 to
-    1024."""
+    """Returns the number of threads, by default one per available processor. Raises ReproError unless the number is
+    from 1 to 1024."""
     if threads is None:
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= 1024:

@@ -193,8 +193,8 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
 
 
 def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """Returns the state's entries for the manifest, and the bundle member with the tensors that no description can
-    replace; an empty dict if there are none."""
+    """Returns the state's entries for the manifest, and a dict with the bundle member of the tensors that no
+    description can replace; the dict is empty if there are none."""
     entries, kinds, arrays = [], [], []
     for kind, array in zip(program.state, program.initial, strict=True):
         description = describe_initial(kind, array, seed, len(program.state))

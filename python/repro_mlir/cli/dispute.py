@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro dispute: determines which of two parties is wrong, and where; or serves one party, which answers a referee's
-questions."""
+"""repro dispute: determines which of two parties is wrong, and where; or runs a server for one party, which answers a
+referee's questions."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ def _channel(party: str, options: argparse.Namespace, token_file: str | None, va
 
 
 def _token(address: str, file: str | None, variable: str) -> bytes:
-    """Returns the token for a network address: from `file`, else from the environment variable `variable`. NO_TOKEN if
-    neither has one, or if `address` is a file."""
+    """Returns the token for a network address: from `file`, else from the environment variable `variable`. Returns
+    NO_TOKEN if neither has a token, or if `address` is a file."""
     from repro_mlir.verification.dispute.tokens import NO_TOKEN, read_token, token_of_environment
 
     if not address.startswith(("tcp:", "unix:")):

@@ -78,8 +78,8 @@ def _precision(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _folder(name: str) -> Iterator[None]:
-    """A context manager that first creates the folder, so that an error shows before minutes of training. If the block
-    fails, it removes the folder if it has created it."""
+    """A context manager that creates the folder before the block, so that an error is found before minutes of training.
+    If the block fails, removes the folder again, unless the folder existed before."""
     from repro_mlir.precision_report.results import make_folder
 
     is_new = not Path(name).exists()

@@ -41,8 +41,8 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
 
 
 def ranks_of(options: argparse.Namespace) -> Ranks | None:
-    """Returns the ranks that torchrun or mpirun has started, or None for a single process. Raises ReproError if options
-    do not fit."""
+    """Returns the ranks that torchrun or mpirun has started, or None for a single process. Raises ReproError if an
+    option is malformed, or applies only to several ranks and there are none."""
     from repro_mlir.integrations.launchers import is_launched, launched_ranks
 
     shares: Shares = None

@@ -65,7 +65,7 @@ def _change(text: str) -> tuple[str, str]:
 
 
 def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accelerator, dict[str, str]]]:
-    """Returns the machines. Each has the changes of its parameters that --set has made, by name.
+    """Returns the machines, each with a dict from the names of the parameters that --set changes to their new values.
 
     Raises:
       ReproError: a machine is passed twice, --set names a machine that is not passed, or sets a parameter twice.

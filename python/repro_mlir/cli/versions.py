@@ -14,8 +14,8 @@ from repro_mlir.base.printing import tell
 
 
 class PrintVersions(argparse.Action):
-    """The action of --version: prints the versions and exits. It imports the compiler, which knows its version, only
-    then."""
+    """The action of --version: prints the versions and exits. Imports the compiler, which knows the version, only when
+    the option is used."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)

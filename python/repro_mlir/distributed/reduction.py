@@ -153,8 +153,8 @@ class _Reduction:
         return known
 
     def join(self, part: Bucket, leaves: range, known: Mapping[range, np.ndarray], add: Add) -> None:
-        """Adds a bucket of all nodes up to the root of the tree, in the slice of this rank, and stores it in the
-        result."""
+        """Adds the elements that all nodes have in a bucket and in this rank's slice, up to the root of the tree, and
+        stores the sums in the result."""
 
         def added(left: np.ndarray, right: np.ndarray) -> np.ndarray:
             add(part.element, left, right)
@@ -176,8 +176,8 @@ class _Reduction:
         return self.ranks.transport.start(_not_empty(sends), _not_empty(receives))
 
     def spread_integers(self) -> None:
-        """Sends the integer tensors to the ranks without microbatches. They are equal on all ranks that have
-        microbatches (B3)."""
+        """Sends the integer tensors to the ranks without microbatches. All other ranks have equal integer tensors
+        (B3)."""
         integers = [_bytes(self.result.tensors[i].reshape(-1)) for i in self.layout.integers]
         owners = [rank for rank, found in enumerate(self.theirs) if found]
         sends: list[Message] = []

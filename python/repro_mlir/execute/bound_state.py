@@ -90,8 +90,8 @@ class _InPlace(_InArrays):
 
 
 class _Beside(_InArrays):
-    """A state whose steps run on a copy of the arrays. Each step then writes the copy to the arrays; `finish` repeats
-    this write."""
+    """A state whose steps run on a copy of the arrays. Each step then writes the copy to the arrays; if an exception
+    interrupts this write, `finish` repeats it."""
 
     def __init__(self, backend: Backend, states: Sequence[np.ndarray]) -> None:
         self._backend = backend

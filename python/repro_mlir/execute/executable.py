@@ -244,7 +244,8 @@ class Executable(ConstantAttributes):
 
     @property
     def moved(self) -> frozenset[int]:
-        """The positions of the arguments whose elements another result may contain, see `Arguments`."""
+        """The positions of the arguments whose elements the program may copy unchanged to another result than the
+        argument's own new state (`Arguments`)."""
         return self.arguments.moved
 
     def write_at(self, addresses: Sequence[int]) -> None:

@@ -168,7 +168,7 @@ class KeptMicrobatches:
         self._own = [np.empty(kinds[i].shape, kinds[i].dtype) for i in executable.program.own]
         # Sums that are no longer in use; later sums reuse their memory.
         self._free: list[Sums] = []
-        # The inputs of `decode` by microbatch, if ranks send those.
+        # The inputs of `decode` by microbatch, if ranks send these inputs instead of sums.
         self._payloads: dict[int, Sums] = {}
         self.commits = False
         self.microbatches: tuple[bytes, ...] = ()
@@ -317,8 +317,8 @@ class KeptMicrobatches:
         return found
 
     def _agree(self, ranks: Ranks, report: Report, failure: BaseException | None) -> list[Report]:
-        """Sends this rank's report, or its failure, for which the other ranks wait. Returns the reports of all ranks
-        (`require_agreement`)."""
+        """Sends this rank's report, with the failure if there is one, to the other ranks, which wait for it. Returns
+        the reports of all ranks (`require_agreement`)."""
         try:
             return require_agreement(ranks, replace(report, failure=describe(failure)))
         except Agreed as error:

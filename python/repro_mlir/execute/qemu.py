@@ -34,7 +34,8 @@ def is_available() -> bool:
 
 
 def _job(plan: Plan, shares: int, steps: int) -> bytes:
-    """Returns the launch plan in the format of qemu_runner.c: buffer 0 is the arena, 1 the constants, then tensors."""
+    """Returns the launch plan in the format of qemu_runner.c: buffer 0 is the arena, buffer 1 has the constants, and
+    the other buffers are the tensors."""
     tensors = [*plan.states, *plan.inputs, *plan.outputs]
     first = {
         "arena": 0,

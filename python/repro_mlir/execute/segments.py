@@ -59,7 +59,7 @@ def run_steps(
 
 
 def _exchange_of(step: Call | Gather | Broadcast) -> object:
-    """Returns a key, equal for adjacent steps that belong to one exchange; None for a call."""
+    """Returns a key that is equal for the adjacent steps of one exchange, or None for the call of a segment."""
     if isinstance(step, Call):
         return None
     return step.stage if isinstance(step, Broadcast) else Gather

@@ -39,8 +39,8 @@ def microbatches_of(program: MicrobatchProgram, ranks: Ranks) -> list[range]:
 
 
 def divides_own(program: MicrobatchProgram, ranks: Ranks) -> bool:
-    """Returns whether each microbatch's own state (B5) exists only on the rank that computes the microbatch. It does
-    not if other ranks check microbatches, or if measured shares move microbatches between ranks."""
+    """Returns whether each microbatch's own state (B5) exists only on the rank that computes the microbatch. This is
+    not the case if other ranks check microbatches, or if measured shares move microbatches between ranks."""
     return bool(program.own) and ranks.size > 1 and ranks.check_share == 0 and ranks.shares != "measured"
 
 
@@ -145,7 +145,7 @@ class ShardedState(AgreedState):
         return frozenset() if self._is_whole else frozenset(kinds[i].name for i in self._foreign)
 
     def _assign_memory(self) -> dict[int, np.ndarray]:
-        """Returns a buffer for each value, by number, that a step computes or receives. New states and outputs get
+        """Returns, by number, a buffer for each value that a step computes or receives. New states and outputs get
         their final buffers."""
         plan = self._update.plan
         count = len(plan.program.state) + len(plan.program.inputs)
@@ -341,7 +341,8 @@ class ShardedState(AgreedState):
 
 
 def _release(array: np.ndarray) -> None:
-    """Returns the whole pages of an array to the operating system: the values are lost, the addresses stay valid."""
+    """Returns the whole pages of an array to the operating system. Their values are lost, but their addresses stay
+    valid."""
     page = mmap.PAGESIZE
     start, stop = -(-start_of(array) // page) * page, (start_of(array) + array.nbytes) // page * page
     if sys.platform == "linux" and start < stop:

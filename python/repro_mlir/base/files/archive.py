@@ -74,7 +74,8 @@ def read_archive(path: str | Path, known: Callable[[str], bool], what: str) -> d
 
 
 def _inflated(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Decompresses a member up to its declared size; `ZipFile.read` would decompress all of it before truncation."""
+    """Decompresses at most as many bytes of a member as it declares; `ZipFile.read` would decompress all of them and
+    then truncate the result."""
     parts = bytearray()
     with archive.open(member) as stream:
         while part := stream.read(_PART_BYTES):

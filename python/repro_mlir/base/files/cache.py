@@ -138,7 +138,7 @@ class _Store:
         return sorted(entry for entry in self._own_entries() if _ENTRY.fullmatch(entry.name))
 
     def shrink(self, most: int, wanted: int) -> tuple[int, int]:
-        """Evicts artifacts until at most `wanted` bytes remain, if they exceed `most` bytes.
+        """If the artifacts exceed `most` bytes in total, evicts artifacts until at most `wanted` bytes remain.
 
         Also removes the temporary files of killed writers.
 

@@ -80,8 +80,8 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
         size = os.fstat(file.fileno()).st_size
         check_size(path, size, limit)
         try:
-            # One byte more than `size` detects growth. Reading limit + 1 bytes would too, but read() would allocate all
-            # of them.
+            # One byte more than `size` detects growth. `limit + 1` would detect it too, but read() would allocate that
+            # many bytes.
             data = file.read(size + 1)
         except OSError as error:
             if error.errno in SHORTAGES:

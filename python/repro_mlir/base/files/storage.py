@@ -141,9 +141,8 @@ def finish_directory(partial: Path, path: Path) -> None:
 
 
 class AppendOnly:
-    """A file to which records are appended.
-
-    A record is written by one call, so a process that ends leaves complete records and at most one partial record.
+    """A file to which records are appended one after the other, so that a process which is killed leaves complete
+    records and at most one partial record at the end.
     """
 
     def __init__(self, path: Path, size: int) -> None:

@@ -53,7 +53,7 @@ _PERMUTATION = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
 _CHUNK_START, _CHUNK_END, _PARENT, _ROOT = 1, 2, 4, 8
 _BLOCK, _CHUNK = 64, 1024
 _ROUNDS = 7
-# The number of chunks that are compressed together, so that their state and message fit the cache of one core.
+# The number of chunks that are compressed together, chosen so that their state and message fit the cache of one core.
 _TOGETHER = 4096
 
 
@@ -120,7 +120,8 @@ def numpy_blake3_of(*parts: Bytes) -> bytes:
 
 
 def _last_chunk(raw: np.ndarray, index: int) -> np.ndarray:
-    """Returns the chaining value u32 [8, 1] of the last chunk, of at most 1024 bytes; chunk 0 is the root."""
+    """Returns the chaining value u32 [8, 1] of the last chunk, of at most 1024 bytes. If `index` is 0, this chunk is
+    the only one and therefore the root."""
     blocks = max(-(-raw.size // _BLOCK), 1)
     padded = np.zeros(blocks * _BLOCK, np.uint8)
     padded[: raw.size] = raw

@@ -124,7 +124,8 @@ class Element:
 
     @property
     def largest_bits(self) -> int:
-        """The bits of +infinity, or of the largest finite value if the type, a float, has no infinity."""
+        """The bits of +infinity, or of the largest finite value if the type has no infinity. The type must be a
+        float."""
         assert self.format is not None
         return self.format.largest if self.format.infinity is None else self.format.infinity
 

@@ -35,7 +35,7 @@ def philox4x32_10(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
 
 
 def signed_seed(seed: object) -> int:
-    """Returns the i64 value with the same 64 bits as the seed, which is the representation in programs.
+    """Returns the seed as programs represent it: the i64 value with the same 64 bits.
 
     Args:
       seed: an integer of Python or NumPy from -2^63 to 2^64 - 1.

@@ -123,8 +123,8 @@ class TensorType:
 
 
 def require_same(what: str, found: Sequence[TensorType], expected: Sequence[TensorType]) -> None:
-    """Raises ReproError unless the `found` tensors have the element types and shapes of the `expected` ones, whose
-    buffers they will use.
+    """Raises ReproError unless the `found` tensors have the element types and shapes of the `expected` ones, because
+    the `found` tensors will use the buffers of the `expected` ones.
 
     Args:
       what: names the tensors in the message, such as "the code for sm_90: output".

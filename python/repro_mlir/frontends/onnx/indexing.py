@@ -115,7 +115,8 @@ def _non_zero(call: Call) -> torch.Tensor:
 
 
 def _tensor_scatter(call: Call) -> torch.Tensor:
-    """Returns the cache with the update of each sequence of the batch, from the sequence's start position on."""
+    """Returns the cache, in which the update of each sequence of the batch replaces the elements from the sequence's
+    start position on."""
     cache, update = call.tensor(0), call.tensor(1)
     axis = axis_of(call.attribute("axis", -2), cache.dim())
     extent, count = cache.shape[axis], update.shape[axis]

@@ -152,7 +152,8 @@ class Call:
         return value
 
     def numbers(self, index: int, name: str | None = None) -> list[Any] | None:
-        """Returns the elements of an input, or of the attribute `name`, which older versions have instead, or None."""
+        """Returns the elements of an input, or else of the attribute `name`, which older operator versions have
+        instead; None if the node has neither."""
         if self.has(index):
             return elements(self.known(index))
         found = self.attribute(name) if name else None

@@ -37,7 +37,8 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def names_in_shapes(graph: onnx.GraphProto) -> set[str]:
-    """Returns the names of all values that must be known when the program is created, and of those they depend on."""
+    """Returns the names of all values that must be known when the program is created, including the values on which
+    others of them depend."""
     nodes = [*_nodes(graph)]
     makers = {name: node for node in nodes for name in node.output}
     waiting = [
