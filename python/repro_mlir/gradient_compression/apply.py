@@ -179,8 +179,8 @@ class _Rewriter:
         return call.results[0]
 
     def _sign(self, main: Any, block: Any) -> None:
-        """Changes the signature of `main`: moves the method's state, which is after the inputs, to the end of the
-        state, and also returns its new values."""
+        """Changes the signature of `main`: the method's state moves from after the inputs to the end of the state, and
+        `main` also returns the new values of the method's state."""
         count, total = len(self.imported.state), len(block.arguments)
         first = total - len(self.states)
         arguments, results = signed_arguments(main), signed_results(main)

@@ -29,8 +29,8 @@ def launched_ranks(
     check_share: float = 0.0,
     shard_optimizer: bool = False,
 ) -> Ranks | None:
-    """Connects this process with the others that the launcher has started, by the `connect` of the launcher's module.
-    Returns the ranks; None if there is only one process.
+    """Connects this process with the others that the launcher has started, with the function `connect` of the
+    launcher's module. Returns the ranks; None if there is only one process.
 
     Raises:
       ReproError: `connect` has raised it, or mpi4py is missing under mpirun.

@@ -81,8 +81,8 @@ class ModelFolder:
         self.path = Path(path)
         if not (self.path / "config.json").is_file():
             raise ReproError(f"{path}: expected a directory with config.json, safetensors and a tokenizer")
-        # If transformers cannot open an entry, such as a chat template, it silently ignores it, so this loop rejects
-        # such entries.
+        # transformers silently ignores an entry that it cannot open, such as a chat template, so this loop rejects such
+        # entries.
         for each in sorted(self.path.iterdir()):
             if not each.is_file() and not each.is_dir():
                 raise ReproError(f"{path}: expected {foreign(each.name)} to be a file")
@@ -124,11 +124,12 @@ class ModelFolder:
                     output_loading_info=True,
                 )
         except ReproError:
-            # If shapes differ, the error of transformers does not say of which tensor, but that of `_check_shapes`
-            # does.
+            # If the shape of a tensor differs, the error of transformers does not name the tensor; that of
+            # `_check_shapes` does.
             self._check_shapes(stored)
             raise
-        # transformers only reports such tensors: it would initialize missing ones randomly, and ignore unexpected ones.
+        # transformers only reports tensors that are missing, unexpected or of another shape. It would initialize
+        # missing ones randomly, and ignore unexpected ones.
         for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
             if wrong := sorted(map(str, report.get(kind) or ())):
                 raise ReproError(f"{self.path}: {kind.replace('_', ' ')} of the model: {foreign(', '.join(wrong))}")
@@ -306,7 +307,8 @@ def _refusal(message: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """A context manager without progress bars and warnings of transformers: errors are raised as exceptions."""
+    """A context manager that disables progress bars and warnings of transformers, since errors are raised as
+    exceptions."""
     log = transformers.utils.logging
     level, has_bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity(log.CRITICAL)

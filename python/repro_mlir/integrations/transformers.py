@@ -83,8 +83,8 @@ class ReproTrainer(transformers.Trainer):
 
     @property
     def compiled(self) -> Trainer:
-        """The `repro_mlir.Trainer` that runs the steps; it also has the state, the program and the state hash. It is
-        created again if the model or the optimizer is another one."""
+        """The `repro_mlir.Trainer` that runs the steps; it also has the state, the program and the state hash. A new
+        one is created if the model or the optimizer has been replaced."""
         optimizer = self.create_optimizer()
         if isinstance(optimizer, AcceleratedOptimizer):
             optimizer = optimizer.optimizer
@@ -114,8 +114,8 @@ class ReproTrainer(transformers.Trainer):
         """Creates the scheduler, and replaces the optimizer's `step` by a function that does nothing, since the
         compiled step updates the parameters."""
         if isinstance(self.optimizer, AcceleratedOptimizer):
-            # Must happen before the scheduler wraps `step`. Only the wrapper of accelerate gets the new `step`: the
-            # capture of the training step needs the `step` of the optimizer inside it.
+            # Must happen before the scheduler wraps `step`. Only accelerate's wrapper gets the new `step`: the capture
+            # of the training step needs the `step` of the wrapped optimizer.
             self.optimizer.step = MethodType(_step_is_taken, self.optimizer)
         return super().create_scheduler(num_training_steps, optimizer)
 
@@ -140,8 +140,8 @@ class ReproTrainer(transformers.Trainer):
         return self._gradient_norm
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Evaluates a batch. If the batch has a loss, a compiled program computes it and the outputs; otherwise the
-        model does."""
+        """Evaluates a batch. If the batch has a loss, a compiled program computes the loss and the outputs; otherwise
+        the model computes the outputs."""
         labels = self.label_names
         asked = inputs.get("return_loss")
         has_loss = bool(self.can_return_loss if asked is None else asked)

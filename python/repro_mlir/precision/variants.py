@@ -34,7 +34,8 @@ def by_blocks(
       accumulator: `blocks`, where the exact dot product of two blocks is scaled and added with one rounding, or
         `blocks_split`, with two roundings; `blackwell_mx`, `blackwell_mxf4` or `blackwell_nvfp4`, whose scales are
         factors of the products; or a `BlockAccumulator`.
-      name: the recipe's name; by default such as `blocks_mxfp8`, for a `BlockAccumulator` such as `split_ada_mxfp8`.
+      name: the recipe's name. The default is, for example, `blocks_mxfp8`, or `split_ada_mxfp8` for a
+        `BlockAccumulator`.
     Raises:
       ReproError: `base` is not a recipe, or the accumulator is unknown.
     """

@@ -52,7 +52,7 @@ class ProbedOperand:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """A key. Two operands have the same key if they are the same tensor in the same format."""
+        """A key that is equal for two operands if they are the same tensor in the same format."""
         return (self.before, self.after, *self.blocks)
 
     def statistics(self, outputs: Mapping[str, np.ndarray]) -> OperandStatistics:
@@ -176,8 +176,9 @@ def _contractions(module: Any) -> Iterator[Any]:
 
 
 def _block_order(fold: Any) -> list[int]:
-    """(Q4) A contraction in blocks has as result dimensions the batch dimensions, the rows of the left factor and those
-    of the right factor. Returns the index of each of them in the result of the f32 contraction."""
+    """(Q4) Returns, for each result dimension of a contraction in blocks, the index of this dimension in the result of
+    the f32 contraction. The result dimensions are the batch dimensions, the rows of the left factor and the rows of the
+    right factor."""
     maps = [
         [each.position for each in ir.AffineMapAttr(attribute).value.results if isinstance(each, ir.AffineDimExpr)]
         for attribute in ir.ArrayAttr(fold.attributes["indexing_maps"])
@@ -192,7 +193,7 @@ def _moved_result(contraction: Any, is_multiplied: bool, order: Sequence[int]) -
     """Follows the result of a contraction in blocks through the reshape and the transpose to the layout of the f32
     step, and returns the last of these values.
 
-    `is_multiplied` says whether a multiplication of the result comes before them.
+    `is_multiplied` says whether a multiplication of the result comes before the reshape.
     """
     value = contraction.results[0]
     if is_multiplied:

@@ -3,7 +3,7 @@
 
 """Debugging aids for the compiler: dumps of the program after each pass, and files that reproduce an error.
 
-docs/contributors/debugging.md describes both. They do not apply to untrusted programs, which are compiled in child
+docs/contributors/debugging.md describes both. Untrusted programs have no such aids, because they are compiled in child
 processes.
 """
 

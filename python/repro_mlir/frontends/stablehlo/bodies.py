@@ -21,7 +21,8 @@ COMBINATIONS = {
 
 
 def combination(region: ir.Region) -> str | None:
-    """Classifies a body with two arguments: add, mul, maximum, minimum, replace (returns the second) or None."""
+    """Returns what a body with two arguments computes: add, mul, maximum, minimum or replace (the second argument);
+    None for any other body."""
     block = region.blocks[0]
     operations = list(block.operations)
     returned = operations[-1].operands

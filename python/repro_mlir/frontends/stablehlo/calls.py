@@ -132,7 +132,8 @@ def functions(module: ir.Module) -> list[ir.Operation]:
 def collect(
     within: ir.Module | ir.Operation, names: Container[str] | None = None, *, is_outermost: bool = False
 ) -> list[ir.Operation]:
-    """Returns the operations with these names, or all, in order; `is_outermost` omits those inside a found one."""
+    """Returns the operations with these names, or by default all operations, in order. With `is_outermost`, leaves out
+    operations inside an operation that is returned."""
     found: list[ir.Operation] = []
 
     def look(operation: ir.Operation) -> ir.WalkResult:

@@ -35,7 +35,8 @@ def inline(module: ir.Module) -> None:
     while found := _collect_calls(main):
         rounds, count = rounds + 1, count + len(found)
         if rounds > len(named) + 1:
-            # Each round inlines one level of calls, and there are no more levels than functions.
+            # Each round inlines one level of calls. Unless a function calls itself, there are no more levels than
+            # functions.
             raise error_at(found[0].location, "functions that call themselves are not supported")
         if count > _MOST_CALLS:
             raise error_at(found[0].location, f"expected at most {_MOST_CALLS:,} calls of functions")
@@ -68,8 +69,8 @@ def _collect_calls(main: ir.Operation) -> list[ir.Operation]:
 
 @rule("stablehlo.custom_call")
 def custom_call(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Lowers a custom call that only describes the placement of a tensor to its operands; rejects code outside the
-    module.
+    """Replaces a custom call that only describes the placement of a tensor by the call's operands; rejects a call of
+    code outside the module.
     """
     target = ir.StringAttr(operation.attributes["call_target_name"]).value
     if target in _IDENTITIES and len(operation.operands) == len(operation.results):

@@ -48,7 +48,8 @@ _OF_F32 = ("atan2", "pow")
 
 @rule(*_FUNCTIONS)
 def elementary(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | None:
-    """Calls the correctly rounded function; must run before any polynomial expansion or folder."""
+    """Calls the correctly rounded function. Must run before any pass that folds the operation or expands it to a
+    polynomial."""
     name = _FUNCTIONS[operation.name]
     element = emit.element_of(operation.results[0])
     if isinstance(element, ir.IntegerType):

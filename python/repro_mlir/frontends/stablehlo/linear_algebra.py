@@ -38,7 +38,8 @@ def triangular_solve(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value
 
 @rule("stablehlo.cholesky")
 def cholesky(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Lowers a Cholesky factorization column by column. The other triangle keeps its elements, as in LAPACK."""
+    """Lowers a Cholesky factorization column by column. The triangle that has no part of the factor keeps its elements,
+    as in LAPACK."""
     a = operation.operands[0]
     is_lower = "lower" in operation.attributes and ir.BoolAttr(operation.attributes["lower"]).value
     rest = a if is_lower else _transposed(a)

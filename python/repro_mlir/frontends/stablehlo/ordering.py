@@ -124,7 +124,8 @@ def _direction(operation: ir.Operation) -> str:
 
 
 def _pair(operation: ir.Operation, arguments: list[ir.Value]) -> int | None:
-    """Returns the number of the operand whose two elements are compared (see `_plain`); None otherwise."""
+    """Returns the number of the operand whose two elements the operation compares (see `_plain`); None if it compares
+    anything else."""
     left, right = (_plain(value) for value in operation.operands)
     if left in arguments and right in arguments:
         first, second = arguments.index(left), arguments.index(right)

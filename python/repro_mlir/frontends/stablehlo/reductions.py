@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reductions that are not folds: arg-max and arg-min (D2), reductions of empty tensors or over no dimension."""
+"""Reductions that are not folds: arg-max and arg-min (D2), reductions of empty tensors, and reductions over no
+dimension."""
 
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ def _steps(block: ir.Block) -> list[tuple[str, ...]]:
 
 def _arg_steps(direction: str) -> list[tuple[str, ...]]:
     """Returns the body of JAX's arg-max or arg-min in the format of `_steps`. Operands 0 and 2 are elements, 1 and 3
-    their positions. The first is selected if it is NaN, wins by `direction`, or is equal at an earlier position."""
+    their positions. Element 0 is selected if it is NaN, if it wins by `direction`, or if the elements are equal and its
+    position comes first."""
     return [
         (direction, "0", "2"),
         ("NE", "0", "0"),

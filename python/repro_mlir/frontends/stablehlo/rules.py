@@ -21,7 +21,8 @@ class Unsupported(Exception):
 class Rule(Protocol):
     """Writes a replacement at the insertion point and location of an operation; returns a value for each result.
 
-    Returns None to leave the operation to StableHLO's own lowering; raises Unsupported if that cannot lower it either.
+    Returns None to leave the operation to StableHLO's own lowering; raises Unsupported if that lowering does not
+    support the operation either.
     """
 
     def __call__(self, operation: ir.Operation, calls: Calls, /) -> Sequence[ir.Value] | None: ...

@@ -59,7 +59,7 @@ class _Window:
         return list(itertools.product(*map(range, self.sizes)))
 
     def taken(self, padded: ir.Value, position: Sequence[int], results: Sequence[int]) -> ir.Value:
-        """Returns, per window, the element at one position."""
+        """Returns, for each window, the element at one position of the window."""
         starts = [at * dilation for at, dilation in zip(position, self.dilations, strict=True)]
         ends = [
             start + (count - 1) * stride + 1 for start, count, stride in zip(starts, results, self.strides, strict=True)

@@ -39,7 +39,8 @@ class Nodes:
             self._places.setdefault(operation.name, set()).add(place)
 
     def place(self, name: str) -> Place | None:
-        """Returns a node's source line in the user's code; None if unknown or if several functions have such a node.
+        """Returns a node's source line in the user's code; None if the line is unknown or if several functions have a
+        node of this name.
 
         Raises:
           KeyError: no node has the name.

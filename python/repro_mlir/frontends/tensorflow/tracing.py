@@ -133,7 +133,8 @@ def _hlo(jitted: Any, specs: Any, nodes: Nodes) -> bytes:
 
 def _export(jitted: Any, specs: Any) -> bytes:
     with _unfolded(), warnings.catch_warnings():
-        # Suppresses a warning about device_name; without a name, TensorFlow would find a device by a random number.
+        # Suppresses a warning about device_name. Without a name, TensorFlow would draw a random number to find the
+        # current device.
         warnings.simplefilter("ignore")
         return jitted.experimental_get_compiler_ir(*specs)(stage="hlo_serialized", device_name=_DEVICE)
 
