@@ -156,7 +156,7 @@ def compile_for_dynamo(module: Any, arguments: Sequence[Any], *, options: Mappin
     known = [name for name in BackendKeywords.__annotations__ if name != "seed"]
     given: Any = dict(options or {})
     if "seed" in given:
-        # Each graph has its own backend here, so all graphs would draw the same random numbers.
+        # Each graph has its own backend here, so with a seed, all graphs would draw the same random numbers.
         raise ReproError("a backend by its name has no seed: expected backend=repro_mlir.backend(seed=...)")
     unknown = [name for name in given if name not in known]
     if unknown:

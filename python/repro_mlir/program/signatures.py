@@ -52,7 +52,7 @@ def set_results(main: Any, results: Sequence[Signed]) -> None:
 
 
 def set_arguments(main: Any, arguments: Sequence[Signed], num_state: int) -> None:
-    """Replaces the arguments of a function, which creates a new operation and erases the old one.
+    """Replaces the arguments of a function: creates a new operation for the function and erases the old one.
 
     Args:
       main: the function.

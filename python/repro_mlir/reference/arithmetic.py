@@ -134,8 +134,8 @@ def minimum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(S4) Returns the exact remainder of truncated division; the remainder has the sign of the dividend, even if it is
-    zero."""
+    """(S4) Returns the exact remainder of truncated division; the remainder has the sign of the dividend, even if the
+    remainder is zero."""
     return np.copysign(np.fmod(a, b), a)
 
 

@@ -188,7 +188,7 @@ def scan(elements: np.ndarray, combine: Combine) -> np.ndarray:
 def grouped_fold(
     groups: np.ndarray, elements: np.ndarray, start: np.ndarray, combine: Combine
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Folds the elements of each group, those with equal group numbers, in order from the start value.
+    """Folds the elements of each group in order from the start value. Elements with equal group numbers form a group.
 
     `groups` is int64 of shape [n], `elements` has shape [n, ...]. Returns the distinct group numbers in ascending order
     and the result of each group.
@@ -205,9 +205,10 @@ def grouped_fold(
 def scatter(
     original: np.ndarray, destinations: np.ndarray, updates: np.ndarray, start: np.ndarray, combine: Combine
 ) -> np.ndarray:
-    """(D1) Returns a copy of `original`, in whose row destinations[p] updates[p] has been folded, for each p.
+    """(D1) Returns a copy of `original` in which, for each p, updates[p] has been folded into row destinations[p].
 
-    `original` has shape [m, ...], `destinations` is int64 of shape [n], in range, `updates` has shape [n, ...].
+    `original` has shape [m, ...], `destinations` is int64 of shape [n] with values from 0 to m - 1, and `updates` has
+    shape [n, ...].
     """
     chunks = -(-len(destinations) // SCATTER_CHUNK)
     position = np.arange(len(destinations)) // SCATTER_CHUNK

@@ -39,7 +39,7 @@ def read_code(source: Program | Bundle, machine: CpuMachine | Accelerator) -> Co
 
 class Codes:
     """Caches the compiled code of a program. Machines with the same level or architecture and the same execution units
-    share it."""
+    share the code."""
 
     def __init__(self, source: Program | Bundle) -> None:
         """Keeps the program or bundle; code is read on demand."""

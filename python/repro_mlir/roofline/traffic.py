@@ -64,8 +64,8 @@ class Reuse:
 
     Attributes:
       launches: the number of launches of the step.
-      launch, passing: the launch that touches the piece, and the number of bytes that it transfers if it misses the
-        cache.
+      launch, passing: the launch that touches the piece, and the number of bytes that are transferred if the piece is
+        not in the cache.
       distance: the size in bytes of the smallest LRU cache that still contains the piece: the distinct bytes touched
         since its last touch, including the piece itself.
       ago: the number of launches since that touch; 0 if it belongs to the same launch.

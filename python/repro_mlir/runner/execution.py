@@ -118,7 +118,8 @@ class Execution:
           bound: the device addresses of buffers that the caller owns; a key is a space such as "state" and the number
             of the buffer in it.
           use_cubin: whether to try the cubin before the PTX; the bits of the results are the same.
-          certifying: whether code with tensor cores may run without a certificate, as in a test that leads to one.
+          certifying: whether code with tensor cores may run without a certificate, as it does in the test that precedes
+            a certificate.
         Raises:
           ReproError: the driver accepts none of the code, a certificate is missing, or memory is insufficient.
         """

@@ -27,7 +27,8 @@ class GrowingText:
         self._held: list[int] = []
 
     def add(self, token: int) -> str:
-        """Adds a token; returns the characters that it completes. Empty if the token ends within a character."""
+        """Adds a token; returns the characters that it completes, or an empty string if the token ends within a
+        character."""
         self._held.append(token)
         text = self._new_text()
         if not text or (text.endswith(_REPLACEMENT) and len(self._held) < _HELD):

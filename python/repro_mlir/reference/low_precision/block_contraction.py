@@ -68,7 +68,7 @@ def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: i
     dots = codes.astype(np.uint32).view(np.float32).reshape(codes.shape)
     first, second = decode(p, of[0]).astype(np.float64), decode(q, of[1]).astype(np.float64)
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        # Products of f8 and their sums do not overflow f64, so the result is special only if an operand is.
+        # Products of f8 and their sums do not overflow f64, so the result is infinite or NaN only if an operand is.
         with np.errstate(invalid="ignore"):
             special = np.einsum("mbk,nbk->mnb", first, second)
         dots = np.where(np.isfinite(special), dots, special.astype(np.float32))

@@ -92,7 +92,7 @@ class TwoLevel:
 
     Attributes:
       largest: the value that the greatest scale maps to: 448, or 256.
-      four: the error that decides whether a block maps to a greatest element of 4 instead of 6; None for always 6.
+      four: the error that decides whether the greatest element of a block maps to 4 instead of 6; None for always 6.
     """
 
     largest: int = 448

@@ -48,7 +48,7 @@ def threads_of_process() -> set[int]:
 
 
 class Counters:
-    """Event counters of a set of threads, which count until they are closed.
+    """Counters of the events of a set of threads. The counters run until they are closed.
 
     Attributes:
       names: the counted events, a subset of `EVENTS`.
@@ -92,7 +92,7 @@ class Counters:
             if len(known) == len(parts):
                 found[name] = sum(known)
             else:
-                # Reading a pinned event fails once it has lost its counter.
+                # Reading a pinned event fails once another program has taken its counter.
                 self.refused[name] = "another program has the counter"
         return found
 

@@ -117,9 +117,9 @@ def _corrected(instruction: str, model: str) -> str:
         # that of the replacement.
         return _SCALED.sub(r"\1(\2)", instruction)
     if model == "sapphirerapids":
-        # LLVM's model has one 512-bit floating-point unit, as desktop processors do. A masked addition replaces the
-        # instruction: it has two units, as in servers, and the right latency, and merge masking also reads the
-        # destination.
+        # LLVM's model has one 512-bit floating-point unit, as desktop processors do. The masked addition that replaces
+        # the instruction has two units in the model, as in servers, and the right latency. Merge masking makes it read
+        # the destination too.
         return _OF_SERVERS.sub(_masked_addition, instruction)
     return instruction
 

@@ -254,7 +254,7 @@ def _cycles(block: Block, costs: Sequence[Cost], latencies: Sequence[float], rea
 
     Args:
       ready: the cycle in which each register that earlier blocks wrote is ready, relative to the start of the block;
-        the function makes the cycles relative to the end of the block.
+        the function changes these cycles to be relative to the end of the block.
     """
     last = barrier = issued = 0.0
     for instruction, cost, latency in zip(block.instructions, costs, latencies, strict=True):

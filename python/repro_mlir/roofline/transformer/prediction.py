@@ -295,8 +295,8 @@ class _Stage:
         training, config, tokens = self._training, self._config, self._kernels.tokens
         passes = 3 if training.recomputation == "full" else 2
         activations = tokens * config.hidden * self._stored
-        # Attention and the MLP are each preceded by an all-gather and followed by a reduce-scatter, or by an all-reduce
-        # instead of both.
+        # Attention and the MLP are each preceded by an all-gather and followed by a reduce-scatter, or only followed by
+        # an all-reduce.
         tensor = 2 * passes * self._groups["tensor"].all_reduce_seconds(activations)
         if training.parallelism.overlaps_tensor:
             products = self._forward["projection"] + self._backward["projection"]

@@ -81,7 +81,8 @@ class Sizes:
 
     @cached_property
     def kv_heads(self) -> int:
-        """The number of key and value heads; additional devices have copies."""
+        """The number of key and value heads of the device. If there are more devices than heads, some devices have
+        copies."""
         return max(1, self.config.kv_heads // self.share.tensor)
 
     @cached_property
