@@ -33,8 +33,8 @@ class _OptimizerStep:
         gradients = self._model.gradients()
         if gradients:
             self._trainer.step(gradients)
-            # The tensors are updated now: if compiled code reads the parameters next, it does not trigger their update
-            # (see `Trainer.sync`).
+            # The tensors are updated now, because compiled code that reads the parameters next would not trigger the
+            # update (see `Trainer.sync`).
             self._trainer.sync()
 
 

@@ -28,8 +28,8 @@ def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
 
 
 def batches(size: int, batch_size: int, seed: int = 0) -> Iterator[np.ndarray]:
-    """(G2) Yields batches of indices below `size` without end. Each epoch has a new permutation; what remains of it
-    after the last whole batch is not used.
+    """(G2) Yields batches of indices below `size` without end. Each epoch has a new permutation, whose indices after
+    the last whole batch are not used.
 
     Args:
       size: the number of samples.

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Computes learning-rate schedules in decimal arithmetic. Unlike the functions of libm, it gives the same bits on every
-platform."""
+"""Computes learning-rate schedules in decimal arithmetic. Unlike the functions of libm, this arithmetic gives the same
+bits on every platform."""
 
 from __future__ import annotations
 

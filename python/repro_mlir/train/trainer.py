@@ -591,8 +591,8 @@ class Trainer(ConstantAttributes):
             )
 
     def _refresh(self) -> None:
-        """If another trainer has newer values of the model's tensors, makes it update them. Called without this
-        trainer's lock, because it takes the lock of the other trainer."""
+        """If another trainer has newer values of the model's tensors, makes that trainer update the tensors. Called
+        without this trainer's lock, because it takes the lock of the other trainer."""
         own = None if self._step is None else self._step.binding.residents
         for module in self._modules:
             frontend.bring_others_back(module, own)
@@ -763,9 +763,9 @@ class Trainer(ConstantAttributes):
         with self._lock:
             former = self._begun, self._step, self._broken
             divided = self._step is not None and self._step.is_divided
-            # First brings back the newest values, since buffers that are in no state_dict keep them. An error is
-            # ignored, because the state is replaced, unless it is divided among ranks: they must succeed or fail
-            # together.
+            # First brings back the newest values, since buffers that are in no state_dict keep their values. The rest
+            # of the state is replaced, so an error is ignored, unless the state is divided among ranks: all ranks must
+            # succeed or fail together.
             with nullcontext() if divided else suppress(ReproError):
                 self.bring_back()
             try:

@@ -4,7 +4,7 @@
 """Runs steps for verification: by the reference interpreter, or by the executor that another package registers
 (base/registry.py).
 
-This module does not import the compiler, so a verifier that runs the reference interpreter does not need one.
+This module does not import the compiler, so a verifier that runs the reference interpreter does not need the compiler.
 """
 
 from __future__ import annotations

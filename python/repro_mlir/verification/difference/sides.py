@@ -142,7 +142,7 @@ def compare_operators(
 def compare_tensors(
     kinds: Sequence[TensorType], first: Sequence[np.ndarray], second: Sequence[np.ndarray], ulps: int
 ) -> tuple[TensorDifference, ...]:
-    """Returns the difference of each pair of tensors that has one (see `compare`)."""
+    """Returns the differences (see `compare`) of those pairs of tensors that differ."""
     pairs = zip(kinds, first, second, strict=True)
     found = [compare(kind.name, kind, a, b, ulps) for kind, a, b in pairs]
     return tuple(each for each in found if each is not None)

@@ -57,7 +57,7 @@ def settle(
       total: the seconds that a party has for all its answers.
       published: for each party, what it published before the dispute; its answers must agree with that.
     Returns:
-      the verdict; an honest party is never wrong in it, whatever the other party does.
+      the verdict, which never declares an honest party wrong, whatever the other party does.
     Raises:
       ReproError: for terms or a program that no dispute can be about, or a fault of the referee itself; the message
         names the party whose answer caused the fault, if that is certain.
