@@ -188,8 +188,8 @@ PRODUCTS = sum(count for count, _, _ in KINDS.values())
 
 
 def make_vectors(x_element: str, y_element: str, result: str, depth: int) -> Vectors:
-    """Generates the operands of PRODUCTS matrix products with SIDE rows, SIDE columns and `depth` elements along K.
-    They are the same on every machine.
+    """Generates the operands of PRODUCTS matrix products with SIDE rows, SIDE columns and `depth` elements along K. The
+    operands are the same on every machine.
 
     `result` is the type of the accumulator operand c.
     """

@@ -41,15 +41,15 @@ def begin_together(
     resume: Callable[[], Position],
     state: Callable[[], Mapping[str, np.ndarray]],
 ) -> Position:
-    """Begins a run in which this rank writes a receipt. Returns the position at which the run begins. It is the same on
-    all ranks.
+    """Begins a run in which this rank writes a receipt. Returns the position at which the run begins, which is the same
+    on all ranks.
 
     Args:
-      prepare: returns a digest that identifies the run, 32 bytes. It must be equal on all ranks.
-      resume: opens the receipt and returns its position. It is called on rank 0 only, after all digests have been found
+      prepare: returns a digest of 32 bytes that identifies the run and must be equal on all ranks.
+      resume: opens the receipt and returns its position; called on rank 0 only, after all digests have been found
         equal.
-      state: returns this rank's state tensors. If rank 0's receipt has records, the values of rank 0 are copied to
-        them.
+      state: returns this rank's state tensors. If rank 0's receipt has records, the values of rank 0's tensors are
+        copied to these tensors.
     Raises:
       ReproError: only some ranks have a receipt, or their runs differ; errors of `prepare` and `resume` are raised on
         their rank, and reported to the others.

@@ -29,8 +29,8 @@ def exchange_parts(
       parts: for each tensor, a list with the contiguous part of each rank; None for a rank that has no part of it. This
         rank's own parts are read, and may have any values if this rank has failed; the parts of other ranks are
         written.
-      failure: the error because of which this rank has no parts, or None. It is sent to the other ranks, and then all
-        ranks fail.
+      failure: the error because of which this rank has no parts, or None. An error is sent to the other ranks, and then
+        all ranks fail.
       meanwhile: a function that is called during the exchange.
     Raises:
       Agreed: a rank has failed; the cause is `failure` on this rank, a StepFailed on the others.

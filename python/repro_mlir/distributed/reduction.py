@@ -79,7 +79,7 @@ def combine(
       count: the number of leaves.
       nodes: the sums of the maximal nodes of this rank's leaves. Their memory is overwritten.
       layout: the layout of the sums, with a slice for each rank.
-      make: allocates the set of sums for the result. It is called only if this rank has no node.
+      make: allocates the set of sums for the result; called only if this rank has no node.
       add: adds the elements of two buckets.
     Raises:
       RankLost: another rank is gone.

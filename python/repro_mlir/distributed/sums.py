@@ -98,7 +98,7 @@ class SumLayout:
         return self.slices[element][-1].stop
 
     def new(self) -> Sums:
-        """Allocates memory for all sums. Its values are undefined, except that the padding after the last sum is
+        """Allocates memory for all sums. The values are undefined, except that the padding after the last sum is
         zero."""
         flat = {element: np.zeros(self.length(element), ELEMENTS[element].dtype) for element in self.slices}
         tensors = []

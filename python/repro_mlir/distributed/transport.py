@@ -28,12 +28,13 @@ class Transport(Protocol):
     size: int
 
     def start(self, sends: Sequence[Message], receives: Sequence[Message]) -> Callable[[], None]:
-        """Starts to send and to receive messages. Returns a function that waits until all of them are complete; it is
-        called once, after the functions that earlier calls of `start` returned.
+        """Starts to send and to receive messages. Returns a function that waits until all of these messages are
+        complete. The function is called once, after the functions that earlier calls of `start` returned.
 
         Args:
-          sends: messages to other ranks; their arrays must not change until they are complete.
-          receives: arrays to write; for each sending rank, they have the order and sizes of its messages.
+          sends: messages to other ranks; the arrays must not change until the messages are complete.
+          receives: arrays to write; for each sending rank, these arrays have the order and the sizes of that rank's
+            messages.
         """
 
     def exchange(self, sends: Sequence[Message], receives: Sequence[Message]) -> None:

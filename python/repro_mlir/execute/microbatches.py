@@ -374,8 +374,8 @@ class KeptMicrobatches:
     def _nodes_digest(self, nodes: Sequence[range]) -> bytes:
         """Computes nodes, in order to check them, and returns a digest of their values."""
         digests: dict[range, bytes] = {}
-        # Nodes of several leaves come last in `nodes`. They are computed first, because this also adds the digests of
-        # their leaves.
+        # Nodes of several leaves come last in `nodes` but are computed first, because this also adds the digests of
+        # their leaves to `digests`.
         for node in reversed(nodes):
             if node not in digests:
                 self._free.append(self._fold(node, nodes, digests))

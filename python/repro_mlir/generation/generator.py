@@ -212,7 +212,7 @@ class Generator(ConstantAttributes):
         return request
 
     def cancel(self, request: Request) -> None:
-        """Cancels a request. It keeps the tokens that it has so far."""
+        """Cancels a request, which keeps the tokens that it has so far."""
         with self._lock:
             request.finished = True
             if request in self._waiting:

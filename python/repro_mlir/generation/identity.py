@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The identity of a language model that generates text. It does not depend on the machine or on the number of
+"""The identity of a language model that generates text, which does not depend on the machine or on the number of
 requests."""
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class ModelPrograms:
 def identity_of(
     model: torch.nn.Module, capacity: int, cache: Format | str | Mapping[str, Any] | None = None
 ) -> ModelIdentity:
-    """Returns the identity of a model. It does not depend on the slots, chunk, target or threads of a `Generator`.
+    """Returns the identity of a model, which does not depend on the slots, chunk, target or threads of a `Generator`.
 
     Args:
       model, capacity, cache: as for `Generator`.

@@ -216,8 +216,8 @@ def _sites(module: Any) -> list[int]:
 
 
 def _function(name: str, method: GradientCompression, kind: TensorType, states: Sequence[_State], site: int) -> str:
-    """Returns the MLIR text of a function. It maps a gradient, the states and, if the method draws random numbers, seed
-    and step, to the compressed gradient and the new states."""
+    """Returns the MLIR text of a function that maps a gradient, the states and, if the method draws random numbers,
+    seed and step, to the compressed gradient and the new states."""
     writer = GradientWriter()
     gradient = Tensor("%g", TensorType("", "f32", kind.shape))
     kept = [Tensor(f"%s{i}", each.kind) for i, each in enumerate(states)]

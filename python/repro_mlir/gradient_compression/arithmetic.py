@@ -55,7 +55,7 @@ class GradientWriter(Writer):
         return Tensor(self.write(text), kind)
 
     def slice(self, tensor: Tensor, offsets: Shape, shape: Shape) -> Tensor:
-        """Returns a slice of a tensor. It has the rank of the tensor."""
+        """Returns a slice of a tensor, with the same rank as the tensor."""
         kind = TensorType("", tensor.kind.element, shape)
         places = "".join(f"[{', '.join(map(str, each))}]" for each in (offsets, shape, [1] * len(shape)))
         text = f"tensor.extract_slice {tensor.name}{places} : {text_of(tensor.kind)} to {text_of(kind)}"
@@ -126,7 +126,7 @@ def compressed(writer: GradientWriter, method: GradientCompression, given: Tenso
 def _top_k(writer: GradientWriter, method: TopK, x: Tensor, _: Random | None) -> Tensor:
     size = x.kind.shape[0]
     count = method.count(size)
-    # Ranks send the indices as a tensor (program/payload.py). They take four bytes each if all of them fit in an i32.
+    # Ranks send the indices as a tensor (program/payload.py). An index takes four bytes if all indices fit in an i32.
     index = "i32" if size <= 1 << 31 else "i64"
     kinds = (x.kind, x.kind, TensorType("", index, (size,)))
     magnitudes = writer.map([x], lambda a: a.apply("math.absf"))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reads a directory with a transformers model and its tokenizer. It neither downloads files nor runs Python code from
+"""Reads a directory with a transformers model and its tokenizer, without downloading files or running Python code from
 the directory."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-# transformers reads this variable when it is imported. It keeps files of the directory from causing downloads.
+# transformers reads this variable when it is imported. The value 1 keeps files of the directory from causing downloads.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch

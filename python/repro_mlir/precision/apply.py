@@ -190,8 +190,8 @@ def _is_among(numbers: set[int], contraction: Contraction) -> bool:
 
 
 def check_rules(described: Sequence[Described], state: Sequence[TensorType], recipe: Recipe) -> None:
-    """Raises ReproError for a rule whose pattern matches neither a layer nor a matrix of the state. It may match any
-    matrix because another program of the same model may use that matrix as a layer's weight."""
+    """Raises ReproError for a rule whose pattern matches neither a layer nor a matrix of the state. The pattern may
+    match any matrix, because another program of the same model may use that matrix as a layer's weight."""
     layers = dict.fromkeys(each.layer for each in described if each.role == "fprop" and each.layer is not None)
     known = [*layers, *(kind.name for kind in state if len(kind.shape) > 1)]
     for rule in recipe.rules:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Recipes: they say in which formats the contractions of a step read their operands, for each role and layer."""
+"""Recipes, which say in which formats the contractions of a step read their operands, for each role and layer."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ class Recipe:
         return None if asked is None or asked.is_empty else asked
 
     def with_rules(self, *rules: Rule) -> Recipe:
-        """Returns this recipe with additional rules. They take precedence over the rules that it has."""
+        """Returns this recipe with additional rules. The additional rules take precedence over the existing ones."""
         return dataclasses.replace(self, rules=(*rules, *self.rules))
 
 

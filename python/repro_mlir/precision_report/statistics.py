@@ -231,7 +231,7 @@ def block_statistics(
 
 
 def reference_format(format: Format) -> BlockFormat:
-    """Returns the reference interpreter's `BlockFormat` for a format. It has no rounding mode, since the report rounds
+    """Returns the reference interpreter's `BlockFormat` for a format, without a rounding mode, since the report rounds
     no values."""
     assert format.scale is not None and format.tile is not None
     given = format.scale

@@ -111,8 +111,8 @@ def _written(model: ImportedProgram[Any]) -> set[int]:
 
 
 def _with_loss(model: ImportedProgram[Any], loss: Loss, output: int, target: TensorType) -> str:
-    """Returns the text of a program that calls the model and computes the loss. It maps the model's arguments and the
-    target to the model's state and the loss."""
+    """Returns the text of a program that calls the model and computes the loss. The program maps the model's arguments
+    and the target to the model's state and the loss."""
     writer = Writer()
     count = len(model.state)
     kinds = [*model.state, *model.inputs]
@@ -131,8 +131,8 @@ def _with_update(
     state: Sequence[TensorType],
     inputs: Sequence[TensorType],
 ) -> str:
-    """Returns the text of the whole step, which calls `gradients` and the optimizer. It maps the state and the inputs
-    to the new state and the loss."""
+    """Returns the text of the whole step, which calls `gradients` and the optimizer. The step maps the state and the
+    inputs to the new state and the loss."""
     writer = Writer()
     count = len(model.state)
     kinds = [*state, *inputs]

@@ -155,8 +155,8 @@ class Bundle(ConstantAttributes):
         return bytes.fromhex(value["key"]), bytes.fromhex(value["ed25519"])
 
     def signed_bytes(self) -> bytes:
-        """Returns the message that the signature signs. It covers the manifest and, by its digests, every other
-        member."""
+        """Returns the message that the signature signs. The message covers the manifest and, by the manifest's digests,
+        every other member."""
         return signed_bytes(self._data[MANIFEST])
 
     def module(self) -> bytes:

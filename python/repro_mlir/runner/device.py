@@ -183,7 +183,7 @@ class Device:
     def launch(
         self, function: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, arguments: list[int]
     ) -> None:
-        """Launches a kernel. Its parameters are 64-bit addresses."""
+        """Launches a kernel whose parameters are 64-bit addresses."""
         values = (c_uint64 * len(arguments))(*arguments)
         start, size = ctypes.addressof(values), ctypes.sizeof(c_uint64)
         pointers = (c_void_p * len(arguments))(*(start + size * i for i in range(len(arguments))))
@@ -258,7 +258,7 @@ class Graph:
         self._executable = executable
 
     def launch(self) -> None:
-        """Launches the graph. It runs after all work that has been enqueued before."""
+        """Launches the graph, which runs after all work that has been enqueued before."""
         self._device.driver.cuGraphLaunch(self._executable, self._device._stream)
 
     def free(self) -> None:

@@ -133,7 +133,7 @@ def _strides(shape: tuple[int, ...], unit: int) -> tuple[int, ...]:
 
 
 class _Tensor(ctypes.Structure):
-    """The struct DLTensor of dlpack.h. It is the first member of DLManagedTensor."""
+    """The struct DLTensor of dlpack.h, which is the first member of DLManagedTensor."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),

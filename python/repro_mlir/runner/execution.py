@@ -226,6 +226,6 @@ def _load(device: Device, code: TargetCode, use_cubin: bool) -> tuple[Code, str]
         try:
             return device.load(code.cubin, f"the cubin for {code.architecture}"), "cubin"
         except ImageRejected:
-            # The driver is older than the assembler that made the cubin. It can assemble the PTX itself.
+            # The driver is older than the assembler that made the cubin, but can assemble the PTX itself.
             pass
     return device.load(code.ptx, f"the PTX for {code.architecture}"), "PTX"

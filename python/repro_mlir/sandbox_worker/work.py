@@ -29,7 +29,7 @@ def prepare() -> None:
 
 
 class TooMuch(Exception):
-    """Raised when a program exceeds the limits. It may be valid nevertheless."""
+    """Raised when a program exceeds the limits. The program may be valid nevertheless."""
 
 
 def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:

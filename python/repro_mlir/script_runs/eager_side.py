@@ -62,8 +62,8 @@ class EagerSide:
         return self._sources.get(operator.index, operator)
 
     def _source(self, operator: Operator) -> Operator | None:
-        """Returns the operator that computes the values in this operator's result. It is the operator itself, unless
-        that only moves data. None if the values come from another ATen node."""
+        """Returns the operator that computes the values in this operator's result: the operator itself, unless it only
+        moves data. Returns None if the values come from another ATen node."""
         if not self._graph.moves(operator):
             return operator
         node = self._nodes[operator.index]

@@ -373,7 +373,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _gone(request: Request, error: Exception) -> Response:
-    """Returns the response for a client that has disconnected. It is not sent."""
+    """Returns the response for a client that has disconnected. The response is not sent."""
     return Response(status_code=499)
 
 

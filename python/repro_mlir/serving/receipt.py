@@ -178,7 +178,7 @@ def check_stop(text: str, where: str) -> None:
 
 
 def content_hash(receipt: Mapping[str, Any]) -> str:
-    """Returns the hash of a receipt, in hexadecimal. It does not cover the facts about where the answer was
+    """Returns the hash of a receipt, in hexadecimal. The hash does not cover the facts about where the answer was
     computed."""
     content = {name: value for name, value in receipt.items() if name not in ("environment", "hash")}
     return blake3_of(_MAGIC + canonical_json.dump(content)).hex()

@@ -25,7 +25,7 @@ class Tokenizer(Protocol):
         """Returns the tokens of a prompt. Raises ReproError if the text cannot be converted."""
 
     def encode_chat(self, messages: Sequence[dict[str, Any]]) -> list[int]:
-        """Returns the tokens of a conversation. They end where the model's next message begins.
+        """Returns the tokens of a conversation, up to the point where the model's next message begins.
 
         Args:
           messages: each with the strings `role` and `content`.

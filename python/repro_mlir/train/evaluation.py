@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Evaluation:
-    """Evaluates a model with captured and compiled programs, as for training steps. They read the model's tensors in
-    place."""
+    """Evaluates a model with programs that are captured and compiled like training steps, and that read the model's
+    tensors in place."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Evaluation:
             if scales and kind.name not in scales:
                 raise ReproError(f"(Q6) the steps so far have no {kind.name}: expected a forward pass as in training")
             step.binding.arrays[kind.name][...] = scales.get(kind.name, 1)
-        # Always loads the tensors to the device: it has their values from the last evaluation, and version counters do
-        # not show writes through `.data`.
+        # Always loads the tensors to the device, which has the values of the last evaluation: version counters do not
+        # show whether the tensors were written through `.data` since.
         step.kept.load()
         step.kept.step(*step.captured.batch_tensors(flat))
         return step.loss(), step.results() if options.returns else {}

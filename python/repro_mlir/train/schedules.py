@@ -30,7 +30,7 @@ def _cosine(angle: Decimal) -> Decimal:
 @float_environment()
 def cosine_with_warmup(step: int, *, peak: float, warmup: int, total: int, floor: float = 0.0) -> float:
     """(G4) Returns a learning rate that rises linearly for `warmup` steps, then falls along a cosine to `floor` at step
-    `total`. It is computed in decimal arithmetic of 60 digits and rounded once to f64.
+    `total`. The rate is computed in decimal arithmetic of 60 digits and rounded once to f64.
 
     Args:
       step: the number of the step from 0; from `total` on the rate is `floor`.

@@ -83,7 +83,8 @@ class JaxBindings:
         return {kind.name: np.array(array_of(leaf, kind)) for leaf, kind in zip(leaves, self.state, strict=True)}
 
     def state_of(self, values: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
-        """Converts a state, keyed by name, to the pytrees of the leading arguments. Their arrays are copies."""
+        """Converts a state, keyed by name, to the pytrees of the leading arguments. The arrays in the pytrees are
+        copies."""
         arrays = [_typed(values[kind.name], dtype) for kind, dtype in zip(self.state, self._dtypes[0], strict=True)]
         return tuple(jax.tree.unflatten(self._trees[0], arrays))
 

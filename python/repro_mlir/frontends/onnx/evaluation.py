@@ -240,7 +240,8 @@ def _resolved(attribute: onnx.AttributeProto, given: Mapping[str, onnx.Attribute
 
 
 def _computed(operator: Operator, call: Call) -> list[Value]:
-    """Returns the outputs of an operator; they are real tensors if no input is traced and the operator is exact."""
+    """Returns the outputs of an operator: real tensors if no input is traced and the operator is exact, else traced
+    ones."""
     require_consistency(call)
     looked_at = call.inputs[:1] if call.node.operator in _OF_FIRST else call.inputs
     if all(map(is_known, looked_at)) and _is_exact(call):

@@ -135,7 +135,8 @@ def _pair(operation: ir.Operation, arguments: list[ir.Value]) -> int | None:
 
 
 def _plain(value: ir.Value) -> ir.Value:
-    """Skips selects that replace -0 by 0 or every NaN by one NaN: they do not change the order of (D2)."""
+    """Skips selects that replace -0 by 0 or every NaN by one NaN, since such selects do not change the order by
+    (D2)."""
     operation = _owner(value)
     while operation is not None and operation.name == "stablehlo.select":
         condition = _owner(operation.operands[0])

@@ -117,7 +117,7 @@ class Kernels(Sizes):
         return tuple(self._attention.forward())
 
     def weight_quantization(self) -> tuple[Operation, ...]:
-        """Returns the kernels that quantize a layer's weights; they run once for all microbatches."""
+        """Returns the kernels that quantize a layer's weights. These kernels run once for all microbatches."""
         format = NUMBER_FORMATS[self.share.precision]
         if not format.quantize_bytes:
             return ()

@@ -17,7 +17,8 @@ from repro_mlir.verification.dispute.prover import Prover
 
 
 class Silence(Exception):
-    """Raised if there is no answer: it is late or too long, or the connection is closed. The text states which."""
+    """Raised if the answer is late or too long, or if the connection is closed. The text states which of these is the
+    case."""
 
 
 class TooLong(Silence):

@@ -211,8 +211,8 @@ class _Referee:
     def _due(
         self, record: int, claims: tuple[Commitment, Commitment], taken_before: int
     ) -> tuple[Due | None, Due | None]:
-        """Returns the agreed data for the record of each party; None if unknown. They differ if one party has skipped
-        batches."""
+        """Returns the agreed data for the record of each party; None if unknown. The data differ if one party has
+        skipped batches."""
         terms = self.terms
         if terms is None:
             return None, None
