@@ -128,8 +128,8 @@ class TemplateRenderer:
         if self._child is None or self._child.poll() is not None:
             self._end()
             limits = map(str, (PROCESSOR_SECONDS, MEMORY_BYTES, TEXT_LIMIT))
-            # The child exits when the server does, because its stdin is then closed. -P keeps modules in the current
-            # folder from being imported.
+            # The child exits when the server does, because that closes the child's stdin. -P keeps modules in the
+            # current folder from being imported.
             self._child = subprocess.Popen(
                 [sys.executable, "-Pc", _CHILD, *limits],
                 stdin=subprocess.PIPE,

@@ -112,7 +112,7 @@ class _Steps:
         self._trainer: ProgramTrainer | None = None
         self._captured: dict[Any, tuple[frontend.Imported, Program]] = {}
         # The variables of the first step. On JAX, `_given` has the values that the last step returned to Keras for
-        # them.
+        # these variables.
         self._variables: list[Any] = []
         self._given: list[Any] = []
         self.function = self._on_shared_memory if self._backend.SHARES_MEMORY else self._on_values
@@ -190,8 +190,8 @@ class _Steps:
         self._require_few(settings)
         imported = self._capture(values, arguments)
         if (after := self._settings()) != settings:
-            # Some layers store values in attributes on their first call. Later calls read them, so the step is captured
-            # again with them.
+            # Some layers store values in attributes on their first call. Later calls read these values, so the step is
+            # captured again, with the values present.
             imported, settings = self._capture(values, arguments), after
             if (again := self._settings()) != settings:
                 raise ReproError(

@@ -236,8 +236,8 @@ class ModelFolder:
 def _computed_tensors(model: torch.nn.Module, stored: Iterable[str]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yields the tensors that become constants: buffers that are in no file, and tensors in other attributes of
     modules."""
-    # transformers loads only persistent buffers. A file may contain an outdated table for another buffer; it is
-    # ignored.
+    # transformers loads only persistent buffers. A file may contain an outdated table for another buffer; such a table
+    # is ignored.
     persistent = model.state_dict().keys()
     for name, buffer in model.named_buffers():
         if not (name in persistent and _is_stored(name, stored)):

@@ -169,8 +169,8 @@ class ReproTrainer(transformers.Trainer):
         super()._load_rng_state(checkpoint)
         path = Path(checkpoint or "") / _STATE
         if checkpoint is None or not path.exists():
-            # The checkpoint is one of transformers.Trainer, without our random state: the random numbers start from the
-            # beginning.
+            # The checkpoint was written by transformers.Trainer and lacks our random state, so the random numbers start
+            # from the beginning.
             return
         state = load(read_regular(path, LIMIT), str(path))
         if not isinstance(state, dict):

@@ -116,8 +116,8 @@ class _Comparison:
     is_divided: bool = False
     notes: list[str] = field(default_factory=list)
     initial_state: str = ""
-    # Results of the f32 run: the digest of each step's inputs, those of the validation batches, each step's program,
-    # and the trained weights.
+    # Results of the f32 run: the digest of each step's inputs, the digests of the validation batches, the program of
+    # each step, and the trained weights.
     digests: list[bytes] = field(default_factory=list)
     held_out: list[bytes] = field(default_factory=list)
     programs: dict[int, Program] = field(default_factory=dict)

@@ -105,7 +105,7 @@ def probe_of(plain: Program, program: Program | None = None, recipe: Recipe | No
     """
     with ir.Context():
         # The roles are those of the step in f32, because a Hadamard transform before a contraction without a layer
-        # hides its role.
+        # hides the role of the contraction.
         module = read_module(plain.data)
         described = describe(module, shape_of(plain, None))
         asked = requests(described, recipe or Recipe("f32", {}))

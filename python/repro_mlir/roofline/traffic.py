@@ -162,8 +162,8 @@ class _Stack:
         pieces = self.buffers[touch.space, touch.number]
         begin, end = touch.offset, touch.offset + touch.size
         first, last = _split(pieces, begin), _split(pieces, end)
-        # By time of the last touch, the number of bytes from the current piece on: within one touch, bytes at higher
-        # addresses count as more recent.
+        # Maps the time of a last touch to the number of bytes with that time from the current piece on: within one
+        # touch, bytes at higher addresses count as more recent.
         behind: defaultdict[int, int] = defaultdict(int)
         until = max((piece.until for piece in pieces[first:last]), default=0)
         for i in range(first, len(pieces)):

@@ -21,8 +21,8 @@ class GrowingText:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        # The tokens of the last piece. New tokens are decoded together with them, since spaces in the text depend on
-        # the preceding tokens.
+        # The tokens of the last piece. New tokens are decoded together with these tokens, since spaces in the text
+        # depend on the preceding tokens.
         self._before: list[int] = []
         self._held: list[int] = []
 

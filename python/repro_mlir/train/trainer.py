@@ -155,8 +155,8 @@ class Trainer(ConstantAttributes):
         self._forms = KnownForms(self._options)
         self._step: Step | None = None
         self._changes = Changes()
-        # The part of the state that is in none of the user's objects, by name: seed and step of the random numbers,
-        # scales of previous steps (Q6), gradient compression.
+        # The part of the state that is in none of the user's objects, by name: the seed and the step of the random
+        # numbers, the scales of previous steps (Q6), and the tensors of gradient compression.
         self._own: dict[str, np.ndarray] = {}
         self._begun: _Begun | None = None
         self._running = self._has_run = False

@@ -122,7 +122,7 @@ def _gemm(call: Call) -> None:
 
 
 def _scan(call: Call) -> None:
-    # In version 8 of Scan, input 0 has the sequence lengths.
+    # In version 8 of Scan, input 0 has the sequence lengths, so it is left out here.
     body, count, given = call.attribute("body"), call.attribute("num_scan_inputs"), call.inputs[call.version < 9 :]
     if not 1 <= count <= len(given):
         raise OnnxError(f"expected num_scan_inputs of 1 to {len(given)}, got {count}")

@@ -301,7 +301,8 @@ def _function_of(
     except onnx.defs.SchemaError:
         return None
     function = onnx.FunctionProto()
-    # The newest definition up to the model's version, so that the operators it calls exist in the model's version.
+    # The newest definition up to the model's version, so that the operators that the definition calls exist in that
+    # version.
     own = [each for each in schema.function_opset_versions if each <= version]
     dependent = [each for each in schema.context_dependent_function_opset_versions if each <= version]
     if own:

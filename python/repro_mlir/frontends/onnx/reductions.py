@@ -52,7 +52,7 @@ def _extreme(function: Callable[..., torch.Tensor], is_max: bool) -> _Reduction:
         if x.dtype is torch.bool:
             return run(x.to(torch.int8), axes, keep) > 0
         if math.prod(x.shape[axis] for axis in axes) == 0:
-            # The maximum of no elements is the least value of the type, the minimum is the greatest.
+            # The maximum of no elements is the least value of the type, and the minimum of no elements is the greatest.
             info = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
             least, most = (-math.inf, math.inf) if x.is_floating_point() else (info.min, info.max)
             shape = [1 if i in axes else extent for i, extent in enumerate(x.shape) if keep or i not in axes]
@@ -134,7 +134,8 @@ def _top_k(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     k = call.number(1, "k")
     if not 0 <= k <= x.shape[axis]:
         raise OnnxError(f"expected k of 0 to {x.shape[axis]}, got {k}")
-    # The sort is stable: equal elements stay in index order. `sorted` needs no check, because 0 allows any order.
+    # The sort is stable: equal elements stay in index order. The attribute `sorted` needs no check, because its value 0
+    # allows any order.
     values, index = torch.sort(x, dim=axis, descending=bool(call.attribute("largest", 1)), stable=True)
     return values.narrow(axis, 0, k), index.narrow(axis, 0, k)
 

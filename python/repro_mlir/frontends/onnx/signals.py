@@ -63,7 +63,7 @@ def _dft(call: Call) -> torch.Tensor:
     moved = moved if length is None else _with_length(moved, length)
     n, inverse, onesided = moved.shape[-2], bool(call.attribute("inverse", 0)), call.attribute("onesided", 0)
     if inverse and onesided:
-        # The input has only the first half of the spectrum; the other half consists of its conjugates.
+        # The input has only the first half of the spectrum; the other half has the conjugates of the first.
         n = length if length is not None else 2 * (x.shape[axis] - 1)
         half = _with_length(x.transpose(axis, -2), n // 2 + 1)
         rest = half.narrow(-2, 1, n - n // 2 - 1).flip(-2)

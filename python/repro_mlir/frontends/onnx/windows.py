@@ -99,7 +99,8 @@ def _conv_transpose(call: Call) -> torch.Tensor:
         halves = [total // 2 for total in totals]
         rest = [total - half for total, half in zip(totals, halves, strict=True)]
         pads = [*halves, *rest] if auto == "SAME_UPPER" else [*rest, *halves]
-    # A transposed convolution has pads on its result: computes the entire result, then cuts off the pads.
+    # The pads of a transposed convolution apply to its result, so the entire result is computed and the pads are cut
+    # off.
     result = torch.convolution(
         x, weight, None, strides, [0] * rank, dilations, True, [0] * rank, call.attribute("group", 1)
     )

@@ -87,7 +87,7 @@ def round_unpacked(value: Unpacked, to: Format, rounding: Rounding, random: np.n
         rounding.saturate,
     )
     if not rounding.signed_zero:
-        # The input counts as zero if it is zero in f32, to which magnitudes of at most 2^-150 round first.
+        # The input counts as zero if it rounds to zero in f32, as do magnitudes of at most 2^-150.
         as_f32 = encode(np.False_, value.magnitude, value.exponent, F32, Direction.NEAREST_EVEN)
         codes = np.where(as_f32 == 0, 0, codes)
     if value.infinite.any():

@@ -59,8 +59,8 @@ def round_to_place(
     """
     shift = np.asarray(place - exponent)
     whole = shift_left(magnitude, -shift)
-    # `rest` is the discarded part, `half` is half of the unit 2^place. A unit of 2^63 or more is more than twice any
-    # magnitude.
+    # `rest` is the discarded part, and `half` is half of the unit 2^place. A unit of 2^63 or more is more than twice
+    # any magnitude.
     cut = np.clip(shift, 0, LARGEST_SHIFT)
     rest = np.where(shift > 0, magnitude - (whole << cut), 0)
     half = np.where(shift > 0, np.int64(1) << np.clip(cut - 1, 0, LARGEST_SHIFT - 1), 1)

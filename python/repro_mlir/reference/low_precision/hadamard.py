@@ -18,7 +18,7 @@ SIZES = (16, 32)
 
 
 def _scale(size: int) -> np.float32:
-    # 1 / sqrt(32) = sqrt(2) / 8, so its f32 is that of sqrt(2) with another exponent.
+    # 1 / sqrt(32) = sqrt(2) / 8, so the f32 value is that of sqrt(2) with another exponent.
     return np.float32(0.25) if size == 16 else np.float32(float.fromhex("0x1.6a09e6p-3"))
 
 

@@ -55,7 +55,8 @@ def read_assembly(text: str) -> dict[str, list[Block]]:
             if found := _BLOCK.match(line):
                 runs = _RUNS.search(line)
                 blocks.append(Block(int(runs.group(1)) if runs else blocks[-1].runs))
-                # Blocks with the same name are parts of one block, whose numbers of lines count only once.
+                # Blocks with the same name are parts of one block. Only the first part gets the numbers of cache lines,
+                # so that they count once.
                 if (touched := _LINES.search(line)) and touched.group(1) not in names:
                     names.add(touched.group(1))
                     blocks[-1].missed, blocks[-1].scattered = int(touched.group(2)), int(touched.group(3))

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from repro_mlir.base.errors import ReproError
 
-# Type and number of each event (linux/perf_event.h): hardware events first, then software events.
+# The type and the number of each event (linux/perf_event.h): hardware events first, then software events.
 _EVENTS = {
     "cycles": (0, 0),
     "instructions": (0, 1),

@@ -21,7 +21,8 @@ _MNEMONIC = re.compile(r"(?:\{\w+\}\s+)?(\w+)")
 _VECTOR = re.compile(r"%([xyz])mm\d")
 _BITS = {"x": 128, "y": 256, "z": 512}
 
-# x86-64: type, number of operations per element, and a pattern of the mnemonic whose groups encode the element type.
+# x86-64: the type, the number of operations per element, and a pattern of the mnemonic whose groups encode the element
+# type.
 _X86 = tuple(
     (kind, count, re.compile(pattern))
     for kind, count, pattern in (
@@ -41,7 +42,7 @@ _X86 = tuple(
 )
 _X86_BITS = {"b": 8, "w": 16, "h": 16, "d": 32, "s": 32, "q": 64}
 
-# AArch64: type, number of operations per element of the first operand, and a pattern of the mnemonic.
+# AArch64: the type, the number of operations per element of the first operand, and a pattern of the mnemonic.
 _AARCH64 = tuple(
     (kind, count, re.compile(pattern))
     for kind, count, pattern in (

@@ -353,8 +353,8 @@ def predict_decoding(
     if gathers_operands:
         gathered = (elements * format.stored_bytes for elements in kernels.gathered_elements())
         exchange = sum(groups["tensor"].gather_seconds(bytes) for bytes in gathered)
-    # Embedding rows are exchanged unless operands are gathered: (T2) does not divide the embedding. Scores are always
-    # gathered.
+    # Embedding rows are exchanged unless operands are gathered, since (T2) does not divide the embedding. Scores are
+    # always gathered.
     rows = 0.0 if gathers_operands else groups["tensor"].all_reduce_seconds(activations)
     scores = groups["tensor"].gather_seconds(batch * config.vocabulary * format.stored_bytes)
     causes["tensor"] = config.layers * exchange + rows + scores
