@@ -169,8 +169,8 @@ def _open_standard_streams() -> None:
 
 
 def _check_address_space() -> None:
-    """Raises ReproError if a limit (ulimit -v) leaves too little address space for NumPy: OpenBLAS would end the
-    process with status 1. Also limits OpenBLAS to one thread, because each thread needs more address space."""
+    """Raises ReproError if a limit (ulimit -v) leaves too little address space for NumPy; otherwise OpenBLAS would end
+    the process with status 1. Also limits OpenBLAS to one thread, because each thread needs more address space."""
     try:
         import resource
     except ImportError:

@@ -70,8 +70,8 @@ def begin_together(
 
 @contextmanager
 def _agreed(ranks: Ranks) -> Iterator[None]:
-    """A context manager for the exchanges at the beginning of a run. If they raise `Agreed`, it raises the cause of
-    that error instead."""
+    """A context manager for the exchanges at the beginning of a run. If the exchanges raise `Agreed`, raises the cause
+    of that exception instead."""
     try:
         with ranks.step():
             yield

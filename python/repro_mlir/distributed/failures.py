@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Packs the messages of ranks that have failed in a format of fixed size, in which ranks exchange them."""
+"""Packs the error messages that ranks exchange, in a format of fixed size."""
 
 from __future__ import annotations
 

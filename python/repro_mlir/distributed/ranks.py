@@ -137,4 +137,5 @@ def shares_of(shares: Shares) -> tuple[int, ...] | Literal["measured"] | None:
 
 
 class Agreed(Exception):
-    """Raised on every rank when all ranks know that a step has failed. Callers raise its cause instead."""
+    """Raised on every rank when all ranks know that a step has failed. Callers raise the cause of this exception
+    instead."""

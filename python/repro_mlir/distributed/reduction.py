@@ -127,8 +127,8 @@ class _Reduction:
         return sums.flat[part.element][part.span(self.layout.slices[part.element][rank])]
 
     def _shared(self, part: Bucket, rank: int) -> np.ndarray:
-        """Returns the elements of the result in a bucket and the slice of a rank, without those that only that rank
-        needs."""
+        """Returns the elements of the result in a bucket and the slice of a rank, without the elements that only that
+        rank needs."""
         return self.result.flat[part.element][part.shared(self.layout.slices[part.element][rank])]
 
     def collect(self, part: Bucket) -> Callable[[], dict[range, np.ndarray]]:
@@ -169,7 +169,7 @@ class _Reduction:
 
     def spread(self, part: Bucket) -> Callable[[], None]:
         """Starts to send this rank's slice of a bucket of the result to the other ranks, and to receive their slices.
-        Returns a function that waits until all of it is complete."""
+        Returns a function that waits until all of these transfers are complete."""
         own = _bytes(self._shared(part, self.ranks.rank))
         sends = [(peer, own) for peer in self._others]
         receives = [(peer, _bytes(self._shared(part, peer))) for peer in self._others]

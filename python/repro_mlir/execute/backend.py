@@ -53,11 +53,11 @@ class InPlaceBackend(Backend, Protocol):
         """The number of completed steps; no exception can come between the end of a step and its count."""
 
     def bind(self, states: Sequence[np.ndarray]) -> Any:
-        """Returns the states in the form that `run_bound` takes, such as their addresses; their memory must not
-        move."""
+        """Returns the states in the form that `run_bound` takes, such as their addresses. The memory of the states must
+        not move."""
 
     def run_bound(self, states: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
-        """Like `run`, with states from `bind`; no input may share memory with them."""
+        """Like `run`, with states from `bind`; no input may share memory with a state."""
 
     def run_at(self, addresses: Sequence[int]) -> None:
         """Runs one step on states, inputs and outputs, in this order, at the given addresses, which are not checked."""

@@ -124,7 +124,7 @@ class CpuBackend:
     def run_bound(
         self, states: Sequence[int], inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
     ) -> Sequence[np.ndarray]:
-        """Runs one step like `run`, on states from `bind`; inputs and outputs must share no memory with them."""
+        """Runs one step like `run`, on states from `bind`; inputs and outputs must share no memory with the states."""
         self.run_at([*states, *map(start_of, inputs), *map(start_of, outputs)])
         return outputs
 

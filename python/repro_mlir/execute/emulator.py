@@ -31,7 +31,7 @@ class PtxError(ReproError):
 
 
 class LaunchError(ReproError):
-    """A launch that cannot begin: the kernel does not exist, or its sizes or parameters are wrong."""
+    """A launch that cannot begin: the kernel does not exist, or sizes or parameters of the launch are wrong."""
 
 
 class KernelFault(ReproError):

@@ -309,7 +309,7 @@ class Kept:
 
     @property
     def ahead(self) -> bool:
-        """Whether the state is outside the arrays, such as on a GPU, and newer than them."""
+        """Whether the state is outside the arrays, such as on a GPU, and newer than the arrays."""
         return self._bound.ahead
 
     def step(self, *inputs: Any) -> dict[str, np.ndarray]:

@@ -133,7 +133,7 @@ def _tensor(quantize: ir.Operation) -> list[Any]:
 
 
 def _outside(op: Any) -> set[Any]:
-    """Returns the values defined outside an operation that it reads, including the reads in its regions."""
+    """Returns the values that an operation or its regions read and that are defined outside the operation."""
     read: set[Any] = set()
     own: set[Any] = set()
 

@@ -108,8 +108,8 @@ class TopK(GradientCompression):
 
 @dataclass(frozen=True)
 class OneBit(GradientCompression):
-    """(L3) Compresses to the signs and the mean magnitude, with error feedback for each microbatch and for the mean of
-    all."""
+    """(L3) Compresses a gradient to its signs and its mean magnitude, with error feedback for each microbatch and for
+    the mean of all microbatches."""
 
     name: ClassVar[str] = "one_bit"
     is_of_means: ClassVar[bool] = True

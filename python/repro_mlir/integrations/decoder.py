@@ -37,7 +37,7 @@ class Decoder(torch.nn.Module):
     """
 
     def __init__(self, model: transformers.PreTrainedModel) -> None:
-        """Checks the model: its logits of a few tokens must be those of the unmodified model.
+        """Checks that this module gives nearly the logits of the unmodified model for a few tokens.
 
         Raises:
           ReproError: `model` is not a transformers model, its attention cannot be replaced, it does not run, returns no

@@ -109,7 +109,7 @@ class ModelFolder:
     @cached_property
     def model(self) -> Decoder:
         """The model, with all weights converted to f32, which represents bf16 and f16 numbers exactly. Raises
-        ReproError if weights are missing or do not fit."""
+        ReproError if weights are missing or do not fit the configuration."""
         stored = self._check_weights()
         self._check_sizes(stored)
         try:

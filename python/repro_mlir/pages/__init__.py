@@ -28,8 +28,8 @@ def document(title: str, body: str, data: Any, files: Sequence[Path]) -> str:
       title: any text.
       body: HTML in which untrusted text is already `escaped`.
       data: what the scripts read as the global `D`: a value that JSON can express, with finite numbers.
-      files: styles (.css) and scripts (.js) of this page, in the order in which the page has them after those of all
-        pages.
+      files: styles (.css) and scripts (.js) of this page, in order. They come after the styles and scripts that all
+        pages have.
     Raises:
       ValueError: a number of the data is not finite.
     """

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Precision recipes, which give the operands of contractions formats, in programs of any frontend.
+"""Precision recipes, which choose the formats of the operands of contractions, in programs of any frontend.
 
 Names are imported on first use.
 """

@@ -262,10 +262,10 @@ def scale_names(
 ) -> dict[tuple[int, str], str]:
     """(Q6) Returns the name of each delayed scale; the keys are the number of a contraction and the name of an operand.
 
-    All tensors that are one operand of a layer in one format share a scale. Its name is `<layer>.<operand>`. If the
-    roles of a layer have an operand in several delayed formats, the format of the first role in `OPERANDS` has this
-    name; the other formats have `<layer>.<role>.<operand>`, even if the step lacks some roles. For contractions without
-    a layer, `<layer>` is `product.<number>`, in program order.
+    All tensors that are one operand of a layer in one format share a scale. The name of the scale is
+    `<layer>.<operand>`. If the roles of a layer have an operand in several delayed formats, the format of the first
+    role in `OPERANDS` has this name; the other formats have `<layer>.<role>.<operand>`, even if the step lacks some
+    roles. For contractions without a layer, `<layer>` is `product.<number>`, in program order.
 
     Raises:
       ReproError: two scales would have the same name.

@@ -124,7 +124,7 @@ class Scale:
 
     Attributes:
       rule: the name of the rule, one of `RULES`.
-      infinity: for power-of-two rules: the scale of a block that contains an infinity, `nan`, `largest` or `power`.
+      infinity: for power-of-two rules: the scale of a block that contains an infinity: `nan`, `largest` or `power`.
       nan: for power-of-two rules: the byte of the scale of a block that contains a NaN.
       least: for power-of-two rules: the exponent by which elements are divided if the byte is 0; for f32 scales: the
         lower bound to which a smaller amax is raised.

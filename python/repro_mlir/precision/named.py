@@ -47,8 +47,8 @@ def _alike(name: str, format: Format) -> Recipe:
 
 
 def nvfp4(skip_last: int = 1) -> Recipe:
-    """Returns the recipe for pretraining in NVFP4: weights in blocks of 16 x 16, a transform of both operands of
-    wgrad, stochastic rounding of gradients. The last `skip_last` layers stay in f32."""
+    """Returns the recipe for pretraining in NVFP4: weights in blocks of 16 x 16, a transform of both operands of wgrad,
+    and stochastic rounding of gradients. The last `skip_last` layers stay in f32."""
     row = blocks("f4E2M1FN", "nvfp4", "nvfp4")
     weight = blocks("f4E2M1FN", "nvfp4_square", "nvfp4")
     gradient = blocks("f4E2M1FN", "nvfp4", "nvfp4", "sr8")

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The results of a comparison of recipes. Writes them to two files, the page and the data."""
+"""The results of a comparison of recipes, which are written to two files: the page and the data."""
 
 from __future__ import annotations
 

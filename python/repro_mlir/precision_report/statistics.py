@@ -128,7 +128,7 @@ class OperandStatistics:
 @float_environment()
 def sqnr_db(reference: np.ndarray, values: np.ndarray) -> Decibel:
     """Returns the signal-to-quantization-noise ratio in dB: the power of `reference` divided by that of the difference.
-    "exact" if there is no difference; None if an element is not finite or `reference` is 0."""
+    Returns "exact" if there is no difference, and None if an element is not finite or `reference` is 0."""
     exact, given = np.asarray(reference, np.float64), np.asarray(values, np.float64)
     if not (np.isfinite(exact).all() and np.isfinite(given).all()):
         return None
@@ -244,7 +244,7 @@ def reference_format(format: Format) -> BlockFormat:
 
 
 def _stored_bits(element: Element) -> int:
-    """Returns the number of bits of an element in memory. Those of tf32 are stored as f32."""
+    """Returns the number of bits of an element in memory, where tf32 is stored as f32."""
     return 32 if element.name == "tf32" else element.width
 
 

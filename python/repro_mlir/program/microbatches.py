@@ -108,8 +108,8 @@ class MicrobatchProgram:
 
     @property
     def sums(self) -> tuple[TensorType, ...]:
-        """The results of a microbatch that are combined: floats are summed, other element types must be equal in all
-        microbatches (B3)."""
+        """The results of a microbatch that are combined: floats are summed, and results of other element types must be
+        equal in all microbatches (B3)."""
         return self.part.outputs[: len(self.part.outputs) - len(self.own)]
 
     @cached_property

@@ -91,8 +91,8 @@ class ProgramTrainer(ConstantAttributes):
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The state tensors by name. The next step uses values that have been written to a tensor, and tensors that
-        have been replaced."""
+        """The state tensors by name. The next step uses values that the caller has written to a tensor, and tensors
+        that the caller has put in place of others."""
         return self._state
 
     @state.setter
@@ -180,8 +180,8 @@ class ProgramTrainer(ConstantAttributes):
         return outputs
 
     def state_hash(self) -> str:
-        """Returns the hash of the present state (H3) in hexadecimal. Runs on different machines can be compared by
-        it."""
+        """Returns the hash of the present state (H3) in hexadecimal. Runs on different machines can be compared by this
+        hash."""
         return state_hash([(self._state[kind.name], kind.element) for kind in self._program.state])
 
     def close(self) -> None:

@@ -51,8 +51,8 @@ class Sequential:
 
 @dataclass(frozen=True)
 class Exact:
-    """(K4) `#repro.exact`: a contraction whose factors are converted to integers of `digits` bytes, which it adds
-    exactly."""
+    """(K4) `#repro.exact`: a contraction whose factors are converted to integers of `digits` bytes, the products of
+    which are added exactly."""
 
     digits: int
 
@@ -83,8 +83,8 @@ EXACT_TERMS = 1 << 18
 
 
 def _integers(x: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """(K4) Returns the integers x * 2^(bits - e), rounded, of finite x; and the exponents e, one for each result (axis
-    0 has the factors of one result)."""
+    """(K4) Returns the integers x * 2^(bits - e), rounded, of finite x, and the exponents e, one for each result. The
+    factors of a result are along axis 0."""
     # frexp returns m and e with |x| = m * 2^e and m < 1; e is 0 for 0.
     exponent = np.frexp(np.abs(x).max(axis=0))[1]
     return np.rint(np.ldexp(x.astype(np.float64), bits - exponent)).astype(np.int64), exponent

@@ -4,7 +4,7 @@
 """Indexing maps, and the parts of operands that they select.
 
 A structured operation is evaluated over a block of its iteration space, as arrays that broadcast against each other:
-axis 0 enumerates the reduction elements that are evaluated together, axis 1 + i is the i-th parallel dimension.
+axis 0 enumerates the reduction elements that are evaluated together, and axis 1 + i is the i-th parallel dimension.
 """
 
 from __future__ import annotations

@@ -72,7 +72,8 @@ class Operation:
 
 @dataclass(frozen=True)
 class Body:
-    """A block: the numbers and types of its arguments, its operations, and the numbers that its terminator yields."""
+    """A block: the numbers and types of its arguments, its operations, and the numbers of the values that its
+    terminator yields."""
 
     arguments: tuple[int, ...]
     argument_types: tuple[ValueType, ...]

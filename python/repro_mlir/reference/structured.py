@@ -235,7 +235,8 @@ def _factors(op: Operation, step: Operation) -> tuple[int, int]:
 
 
 def _plain_factors(op: Operation, rule: str, order: str) -> tuple[int, int]:
-    """Returns the factors of a contraction after checking that it may have a non-default order (rule label `rule`)."""
+    """Returns the factors of a contraction after checking that the contraction may have the order `order`, which the
+    rule `rule` defines."""
     found = _step(op)
     if found is None or found[0].name != "math.fma" or op.regions[0].argument_types[-1].element.name != "f32":
         raise op.error(f"({rule}) expected acc = math.fma(x, y, acc) in f32 for {order}")

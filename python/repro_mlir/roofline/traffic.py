@@ -41,7 +41,7 @@ class Touch:
 
 
 def touches_of(accesses: Iterable[Access], *, fetches_written: bool) -> list[Touch]:
-    """Returns the touches of a launch; several buffers at the same bytes are one touch.
+    """Returns the touches of a launch; several accesses to the same bytes are one touch.
 
     Args:
       fetches_written: whether caches also fetch lines that are only written, as the caches of CPUs do.
@@ -114,7 +114,7 @@ class Reuse:
 
 
 def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
-    """Computes the reuse distances of the touches of each launch, in order, if an equal step has run before."""
+    """Computes the reuse distances of the touches of each launch, in order, in a step that follows an equal step."""
     stack = _Stack(2 * sum(len(touches) for touches in launches))
     numbers, passing, distances, ago = list[int](), list[float](), list[int](), list[int]()
     # Maps the time of a touch to its launch.

@@ -27,7 +27,7 @@ _KINDS = (
 
 
 class TooLarge(ReproError):
-    """The file is larger than the limit."""
+    """Raised when a file is larger than the limit."""
 
 
 def open_descriptor(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:

@@ -115,7 +115,7 @@ def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndar
     """Loads tensors as `read_tensors` does, from a path that the user gave.
 
     Raises:
-      ReproError: as `read_tensors`; also if the file is larger than these tensors and the largest header.
+      ReproError: as `read_tensors`; also if the file is larger than these tensors and the largest header together.
     """
     limit = 8 + _HEADER_BYTES + sum(kind.nbytes for kind in kinds)
     return read_tensors(kinds, read_regular(path, limit, follow=True), str(path))

@@ -30,7 +30,7 @@ class TensorModule(Protocol):
         """Returns whether a value is a tensor of the framework."""
 
     def share(self, tensor: Any, kind: TensorType, what: str) -> np.ndarray:
-        """Returns the tensor as an array of any shape that shares its memory; arguments as for `as_array`.
+        """Returns the tensor as an array of any shape that shares the tensor's memory; arguments as for `as_array`.
 
         Raises:
           ReproError: the tensor has another element type, or has no values in CPU memory.

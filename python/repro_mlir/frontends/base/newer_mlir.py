@@ -14,7 +14,7 @@ def for_llvm_22(text: str) -> str:
 
 
 def _pack_booleans(match: re.Match[str]) -> str:
-    """Packs i1 elements: newer MLIR prints one byte per element, LLVM 22 reads one bit."""
+    """Packs i1 elements: newer MLIR prints one byte per element, whereas LLVM 22 reads one bit."""
     data = bytes.fromhex(match[1])
     packed = bytearray((len(data) + 7) // 8)
     for index, byte in enumerate(data):

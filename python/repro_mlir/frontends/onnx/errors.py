@@ -7,4 +7,5 @@ from repro_mlir.frontends.torch.base.errors import CaptureError
 
 
 class OnnxError(CaptureError):
-    """A model cannot be read or cannot become a program. The message is one line with the file or the node."""
+    """Raised when a model cannot be read or cannot become a program. The message is one line with the file or the
+    node."""

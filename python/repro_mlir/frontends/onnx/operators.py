@@ -3,8 +3,8 @@
 
 """The ONNX operators that have an implementation here, and those that may be computed before the program runs.
 
-An operator that the standard defines as a function of other operators needs no implementation. Where it has one, the
-results are more accurate or the program is shorter.
+An operator that the standard defines as a function of other operators needs no implementation. If such an operator has
+one nevertheless, its results are more accurate or its program is shorter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Finds the initializers from which shapes are computed: they are constants, not state."""
+"""Finds the initializers from which shapes are computed. These initializers are constants, not state."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _OF_SHAPES = ("Shape", "Size")
 
 
 def names_in_shapes(graph: onnx.GraphProto) -> set[str]:
-    """Returns the names of all values that must be known when the program is created, including the values on which
-    others of them depend."""
+    """Returns the names of all values that must be known when the program is created, and of all values on which these
+    depend."""
     nodes = [*_nodes(graph)]
     makers = {name: node for node in nodes for name in node.output}
     waiting = [

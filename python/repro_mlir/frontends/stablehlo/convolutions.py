@@ -18,7 +18,8 @@ from repro_mlir.frontends.stablehlo.rules import Unsupported, rule
 
 @rule("stablehlo.convolution")
 def convolution(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Lowers to repro.convolution, with transposes to its order of batch, channel and spatial dimensions."""
+    """Lowers to repro.convolution, with transposes to the order of batch, channel and spatial dimensions of that
+    operation."""
     attributes = operation.attributes
     numbers = hlo.ConvDimensionNumbers(attributes["dimension_numbers"])
     value, kernel = operation.operands

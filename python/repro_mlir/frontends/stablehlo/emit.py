@@ -121,7 +121,7 @@ def iota(shape: Sequence[int], dimension: int, element: ir.Type | None = None) -
 
 
 def compare(direction: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Compares two tensors elementwise: EQ, NE, LT, LE, GT or GE."""
+    """Compares two tensors elementwise; `direction` is EQ, NE, LT, LE, GT or GE."""
     element = element_of(left)
     kind = "FLOAT" if not isinstance(element, ir.IntegerType) else "UNSIGNED" if is_unsigned(element) else "SIGNED"
     if isinstance(element, ir.IntegerType) and element.width == 1:

@@ -77,7 +77,7 @@ def logistic(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.reduce_precision")
 def reduce_precision(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Rounds the fraction to nearest even in f32; overflow becomes infinity, a subnormal result becomes zero."""
+    """Rounds the fraction to nearest even in f32; overflow becomes infinity, and a subnormal result becomes zero."""
     given = emit.element_of(operation.operands[0])
     if isinstance(given, ir.F64Type):
         raise Unsupported("of f64 is not supported")

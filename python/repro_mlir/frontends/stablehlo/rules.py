@@ -15,7 +15,7 @@ from repro_mlir.frontends.stablehlo.errors import error_at
 
 
 class Unsupported(Exception):
-    """An operation in a variant that no rule supports; the message describes the variant."""
+    """Raised for an operation in a variant that no rule supports; the message describes the variant."""
 
 
 class Rule(Protocol):

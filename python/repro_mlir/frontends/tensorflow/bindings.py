@@ -76,7 +76,8 @@ class TensorFlowBindings:
         return [array_of(leaf, kind) for leaf, kind in zip(tf.nest.flatten(given), self.inputs, strict=True)]
 
     def flatten_state(self) -> dict[str, np.ndarray]:
-        """Returns copies of the variables' values as arrays keyed by name. A compiled step updates them in place."""
+        """Returns copies of the variables' values as arrays keyed by name. A compiled step updates these arrays in
+        place."""
         return {
             kind.name: np.array(array_of(variable, kind))
             for variable, kind in zip(self.variables, self.state, strict=True)

@@ -29,8 +29,8 @@ def peak_block(machine: CpuMachine) -> Block:
 
 
 def bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
-    """Returns the bytes per second of all threads, by memory level: L2 caches are private, L3 and memory bandwidth are
-    shared."""
+    """Returns the bytes per second of all threads, by memory level. L2 caches are private, and the bandwidths of the L3
+    cache and of memory are shared."""
     return {
         "l2": machine.l2_bandwidth * threads,
         "l3": min(machine.l3_bandwidth * threads, machine.shared_l3_bandwidth),
@@ -46,7 +46,7 @@ def scattered_bandwidths(machine: CpuMachine, threads: int) -> dict[str, float]:
 
 
 def ceilings_of(machine: CpuMachine, threads: int, flops_per_cycle: float) -> Ceilings:
-    """Returns the ceilings of a number of threads.
+    """Returns the ceilings of a machine on which `threads` threads run.
 
     Args:
       flops_per_cycle: the maximum number of floating-point operations per cycle of one core.

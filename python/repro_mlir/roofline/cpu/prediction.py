@@ -103,7 +103,7 @@ class Code:
         return [dict(zip(LEVELS, each, strict=True)) for each in np.stack(found, 1).tolist()]
 
     def cold(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[float]:
-        """Returns, for each launch, the largest fraction of a piece of its data (`traffic.Reuse`) that comes from
+        """Returns, for each launch, the largest fraction of any piece of its data (`traffic.Reuse`) that comes from
         memory.
 
         The fraction is 0 if the caches of the threads contain all pieces. For `lost` see `traffic`.
@@ -248,8 +248,8 @@ def _grains(kernel: Kernel) -> int:
 
 
 def _core_cycles(sequences: tuple[tuple[Sequence, Cycles | None], ...]) -> tuple[float, float, float]:
-    """Returns the cycles to issue the instructions, the cycles that the execution units add, and those that latencies
-    add."""
+    """Returns the cycles to issue the instructions, the cycles that the execution units add, and the cycles that
+    latencies add."""
     issue = ports = latency = 0.0
     for one, cycles in sequences:
         if cycles is None:

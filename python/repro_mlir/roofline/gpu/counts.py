@@ -68,7 +68,8 @@ class Work:
     threads: int
 
     def touches(self, launch: Launch) -> list[Touch]:
-        """Returns the touches of this or an equal launch; several arguments at the same bytes are one touch."""
+        """Returns the touches of `launch`, which is the counted launch or an equal one; several arguments with the same
+        bytes are one touch."""
         places = zip(launch.arguments, self.touched, strict=True)
         accesses = (
             (space, number, offset + begin, size, reads, writes)
