@@ -168,7 +168,7 @@ class Bundle(ConstantAttributes):
         return {name: len(data) for name, data in self._data.items()}
 
     def has_cubin(self, architecture: str) -> bool:
-        """Returns whether the bundle has a cubin for one of its `architectures`; it always has PTX."""
+        """Returns whether the bundle has a cubin, in addition to the PTX, for one of its `architectures`."""
         return self._manifest["targets"][architecture]["cubin"] is not None
 
     def code(self, architecture: str) -> TargetCode:

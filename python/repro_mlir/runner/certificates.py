@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Certificates, each in a file, that a device's matrix instructions return the results of an accumulator class (M3).
+"""Certificates, each in a file, which state that a device's matrix instructions return the results of an accumulator
+class (M3).
 
 Matrix instructions on floats run only on certified devices (docs/guides/gpu.md), because no manual specifies how they
 add.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The command line of the runner, with which a bundle runs."""
+"""The command line of the runner, which runs a bundle."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ sys.exit(main())
 
 
 def runner_members() -> dict[str, bytes]:
-    """Returns the contents of the files, by path, with which a zip file is executable: `python FILE` runs
+    """Returns, by path, the contents of the files that make a zip file executable, so that `python FILE` runs
     `repro_mlir.runner`."""
     members = {
         "__main__.py": (_LICENSE + _MAIN).encode(),

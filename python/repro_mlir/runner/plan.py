@@ -40,8 +40,8 @@ class Kernel:
     """An entry point of the code.
 
     Attributes:
-      items, grain, scratch: on a CPU, the number of independent work items, the smallest number of items that is worth
-        starting another thread, and the bytes of scratch memory per thread.
+      items, grain, scratch: on a CPU, the number of independent work items, the smallest number of items for which
+        another thread is worth starting, and the bytes of scratch memory per thread.
       block, shared: on a GPU, the numbers of threads of a block in x, y and z, and the bytes of dynamic shared memory.
     """
 
@@ -229,7 +229,7 @@ class _Reader:
         return self._data[self._at - length : self._at].decode()
 
     def _list(self, least: int, each: Callable[[], _T]) -> tuple[_T, ...]:
-        """Parses a length and as many elements, each by `each`; an element takes at least `least` bytes."""
+        """Parses a length and that number of elements, each with `each`; an element takes at least `least` bytes."""
         (count,) = self._numbers("<I")
         if count > (len(self._data) - self._at) // least:
             raise ValueError("cut short")

@@ -252,8 +252,8 @@ def _bind(
 
 
 def _check_disjoint(bound: Mapping[tuple[str, int], int], kinds: Mapping[str, Sequence[TensorType]]) -> None:
-    """Raises ReproError if arrays of the caller overlap and a step writes to one of them: kernels may cache what they
-    read."""
+    """Raises ReproError if arrays of the caller overlap and a step writes to one of them, because kernels may cache
+    what they read."""
     keys = list(bound)
     overlap = find_overlap((bound[space, i], kinds[space][i].nbytes, space != "input") for space, i in keys)
     if overlap is not None:

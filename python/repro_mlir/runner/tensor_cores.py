@@ -62,8 +62,8 @@ def compare_tensor_cores(
       compared: a function that is called with each opcode after its comparison.
     Returns:
       A certificate for the instructions whose results are all as expected, and a line for each other instruction. The
-      line says that the driver accepts no code for it, or has the number and kinds of the differing results and the
-      first of them in hexadecimal.
+      line says that the driver accepts no code for the instruction, or has the number and kinds of the differing
+      results and the first of them in hexadecimal.
     Raises:
       ReproError: the code cannot run, or the driver's identity for the certificate cannot be found.
     """

@@ -31,8 +31,8 @@ _GRACE_SECONDS = 10
 
 
 class NoProgram(ReproError):
-    """Raised when the data is not a canonical program. Unlike a time limit, this does not depend on the machine that
-    reads it."""
+    """Raised when the data is not a canonical program. Unlike an exceeded time limit, this error does not depend on the
+    machine that reads the data."""
 
 
 def admit(data: bytes, seconds: float | None = None) -> bytes:

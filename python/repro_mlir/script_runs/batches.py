@@ -24,7 +24,7 @@ class ScriptBatches:
 
     Attributes:
       script: the path of the script.
-      first: the program of the first batch, captured as `Trainer` does.
+      first: the program of the first batch, captured as by `Trainer`.
       program: the program of the last batch taken. It differs from `first` if the script has changed an object on which
         the capture depends.
       imported: the frontend's result, which binds `program` to the script's objects.

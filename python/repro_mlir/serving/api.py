@@ -287,7 +287,7 @@ async def _left(request: Request) -> None:
 
 
 class _Stream(StreamingResponse):
-    """A response of server-sent events. Calls `after` when they end for any reason, such as a disconnect of the
+    """A response of server-sent events. Calls `after` when the events end for any reason, such as a disconnect of the
     client."""
 
     def __init__(self, events: AsyncIterator[bytes], after: Callable[[], None]) -> None:
@@ -324,8 +324,8 @@ class _Form:
         return {**self._head, "choices": [choice], "usage": self.usage(transcript), "receipt": receipt}
 
     def chunk(self, said: str | dict[str, str] | None, finish: str | None = None) -> dict[str, Any]:
-        """Returns the JSON of an event of a stream. Its choice has `said`, a text or the delta of a message; if `said`
-        is None, it has no choice."""
+        """Returns the JSON of an event of a stream. The choice in the event has `said`, a text or the delta of a
+        message; if `said` is None, the event has no choice."""
         head = {**self._head, "object": "chat.completion.chunk"} if self.chat else self._head
         if said is None:
             return {**head, "choices": []}

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Rejects heads of requests that HTTP implementations may interpret differently. h11 accepts some of them."""
+"""Rejects heads of requests that HTTP implementations may interpret differently. h11 accepts some of these heads."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ class StopStrings:
         return text[: len(text) - held]
 
     def end(self) -> str:
-        """Returns the text that is still held back. Called at the end of the text, so it does not begin a stop
-        string."""
+        """Returns the text that is still held back. Called at the end of the text, so the returned text does not begin
+        a stop string."""
         text, self._held = self._held, ""
         return text
 

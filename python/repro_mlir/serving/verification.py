@@ -74,8 +74,8 @@ def recompute(receipt: Mapping[str, Any], generator: Generator, tokenizer: Token
 
     Args:
       receipt: a receipt that belongs to the model according to `check_model`.
-      generator: of the model, with the capacity and the cache of the receipt; the result does not depend on its slots,
-        chunk and target.
+      generator: a generator of the model, with the capacity and the cache of the receipt; the result does not depend on
+        the generator's slots, chunk and target.
       where: the name of the receipt in messages.
     Returns:
       The answer.

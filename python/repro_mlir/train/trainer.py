@@ -111,7 +111,7 @@ class Trainer(ConstantAttributes):
             function(result, batch) if the model returns the loss; each returns a tensor of shape [].
           average: a torch.optim.swa_utils.AveragedModel of the model, which averages its parameters, for example by an
             exponential moving average. Each step updates it as `average.update_parameters(model)` does; the loop must
-            not call that too. It is part of the state, of `state_dict` and of checkpoints.
+            not call that too. The average is part of the state, of `state_dict` and of checkpoints.
           loss_scale: an enabled torch.amp.GradScaler("cpu"), for autocast to torch.float16. The gradients are those of
             the scaled loss, divided by the scale; if one is not finite, the step does not change parameters and
             optimizer; then the scale is updated. Each step does the work of `scale`, `unscale_`, `step` and `update`;
@@ -461,8 +461,8 @@ class Trainer(ConstantAttributes):
         return frontend.Refresh(self)
 
     def _present(self, batch: FlatBatch, subject: Subject) -> Step:
-        """Returns the bound step for this batch and the user's objects as they are now. Its state has the newest
-        values."""
+        """Returns the bound step for this batch and the user's objects as they are now. The state of the step has the
+        newest values."""
         frontend.check_environment()
         step = self._step
         if step is None or not step.takes(batch, subject.options.returns):
@@ -592,7 +592,7 @@ class Trainer(ConstantAttributes):
 
     def _refresh(self) -> None:
         """If another trainer has newer values of the model's tensors, makes that trainer update the tensors. Called
-        without this trainer's lock, because it takes the lock of the other trainer."""
+        without this trainer's lock, because this method takes the lock of the other trainer."""
         own = None if self._step is None else self._step.binding.residents
         for module in self._modules:
             frontend.bring_others_back(module, own)
@@ -691,10 +691,10 @@ class Trainer(ConstantAttributes):
     def sync(self) -> None:
         """Updates the tensors of the model and the optimizer to the newest values.
 
-        On CPUs and with the reference interpreter the tensors are the state, and `sync` does nothing, except for ranks,
-        see below. On a GPU, or its emulator, the state stays on the device from step to step. Calls of modules, and
+        On CPUs and with the reference interpreter the tensors are the state, and `sync` does nothing, except with ranks
+        (see below). On a GPU, or its emulator, the state stays on the device from step to step. Calls of modules, and
         operators and methods of torch with one of the tensors as an argument, update all of them automatically. Call
-        `sync` before the following uses, which do not update them:
+        `sync` before the following uses, which do not update the tensors:
 
         - an object that shares a tensor's memory since before the step: a view, a result of `detach()` or
           `state_dict()`, a NumPy array;

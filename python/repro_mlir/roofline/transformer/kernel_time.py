@@ -46,10 +46,10 @@ def total_seconds(operations: Iterable[Operation], machine: Accelerator) -> floa
 def product_seconds(product: Product, machine: Accelerator) -> float:
     """Returns the arithmetic time of a product with the fastest tile size.
 
-    Tiles run in waves of one per multiprocessor, the last of which can be partial; each tile reads its operands from
-    the L2 cache. If there are few tiles, the dimension k is split among several multiprocessors, whose partial sums go
-    through memory. Matrix units compute whole tiles; vector units compute only the rows and columns that the product
-    has.
+    Tiles run in waves of one tile per multiprocessor, and the last wave can be partial. Each tile reads its operands
+    from the L2 cache. If there are few tiles, the dimension k is split among several multiprocessors, whose partial
+    sums go through memory. Matrix units compute whole tiles; vector units compute only the rows and columns that the
+    product has.
     """
     format = NUMBER_FORMATS[product.format]
     operand, is_whole = format.operand_bytes, format.has_matrix_units(machine)

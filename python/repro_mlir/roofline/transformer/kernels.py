@@ -42,8 +42,8 @@ class _Projection:
 
     @cached_property
     def parts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a number of weights and the number of rows of each of them; in an uneven division, some weights have
-        one more row."""
+        """Pairs of a number of weights and the number of rows that each of these weights has; in an uneven division,
+        some weights have one more row."""
         least, more = divmod(self.rows, self.batch)
         return tuple(part for part in ((more, least + 1), (self.batch - more, least)) if part[0])
 

@@ -54,7 +54,7 @@ class Operation:
 def vector(
     name: str, elements: float, bytes: float, flops: float, launches: int = 1, exponentials: float = 0.0
 ) -> Operation:
-    """Returns a kernel without products; `bytes` and `flops` are per element, `exponentials` the total."""
+    """Returns a kernel without products; `bytes` and `flops` are per element, and `exponentials` is the total."""
     return Operation(name, "vector", elements * bytes, (), elements * flops, exponentials, launches)
 
 

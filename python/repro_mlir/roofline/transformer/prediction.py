@@ -321,7 +321,7 @@ def predict_decoding(
 
     Args:
       batch: the number of sequences.
-      cached_tokens: the tokens of each sequence whose keys and values are in memory.
+      cached_tokens: the number of tokens of each sequence whose keys and values are in memory.
       precision: one of `NUMBER_FORMATS`, for the projections of layers.
       tensor, pipeline: the number of devices that share each layer, and the number of stages, which run one after the
         other.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Configurations of published transformers, and those that files contain."""
+"""Configurations of published transformers, and configurations read from files."""
 
 from __future__ import annotations
 

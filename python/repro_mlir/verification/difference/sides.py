@@ -115,7 +115,8 @@ def explain(
 def compare_operators(
     sides: tuple[Side, Side], arguments: Sequence[Sequence[np.ndarray]], ulps: int
 ) -> tuple[tuple[OperatorDifference, ...], frozenset[int], int]:
-    """Returns the operators that differ, in order; the indices of equal operators; the number of operators compared."""
+    """Returns the operators that differ, in order, the indices of equal operators, and the number of operators
+    compared."""
     found: list[OperatorDifference] = []
     equal: set[int] = set()
     compared = 0

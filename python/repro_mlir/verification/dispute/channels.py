@@ -41,7 +41,7 @@ class Channel(Protocol):
 
 
 class LocalChannel:
-    """A channel to a prover in this process, which has no timeout because it is trusted.
+    """A channel to a prover in this process. The prover is trusted, so there is no timeout.
 
     `exchange` raises ReproError if the prover's run cannot be repeated on this machine.
     """

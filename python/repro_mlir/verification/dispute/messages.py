@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The messages of a dispute, in canonical JSON with exactly these schemas (docs/verification/disputes.md)."""
+"""The messages of a dispute, in canonical JSON, and their schemas (docs/verification/disputes.md)."""
 
 from __future__ import annotations
 

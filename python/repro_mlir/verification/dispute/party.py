@@ -259,7 +259,7 @@ class Party:
 
     @_judges
     def operator(self, record: int, graph: OperatorGraph, index: int, leaf: bytes) -> OperatorClaim:
-        """Requests the claim of an operator, whose hash must be `leaf`."""
+        """Requests the claim about an operator. The hash of the claim must be `leaf`."""
         operator = graph.operators[index]
         counts = len(operator.inputs), len(operator.outputs)
         answer = self._ask({"ask": "operator", "record": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
@@ -293,7 +293,7 @@ class Party:
 
     @_judges
     def tensor(self, record: int, index: int, role: str, position: int, value: Value, digest: bytes) -> np.ndarray:
-        """Requests the elements of an operator's input or output, whose hash must be `digest`."""
+        """Requests the elements of an operator's input or output. The hash of this tensor must be `digest`."""
         kind = value.kind
         size = kind.nbytes
         question = {"ask": "tensor", "record": record, "index": index, "role": role, "position": position}

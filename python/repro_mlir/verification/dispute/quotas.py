@@ -39,7 +39,7 @@ REASON_CHARACTERS = 300
 
 
 def program_bytes() -> int:
-    """Returns the maximum number of bytes of the program in an answer, which encodes it in base64."""
+    """Returns the maximum number of bytes of the program in an answer, which encodes the program in base64."""
     return base64_bytes(limits().text_bytes)
 
 

@@ -45,7 +45,8 @@ def serve_files(run: Run, folder: Path, total: float = quotas.TOTAL_SECONDS) -> 
     Returns:
       the number of questions answered.
     Raises:
-      ReproError: if other users can write to the folder, it was used before, or a question is not a regular file.
+      ReproError: if other users can write to the folder, the folder was used before, or a question is not a regular
+        file.
     """
     files = Folder(folder)
     files.check("answer")

@@ -33,7 +33,7 @@ class Value:
     Attributes:
       producer: the index of the operator that computes the value; None for an argument.
       position: the position among the operator's results, or among the arguments.
-      kind: the name, element type and shape of the value's array; `index` is stored as i64, a scalar has shape ().
+      kind: the name, element type and shape of the value's array; `index` is stored as i64, and a scalar has shape ().
       element: MLIR's name of the element type.
       scalar: whether the value is not a tensor.
       inline: whether the value is a constant or a tensor without defined elements.
@@ -205,7 +205,8 @@ class Extraction:
 
 
 def used_numbers(operation: Operation) -> list[int]:
-    """Returns the numbers of the distinct values that an operation uses: its operands, then those of its regions."""
+    """Returns the numbers of the distinct values that an operation uses: its operands, then the values that its regions
+    use."""
     captured = sorted(set().union(*(region.captured() for region in operation.regions)))
     return list(dict.fromkeys((*operation.operands, *captured)))
 

@@ -3,7 +3,7 @@
 
 """The parts of a receipt as Python objects and as canonical JSON.
 
-docs/verification/receipts.md describes them, docs/schemas/receipt.schema.json is their schema.
+docs/verification/receipts.md describes them, and docs/schemas/receipt.schema.json is their schema.
 """
 
 from __future__ import annotations

@@ -318,7 +318,8 @@ class Replay:
         self._pool.shutdown()
 
     def state_before(self, number: int) -> dict[str, np.ndarray]:
-        """Returns the state before a record, which must be kept or be the result of the last record that was run."""
+        """Returns the state before a record. This state must be kept or be the result of the last record that was
+        run."""
         if self._position != number - 1:
             self._state = self._receipt.state_after(number - 1)
             self._position = number - 1

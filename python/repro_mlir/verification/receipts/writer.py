@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes the files of a receipt during its run."""
+"""Writes the files of a receipt during the run that it records."""
 
 from __future__ import annotations
 
