@@ -52,7 +52,7 @@ def add_numerics(command: argparse.ArgumentParser) -> None:
 
 
 def numerics_of(options: argparse.Namespace) -> NumericsKeywords:
-    """Returns the options that `add_numerics` has added, as keyword arguments."""
+    """Returns the values of the options that `add_numerics` has added, as keyword arguments."""
     return {"exact_digits": options.exact_digits, "precision": options.precision}
 
 

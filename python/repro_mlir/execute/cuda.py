@@ -18,7 +18,7 @@ from repro_mlir.runner.execution import Execution, choose_runnable
 
 
 class CudaBackend(ResidentBackend):
-    """A backend on the GPU: `run` copies the states to the GPU and back, `step` leaves them there."""
+    """A backend on the GPU: `run` copies the states to the GPU and back, and `step` leaves them there."""
 
     def __init__(self, program: Program, target: str) -> None:
         """

@@ -89,7 +89,7 @@ class LineCount:
       runs: warp instructions, including those whose guard is false for all threads; 0 if the line has no instruction.
       sectors: sectors of global memory that warps access.
       new_sectors: those sectors that a block accesses for the first time.
-      wavefronts: cycles of shared memory, which has 32 banks of 4 bytes.
+      wavefronts: cycles in which shared memory, which has 32 banks of 4 bytes, is accessed.
     """
 
     runs: int = 0

@@ -34,7 +34,7 @@ class Accumulator:
         an even number of terms.
       chunk: the number of elements in a chain of blocks; the totals of the chains are added in f32. 0 for a single
         chain.
-      start: `zero` adds the initial value at the end, `init` starts the single chain with it.
+      start: `zero` adds the initial value at the end, and `init` starts the single chain with it.
       group: (M2) the number of adjacent products that are first added exactly, a divisor of `terms`; more than 1 only
         in contractions with block scales as factors (M5).
     Raises:
