@@ -52,7 +52,7 @@ def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
 
 
 def named_leaves(batch: Any) -> list[tuple[str, Any]]:
-    """Returns pairs of the name of a leaf, such as `batch[0]`, and the leaf."""
+    """Returns, for each leaf of a batch, a pair of its name, such as `batch[0]`, and the leaf."""
     found, _ = pytree.tree_flatten_with_path(_without_mappings(as_arguments(batch)))
     return [(f"batch{pytree.keystr(path)}", leaf) for path, leaf in found]
 

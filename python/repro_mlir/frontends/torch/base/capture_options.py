@@ -74,7 +74,7 @@ class CaptureOptions:
       autocast: torch.bfloat16 or torch.float16, for automatic mixed precision in the forward pass and the loss. None:
         the element types of the model.
       seed: the initial seed of the random numbers, -2^63 to 2^64 - 1, if the step draws any.
-      exact_digits: 2 or 3 makes all contractions of the canonical program exact (K4), see `exact_contractions`.
+      exact_digits: 2 or 3 makes all contractions of the canonical program exact (K4; see `exact_contractions`).
       attention_block: (K5) the number of queries, or keys, in a block of attention, above 0. None: attention is not
         divided.
       returns: the results of a training step in addition to the loss, in the order of `Returned`. Empty: the outputs of
@@ -110,7 +110,7 @@ class CaptureOptions:
 
     @classmethod
     def parsed(cls, **given: Unpack[StepKeywords]) -> Self:
-        """Returns the options that a user has passed as keywords, see `Trainer`.
+        """Returns the options that a user has passed as keywords (see `Trainer`).
 
         Raises:
           ReproError: an option is invalid.

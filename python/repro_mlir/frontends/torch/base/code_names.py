@@ -55,7 +55,7 @@ def names_of(code: types.CodeType) -> Names:
 
 
 def _words(constant: Any) -> Iterator[str]:
-    """Yields the strings in a constant that may be attribute names, for getattr, attrgetter or class patterns."""
+    """Yields those strings in a constant that getattr, attrgetter or a class pattern could use as attribute names."""
     if isinstance(constant, str):
         words = constant.split(".")
         if all(word.isidentifier() for word in words):

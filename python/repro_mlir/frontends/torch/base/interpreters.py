@@ -27,7 +27,7 @@ class NodeInterpreter(torch.fx.Interpreter):
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
-        # Otherwise PyTorch would append its traceback to messages, but those of CaptureError are one line.
+        # Otherwise PyTorch would append its traceback to messages, but a message of CaptureError has only one line.
         self.extra_traceback = False
 
     def run_node(self, node: torch.fx.Node) -> Any:

@@ -34,7 +34,7 @@ _CHOICES_OF_AN_ALGORITHM = {
 }
 """Functions of PyTorch that read a size only to choose an algorithm: folding dimensions, copy or view, memory format.
 
-All choices compute the same elements, so that each is valid for every size."""
+All choices compute the same elements, so each choice is valid for every size."""
 
 _CALLERS_OF_ALGORITHMS = {
     ("_decomp/decompositions.py", "one_layer_lstm"),
@@ -73,7 +73,7 @@ _UNLIKELY_SIZES = (29, 31, 37, 41, 43, 47, 53, 59, 61, 23, 19, 17, 13, 11, 7, 5,
 
 
 class _ShapeEnv(ShapeEnv):
-    """Records a guard for each branch of a trace on a size, except for branches that only choose an algorithm."""
+    """Records a guard where a trace branches on a size, except where the branch only chooses an algorithm."""
 
     def evaluate_sym_node(self, *args: Any, **kwargs: Any) -> Any:
         if not _is_choice_of_an_algorithm():
@@ -145,7 +145,8 @@ class Sizes:
         constraint = StrictMinMaxConstraint(warn_only=False, vr=internals.ValueRanges(least, most))
         variable = self._env.create_symbol(
             hint,
-            # PyTorch orders the terms of sums and products by this name, so symbols are numbered.
+            # PyTorch orders the terms of sums and products by this name. A number makes the order independent of the
+            # user's names.
             source=ConstantSource(f"size{len(self.symbols)}"),
             dynamic_dim=DimDynamic.DYNAMIC,
             constraint_dim=constraint,

@@ -4,7 +4,7 @@
 """Records the origin of every operator of a trace: the user's Python line, a module of the model, or a phase.
 
 A step that consists only of torch.nn modules, and the update of torch.optim, run no line of the user's code. Lines of
-PyTorch or of this package would not help the user, so the module or the phase names such an operator.
+PyTorch or of this package would not help the user, so the origin of such an operator is the module or the phase.
 """
 
 import contextlib
@@ -162,7 +162,7 @@ def origin_of_node(node: torch.fx.Node) -> str | None:
 
 
 def origin_of_trace(stack_trace: str | None) -> str | None:
-    """Returns `file:line`, module or phase from a node's `stack_trace` that this module wrote."""
+    """Returns the `file:line`, module or phase that this module has written to a node's `stack_trace`."""
     line = _LINE.match(stack_trace or "")
     return f"{line[1]}:{line[2]}" if line else stack_trace or None
 

@@ -87,7 +87,7 @@ class ExtentWriter:
         if kind in ("FloorDiv", "CleanDiv"):
             return self._create("arith.floordivsi", self._operands(expr), ir.IndexType.get())
         if kind in ("Mod", "PythonMod"):
-            # Extents are not negative, so that the signed remainder equals Python's modulo.
+            # Extents are not negative, so the signed remainder equals Python's modulo.
             return self._create("arith.remsi", self._operands(expr), ir.IndexType.get())
         if isinstance(expr, sympy.Pow) and isinstance(expr.exp, sympy.Integer) and 2 <= expr.exp <= 8:
             base = value = self.value(expr.base)

@@ -129,7 +129,7 @@ def load_dynamo_tables() -> None:
 
 def entering_compiled_functions() -> contextlib.AbstractContextManager[Any]:
     """Lets a trace enter functions of torch.compile as if they were not compiled."""
-    # Without TorchDynamo, no function can be compiled yet.
+    # If TorchDynamo has not been imported, no function has been compiled.
     is_imported = "torch._dynamo" in sys.modules
     return dynamo_config().patch(error_on_nested_fx_trace=False) if is_imported else contextlib.nullcontext()
 

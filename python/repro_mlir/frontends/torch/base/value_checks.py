@@ -26,9 +26,9 @@ def is_assert(function: Any) -> bool:
 
 
 def is_all_true(tensor: torch.Tensor) -> Any:
-    """Replaces `torch._is_all_true`.
+    """Replaces `torch._is_all_true`, and differs from it only in the argument validation of a distribution.
 
-    In the argument validation of a distribution it returns True and adds a check to the step instead.
+    In that validation, it returns True and adds a check to the step, because a trace has no values to validate.
     """
     caller = sys._getframe(1)
     while caller.f_code.co_name == "__torch_function__" and caller.f_back is not None:
@@ -98,5 +98,5 @@ _CHECK = define(
 )
 for _operator in (*_ASSERTS, _CHECK):
     # Dead-code elimination would remove these operators, because they have no results. PyTorch itself marks only one of
-    # them.
+    # them as having side effects.
     torch.fx.node.has_side_effect(_operator)

@@ -123,7 +123,7 @@ def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         is_average = function is _Tensor.__float__ and _caller() == batchnorm.__file__
         raise CaptureError(_CUMULATIVE if is_average else _REQUESTS[function]) from None
     except RuntimeError as error:
-        # PyTorch's messages for .numpy() and .tolist() name internal tensor classes.
+        # PyTorch's messages for .numpy() and .tolist() name internal tensor classes, so they are replaced.
         if function not in (_Tensor.numpy, _Tensor.tolist, _Tensor.__array__) or args[0].requires_grad:
             raise
         raise CaptureError(_REQUESTS[function]) from error

@@ -51,12 +51,12 @@ def capture_function(
     """Captures a function of named tensors, without gradients: a model that is not a torch.nn.Module, or a step.
 
     Args:
-      function: `function(state, inputs)` returns the outputs and must not write to these tensors. An entry of `state`
-        that it replaces is the tensor's new value after the step.
+      function: `function(state, inputs)` returns the outputs. It must not write to the tensors; to change a state
+        tensor, it replaces the tensor's entry in `state` by the new value.
       state: the state tensors.
       inputs: examples of the inputs; only the shapes and element types matter.
-      origins: maps the id of an object to the name, in messages and locations, of operators that the object's methods
-        call.
+      origins: maps the id of an object to the name that messages and locations give to operators called by the object's
+        methods.
       options: as for `capture_inference`.
     Returns:
       the program; its state contains the floats first, then the integers.
@@ -77,7 +77,8 @@ def capture_symbolic(
     Args:
       model, example_inputs: as for `capture_inference`.
       make_sizes: `make_sizes(of_examples)` returns the sizes for a trace. The first trace uses sizes other than the
-        examples'. If its conditions do not hold for the examples, a second trace uses the examples' sizes.
+        examples'. If the conditions of this trace do not hold for the examples, a second trace uses the examples'
+        sizes.
       options: as for `capture_inference`, without `attention_block`.
     Raises:
       CaptureError: as for `capture_inference`; `attention_block` is set; an extent is not an expression of the sizes.

@@ -61,14 +61,14 @@ def capture(
     Args:
       model: its parameters and buffers become state; its mode (train or eval) is part of the program. For inference
         also a torch.export.ExportedProgram: without example inputs, its own inputs and dynamic shapes are used; with
-        example inputs, their sizes.
+        example inputs, the program has the sizes of the examples.
       arguments: for training, `loss_fn` (`loss_fn(output, target)`, or None if the model returns the loss), an
         optimizer (as for `Trainer`) and an example batch `(*inputs, target)`; for inference, the example inputs: a
         tensor, tuple or dict.
       clip_norm: training only: clips all gradients together to this 2-norm.
       autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
       seed: training only: the initial seed of the program's random numbers.
-      exact_digits: 2 or 3 makes all contractions exact, see `exact_contractions`.
+      exact_digits: 2 or 3 makes all contractions exact (see `exact_contractions`).
       precision: a recipe for the operands of contractions, its name or its JSON, see
         `repro_mlir.precision.apply_precision`.
       attention_block: (K5) `scaled_dot_product_attention` processes blocks of this number of queries or keys and never

@@ -62,7 +62,7 @@ class Results:
         return _Place(len(self.tensors) - 1)
 
     def append_all(self, name: str, value: Any) -> None:
-        """Adds the tensors in a value as outputs, named `name` plus the path of the tensor."""
+        """Adds each tensor in a value as an output, whose name is `name` followed by the tensor's path in the value."""
         for path, tensor in _tensors(value):
             self.append(name + pytree.keystr(path), tensor)
 
@@ -106,7 +106,7 @@ def _children(value: Any) -> tuple[list[tuple[tuple[Any, ...], Any]], pytree.Tre
     try:
         return pytree.tree_flatten_with_path(value, is_leaf=lambda each: each is not value)[0], spec
     except ValueError:
-        # The container's class is registered without a function that returns keys.
+        # The container's class is registered with pytree without a function that returns keys.
         is_mapping = isinstance(value, Mapping) and len(value) == len(children)
         keys: Iterable[Any] = (
             map(pytree.MappingKey, value) if is_mapping else map(pytree.SequenceKey, range(len(children)))

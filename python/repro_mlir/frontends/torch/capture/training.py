@@ -56,7 +56,8 @@ def capture_training(
         `model(*inputs)`. If None, the model computes the loss, called as `model(*batch)`, or `model(**batch)` for a
         dict; the loss is the result, the result's entry or attribute `loss`, or the first element of a tuple.
       optimizer: an optimizer of torch.optim or another whose `step` is written in Python, over parameters of `model`,
-        in any state. Its hyper-parameters are inputs of the program; `TorchBindings` lists changes that need a new one.
+        in any state. Its hyper-parameters are inputs of the program; `TorchBindings` lists changes that need a new
+        program.
       batch: an example; its tensors determine the shapes and element types of the inputs, other leaves are constants.
       options: `clip_norm` clips as torch.nn.utils.clip_grad_norm_ does. `average` is a
         torch.optim.swa_utils.AveragedModel; its tensors are state, updated in each step as by `update_parameters`.

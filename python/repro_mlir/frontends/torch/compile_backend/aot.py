@@ -86,12 +86,12 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     _warn_of_break(module)
     make_counters_known(module)
     if not options.fallback:
-        # Beyond the limit Dynamo would run the function in eager mode and report it only in its log.
+        # If a function exceeded Dynamo's limit of recompilations, Dynamo would run it in eager mode and only log this.
         config = internals.dynamo_config()
         config.fail_on_recompile_limit_hit = True
         if config.recompile_limit == _DEFAULT_LIMIT:
-            # The default limit is low, because PyTorch falls back to eager mode beyond it. Here exceeding the limit is
-            # an error.
+            # PyTorch's default limit is low, because exceeding it only causes a fallback to eager mode. Here, exceeding
+            # the limit is an error.
             config.recompile_limit = _SIZES
 
     def compiler(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
@@ -154,8 +154,8 @@ class _Graph:
     def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: GraphOptions) -> None:
         self._module = module
         self._options = options
-        # The positions of sizes among the arguments. They are known only from the first call, because the example of an
-        # argument that is None can be a tensor.
+        # The positions of sizes among the arguments. They are known only from the first call, because an argument that
+        # is None in calls may have a tensor as its example.
         self._sizes: list[int] | None = None
         self._programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = {}
         if all(isinstance(value, torch.Tensor) for value in examples):
@@ -200,19 +200,19 @@ class _Graph:
 def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
     """Splits a joint graph into forward and backward: the backward recomputes cheap values but no random numbers."""
     if has_selections(joint.graph):
-        # A tensor whose extent depends on values cannot be passed from one program to the other.
+        # A tensor whose extent depends on values cannot be passed from the forward program to the backward program.
         joint = _without_selections(joint)
     for node in joint.graph.nodes:
         if "recompute" in node.meta and is_random(node):
-            # To recompute random numbers, checkpointing would have to reset the generator, so their tensors are saved.
+            # Checkpointing could recompute random numbers only by resetting the generator, so the numbers are saved.
             parts = [user for user in node.users if user.target is operator.getitem]
             for each in (node, *parts):
                 each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     forward, backward = internals.min_cut_rematerialization_partition(joint, inputs, **options)
     if not draws(backward.graph) and not reads_written(forward.graph, backward.graph):
         return forward, backward
-    # The backward would draw random numbers, or read values that the forward has overwritten. The default partition
-    # saves these values instead of recomputing them.
+    # With this partition, the backward would draw random numbers, or read values that the forward has overwritten. The
+    # default partition saves these values instead of recomputing them.
     forward, backward = internals.default_partition(joint, inputs, **options)
     if reads_written(forward.graph, backward.graph):
         raise CaptureError(

@@ -38,7 +38,7 @@ class Executable(Protocol):
 
     @property
     def moved(self) -> frozenset[int]:
-        """The indices of states and inputs whose elements the program may copy to a result without computing."""
+        """The indices of the states and inputs whose elements the program may copy unchanged to a result."""
 
     def write(self, states: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Runs one step, with all checks."""
@@ -51,7 +51,8 @@ class Calls:
     """A program that is called with the tensors of a graph.
 
     A step of a small model has hundreds of tensors, and checking each in Python would take a tenth of the step's time.
-    Therefore one call of Dynamo's tensor guards compares all tensors with those of an earlier call that were checked.
+    Therefore one call of Dynamo's tensor guards compares all tensors with the tensors of an earlier call, which were
+    checked.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Calls:
         self._sized = [i for i, size in enumerate(self._sizes) if size]
         self._outputs = [(kind.shape, torch.empty(kind.shape, device="meta").stride()) for kind in outputs]
         self._guards: Any = None
-        # The addresses of an earlier call in which no state shared memory.
+        # The addresses of an earlier call in which no state shared memory with another tensor.
         self._apart: list[int] = []
 
     def __call__(self, tensors: Sequence[torch.Tensor], /) -> list[torch.Tensor]:
@@ -117,7 +118,8 @@ class Calls:
         return addresses
 
     def _check_apart(self, tensors: Sequence[torch.Tensor], starts: Sequence[int], ends: Sequence[int]) -> None:
-        """Raises ReproError if a state shares memory with another tensor; torch.compile checks only when it compiles.
+        """Raises ReproError if a state shares memory with another tensor; torch.compile checks this only when it
+        compiles.
 
         Args:
           tensors: the states, then the inputs.
@@ -152,7 +154,8 @@ class Calls:
         self._executable.write(updated, [*map(_dense, inputs)], made)
         for state, value in zip(states, updated, strict=True):
             if value is not state:
-                # Writes through `data`, because AOTAutograd already increments the version counter.
+                # Writes through `data`, which does not increment the version counter, because AOTAutograd already
+                # increments it.
                 state.data.copy_(value)
 
 
@@ -172,7 +175,7 @@ def _share_elements(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the tensor, or a copy if a program cannot use its memory."""
+    """Returns the tensor, or a copy if a program cannot use the tensor's memory."""
     is_dense = tensor.is_contiguous() and not tensor.is_neg() and tensor.data_ptr() % tensor.element_size() == 0
     return tensor if is_dense else tensor.resolve_neg().clone(memory_format=torch.contiguous_format)
 

@@ -64,10 +64,11 @@ class _View:
 
     Attributes:
       position: the index of the argument.
-      source: the argument's strides, and whether its memory contains the conjugates and the negatives of its elements.
+      source: a triple: the argument's strides, whether its memory contains the conjugates of its elements, and whether
+        it contains their negatives.
       dtype, shape, strides: the element type, shape and strides of the result.
       offset: the offset of the result from the argument, in bytes.
-      is_conj, is_neg: whether the memory contains the conjugates and the negatives of the result's elements.
+      is_conj, is_neg: whether the memory contains the conjugates, or the negatives, of the result's elements.
     """
 
     position: int
@@ -163,7 +164,7 @@ class CapturedGraph:
     """The bindings of a program to the graph from which it was captured (`program.imported.Bindings`).
 
     Attributes:
-      draws: whether the graph draws random numbers: seed and step, i64 of shape [], are the last two inputs.
+      draws: whether the graph draws random numbers; if so, seed and step, i64 of shape [], are the last two inputs.
       orders: for each of `tensors`, the permutation of its dimensions to the program's order; None for the identity.
       layouts: per output, shape, strides and element type of the tensor that receives the output; the tensor's elements
         in memory order are the elements of the output.
@@ -204,11 +205,12 @@ class CapturedGraph:
         for i in self._represented:
             argument, value = arguments[self._positions[i]], tensors[i]
             if i < self._num_state and argument.is_complex() and (argument.is_conj() or argument.is_neg()):
-                # Writes through `data`, because AOTAutograd already increments the version counter.
+                # Writes through `data`, which does not increment the version counter, because AOTAutograd already
+                # increments it.
                 argument.data.copy_(torch.view_as_complex(value))
 
     def write_state(self, values: Sequence[Any]) -> None:
-        """Raises CaptureError: the state of a call is among its arguments, and a graph stores none."""
+        """Raises CaptureError: the state of a call is among its arguments, and a graph stores no state."""
         raise CaptureError("a graph of torch.compile has no state of its own")
 
     def results(self, arguments: Sequence[Any], outputs: Sequence[torch.Tensor]) -> list[Any]:
@@ -478,7 +480,8 @@ def _user_frames(stack_trace: str) -> list[tuple[str, str, str]]:
 
 @contextlib.contextmanager
 def errors_of_nodes() -> Iterator[None]:
-    """Converts an error of the block to a one-line CaptureError; PyTorch's interpreter appends the node to messages."""
+    """Converts an error of the block to a one-line CaptureError, without the node that PyTorch's interpreter appends to
+    messages."""
     try:
         yield
     except Exception as error:

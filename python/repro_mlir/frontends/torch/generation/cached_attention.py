@@ -33,13 +33,15 @@ _DEVIATION = 1e-4
 def capture_generation(
     model: nn.Module, slots: int, capacity: int, chunk: int, reaches: Sequence[int], cache: Format | None = None
 ) -> list[tuple[Program, Program]]:
-    """Captures two programs: one reads a chunk of tokens of one request, the other reads one token of each request.
+    """Captures pairs of programs: the first reads a chunk of tokens of one request, the second reads one token of each
+    request.
 
     Args:
       model: see CachedModel.
       slots, capacity: the number of requests in the cache, and the maximum number of tokens per request.
-      chunk: the number of tokens that the first program reads. Its inputs are all inputs of CachedModel.forward, with
-        one row. The inputs of the second program are tokens and positions, with a row per slot.
+      chunk: the number of tokens that the first program reads. The inputs of this program are all inputs of
+        CachedModel.forward, with one row. The inputs of the second program are tokens and positions, with a row per
+        slot.
       reaches: upper bounds for positions; one pair of programs is captured per bound and reads only positions below it.
       cache: the format of keys and values; f32 if None.
     Returns:
@@ -68,8 +70,8 @@ def capture_one_request(
     The program is the second one of `capture_generation` for one slot, with the same arguments and errors.
 
     Returns:
-      the program; and a dictionary from the name of each state tensor that is not a cache to the name of the model's
-        tensor and whether the state tensor is its transpose.
+      the program; and a dictionary that maps the name of each state tensor, except caches, to a pair: the name of the
+      model's tensor, and whether the state tensor is its transpose.
     """
     cached = CachedModel(model, 1, capacity, cache)
     token = torch.zeros((1, 1), dtype=torch.int64)
@@ -84,8 +86,8 @@ class CachedModel(nn.Module):
     Row r belongs to the request in slots[r]; no two rows share a slot. The positions in a row ascend; position -1 marks
     padding, whose logits are meaningless. Without slots, row r belongs to slot r, and every slot has a row.
 
-    Its parameters and buffers are the model's, but the weights of linear layers are transposed, so that a product with
-    few tokens reads each weight once, in memory order.
+    The parameters and buffers are those of the wrapped model, but the weights of linear layers are transposed, so that
+    a product with few tokens reads each weight once, in memory order.
 
     Attributes:
       capacity: the maximum number of tokens per request.
@@ -125,7 +127,8 @@ class CachedModel(nn.Module):
                 self._make_caches(slots, shapes)
                 self._require_tokens_apart()
                 self._check(logits)
-                # The check above uses an f32 cache, because quantized codes deviate by more than the tolerance.
+                # The check above uses an f32 cache, because the logits with a quantized cache deviate by more than the
+                # tolerance.
                 self._format = cache
                 self._make_caches(slots, shapes)
         except CaptureError:
@@ -173,7 +176,7 @@ class CachedModel(nn.Module):
             # Query heads that share a key head become additional queries of this head.
             grouped = (query * root).reshape(rows * heads, -1, query.shape[-1])
             scores = grouped @ self._load(keys, key.shape[-1]).transpose(1, 2)
-            # torch.where instead of an added mask, so that a NaN of an invisible key has no effect.
+            # Uses torch.where instead of an added mask, so that a NaN of an invisible key has no effect.
             seen = visible.repeat(1, 1, grouped.shape[1] // length, 1)
             chosen = torch.where(seen, scores.reshape(rows, heads, *scores.shape[1:]), -math.inf)
             weights = torch.softmax(chosen, -1).reshape(scores.shape)
@@ -204,7 +207,8 @@ class CachedModel(nn.Module):
         return {own: (name, is_transposed) for name, (own, is_transposed) in self._tensors.items()}
 
     def _make_caches(self, slots: int, shapes: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> None:
-        """Registers empty cache buffers; `shapes` lists heads and size of keys and of values per call of attention."""
+        """Registers empty cache buffers. `shapes` has, for each call of attention, two pairs of the number of heads and
+        the size of a head: one for the keys, one for the values."""
         self.caches = []
         for i, kinds in enumerate(shapes):
             names = []
@@ -248,7 +252,8 @@ class CachedModel(nn.Module):
         """Runs the model without a cache and checks it.
 
         Returns:
-          the logits; per call of attention, the number of heads and the size of keys and of values.
+          the logits; and for each call of attention, two pairs of the number of heads and the size of a head: one for
+          the keys, one for the values.
         """
         tokens, positions = self._tokens()
         found = []
@@ -290,7 +295,7 @@ class CachedModel(nn.Module):
         return logits, found
 
     def _require_tokens_apart(self) -> None:
-        """Raises CaptureError if tokens influence each other other than through attention.
+        """Raises CaptureError if tokens influence each other by other means than attention.
 
         The test replaces attention by a function that does not combine tokens. Then changes of half of the tokens must
         not change any bit of the logits of the other half.
@@ -312,7 +317,7 @@ class CachedModel(nn.Module):
                     )
 
     def _check(self, whole: torch.Tensor) -> None:
-        """Raises CaptureError if a cache changes the logits, because tokens interact other than through attention."""
+        """Raises CaptureError if a cache changes the logits, because tokens interact by other means than attention."""
         tokens, positions = self._tokens()
         slots = torch.zeros(1, dtype=torch.int64)
         greatest = whole.nan_to_num(0, 0, 0).abs().max().item()
@@ -323,8 +328,8 @@ class CachedModel(nn.Module):
                     "the logits of the model change when its attention reads a cache: expected a model that uses the "
                     "positions that it is given, and whose tokens know each other by causal attention alone"
                 )
-        # If a model depends on the number of tokens in the result of its last linear layer, the layer must compute the
-        # logits of all tokens instead of those of `last`.
+        # Tests whether the last linear layer can compute only the logits of `last`. If the code after this layer needs
+        # the layer's results for all tokens, the layer computes them all.
         length = min(_PIECE, self.capacity)
         last = torch.tensor([length - 1])
         try:

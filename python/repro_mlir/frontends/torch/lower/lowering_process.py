@@ -44,7 +44,8 @@ def run_torch_mlir(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -
         # The limits apply before any pass runs, because the process still waits for its input.
         for kind, soft, hard in (
             (resource.RLIMIT_AS, bounds.memory_bytes, bounds.memory_bytes),
-            # The kernel sends SIGXCPU at the soft limit. SIGKILL, at the hard limit, could also come from elsewhere.
+            # At the soft limit, the kernel sends SIGXCPU, which shows the cause. SIGKILL, which it sends at the hard
+            # limit, could also come from elsewhere.
             (resource.RLIMIT_CPU, seconds, seconds + 5),
             (resource.RLIMIT_CORE, 0, 0),
         ):

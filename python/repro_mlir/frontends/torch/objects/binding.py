@@ -59,10 +59,11 @@ class Binding:
           subject, captured: the objects that were captured, and the captured program.
           own: arrays, keyed by name, for the state that no object of the user contains: `seed`, `step`, gradient
             compression, `added`.
-          others: bindings of other programs to the same objects, whose counters are shared.
-          added: the state that the program has after the captured state.
+          others: bindings of other programs to the same objects; this binding shares their counters.
+          added: the state tensors that follow the captured state in the program.
         Raises:
-          CaptureError: a tensor that a step writes shares memory with another one, or among its own elements.
+          CaptureError: a tensor that a step writes shares memory with another tensor, or some of its elements share
+            memory.
           Stale: counters of the optimizer that the program represents by one tensor have different values, or the
             optimizer lacks state of the program.
         """
@@ -119,7 +120,8 @@ class Binding:
         return _Counter(slot, self._optimizer)
 
     def _slot(self, slot: Slot) -> torch.Tensor:
-        """Returns the tensor in the optimizer's state, or a new one, which the optimizer gets after the first step."""
+        """Returns the slot's tensor in the optimizer's state, or a new one, which the optimizer gets after the first
+        step."""
         assert self._optimizer is not None
         (owner,) = slot.owners
         found = held_by(self._optimizer, owner).get(slot.key)
@@ -169,7 +171,7 @@ class Binding:
             counter.pull()
 
     def see(self) -> None:
-        """Records the version counters of the tensors. The arrays now have the values of the tensors."""
+        """Records the version counters of the tensors, whose values the arrays now have."""
         self._seen = list(map(_versions, self.tensors))
 
     @property
@@ -182,7 +184,7 @@ class Binding:
         """Puts missing state tensors into the optimizer, as the optimizer's own first step does.
 
         Returns:
-          whether any of them were missing.
+          whether any state tensor was missing.
         """
         new = bool(self._new or self._constants) or any(counter.is_new for counter in self._counters)
         if new:
@@ -233,7 +235,7 @@ class Binding:
 
         Args:
           stepped: whether a step has run on the state, so that the optimizer gets its missing state.
-          foreign: the names of state tensors whose values are still elsewhere, see `leave`.
+          foreign: the names of state tensors whose values are still elsewhere (see `leave`).
         Returns:
           the result of `adopt`; False if `stepped` is False.
         """
@@ -303,7 +305,7 @@ class _Counter:
         return [held_by(self._optimizer, owner) for owner in self._slot.owners]
 
     def pull(self) -> None:
-        """Updates the array with the values of the optimizer's tensors; raises Stale if they differ."""
+        """Updates the array with the common value of the optimizer's tensors; raises Stale if their values differ."""
         if self._held is not None and (self._held != self.array).any():
             if (self._held != self._held[0]).any():
                 raise Stale
@@ -315,7 +317,7 @@ class _Counter:
             self._held.fill(self.array[()])
 
     def tensors(self) -> list[torch.Tensor]:
-        """Returns the optimizer's tensors, once they are connected."""
+        """Returns the optimizer's tensors; none until they are connected to the array."""
         return self._tensors
 
     def adopt(self) -> None:
@@ -353,7 +355,7 @@ class _Number:
         return any(self._slot.key not in held_by(self._optimizer, owner) for owner in self._slot.owners)
 
     def pull(self) -> None:
-        """Updates the array with the optimizer's numbers; raises Stale if they differ or have another type."""
+        """Updates the array with the optimizer's numbers; raises Stale if they differ or are not of the slot's type."""
         slot, start = self._slot, self._slot.start
         found = {held_by(self._optimizer, owner).get(slot.key, start) for owner in slot.owners}
         if len(found) > 1:

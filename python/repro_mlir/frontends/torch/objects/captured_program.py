@@ -53,11 +53,11 @@ class TorchBindings:
 
     Any other change of an optimizer needs another program: a weight decay, momentum or dampening that becomes zero or
     nonzero, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a parameter that is added
-    to or removed from a group. For a traced optimizer, so does a change of any flag, attribute, or outcome of a
-    comparison in its step, which may also depend on its state (`depends_on_state`). `optimizer_structure()` then
-    differs from `structure`, and `hyper_parameters()` raises. To continue, call `write_state` and capture again: the
-    optimizer's values become the new program's state. A missing slot gets the optimizer's initial value; a slot that no
-    step reads any more stays in the optimizer, as with torch.optim.
+    to or removed from a group. A traced optimizer also needs another program after a change of any flag, any attribute,
+    or the outcome of a comparison in its step, which may also depend on the optimizer's state (`depends_on_state`).
+    `optimizer_structure()` then differs from `structure`, and `hyper_parameters()` raises. To continue, call
+    `write_state` and capture again: the optimizer's values become the new program's state. A missing slot gets the
+    optimizer's initial value; a slot that no step reads any more stays in the optimizer, as with torch.optim.
 
     Attributes:
       state: the state tensors.
@@ -66,7 +66,7 @@ class TorchBindings:
       batch: the tensors of the batch, which are the inputs after the hyper-parameters.
       written: the names of the state tensors that a step changes.
       constants: tensors that the step read in addition to its state and the batch; the program contains their values.
-      results: the positions of the outputs in the user's results, see `step_results.Results`.
+      results: the positions of the outputs in the user's results (see `step_results.Results`).
       changing: values that may differ at later steps; numbers among them are inputs after the hyper-parameters.
       recording: the code that ran in the trace; None if no caller checks whether the program still applies.
     """
@@ -120,10 +120,11 @@ class TorchBindings:
     def optimizer_structure(self) -> Hashable:
         """Returns the optimizer's present structure, which equals `structure` as long as the program applies.
 
-        The call takes microseconds. The result may only be compared with `structure`, while this object lives.
+        The call takes microseconds. The result may be used only to compare it with `structure`, and only while this
+        object lives.
 
         Raises:
-          CaptureError: an option that no program supports, such as `differentiable`.
+          CaptureError: an option is set that no program supports, such as `differentiable`.
         """
         return self._optimizer and self._optimizer.present_structure()
 
@@ -192,9 +193,10 @@ class TorchBindings:
         """Stores state in the user's model and optimizer: afterwards their `state_dict` contains the program's state.
 
         Args:
-          values: one array, of a type that `as_array` accepts, per entry of `state`, with its shape and element type.
+          values: for each entry of `state`, an array of the entry's shape and element type, in a form that `as_array`
+            accepts.
         Raises:
-          ReproError: the arrays differ from that; nothing has been written.
+          ReproError: the number, a shape or an element type of the arrays differs; nothing has been written.
         """
         if len(values) != len(self.state):
             raise CaptureError(f"got {len(values)} state tensors, expected {len(self.state)}")

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Python values that differ from step to step: numbers that are inputs of the program, strings that it does not use.
+"""Python values that differ from step to step: numbers that are inputs of the program, and strings that it does not
+use.
 
 During the trace a number is a `TracedNumber`: the program computes with an input what PyTorch's operators compute with
 the number, and each Python branch on the number becomes a guard of the program. A string is replaced by an object that
@@ -57,7 +58,7 @@ class Place:
             self._namespace()[self.key] = value
 
     def _namespace(self) -> dict[str, Any]:
-        # The user may have replaced the dictionary of a module.
+        # The user may have replaced the dictionary of a module, so it is looked up at each access.
         owner: Any = self.owner
         return owner.__dict__ if isinstance(owner, torch.nn.Module) else owner
 
@@ -101,7 +102,7 @@ def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
 
 
 def can_change(value: Any) -> bool:
-    """Whether a value may differ in the next step without another program."""
+    """Whether a value may differ in the next step without requiring another program."""
     if type(value) is int:
         return abs(value) <= _MOST
     return type(value) in (float, str)
@@ -172,7 +173,8 @@ class ChangingValues:
 
     @contextlib.contextmanager
     def marked(self) -> Iterator[list[Mark]]:
-        """Replaces the values in the user's objects by placeholders, the same ones for each call, within the block."""
+        """Replaces the values in the user's objects, within the block, by placeholders, which are the same for each
+        call."""
         former = {name: place.get() for name, place in self._places.items()}
         try:
             for name, place in self._places.items():
@@ -245,7 +247,8 @@ class ChangingValues:
         return [torch.tensor(float(value), dtype=torch.float64) for value in self.values(leaves).values()]
 
     def outcomes(self, leaves: Sequence[Any]) -> Hashable:
-        """Returns the outcomes of the step's branches on the present numbers; equal outcomes have the same program."""
+        """Returns the outcomes of the step's branches on the present numbers; steps with equal outcomes have the same
+        program."""
         if any(type(leaves[index]) is not str for name, index in self._leaves.items() if name not in self._nodes):
             return "another type"
         values = self.values(leaves)

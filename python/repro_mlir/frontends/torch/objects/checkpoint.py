@@ -86,7 +86,7 @@ def check_fits(
             elif type(optimizer) in RULES:
                 due = parameters[number].shape, torch.Size()
             else:
-                # The optimizer's first step determines the shapes of its state.
+                # The shapes are unknown until the first step of the optimizer.
                 continue
             if is_tensor(value) and value.shape not in due:
                 raise ReproError(
@@ -151,7 +151,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     """Writes the state atomically: a former file remains until the new one is complete.
 
     Raises:
-      ReproError: the file cannot represent a value, or it cannot be written.
+      ReproError: the file cannot represent a value, or the file cannot be written.
     """
     tensors = {f"{owner}.{name}": value for owner in _NAMED for name, value in state.get(owner, {}).items()}
     rest: dict[str, Any] = {key: state[key] for key in _NUMBERS}

@@ -54,7 +54,8 @@ class Resident:
     bring_back: ClassVar[Callable[[], None]]
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
-        # Methods of the tensor, such as the deep copy of a parameter, may create an object of its class.
+        # Methods of the tensor, such as the deep copy of a parameter, may call its class: the result has the tensor's
+        # own class.
         return cls.own(*arguments, **keywords)
 
     @classmethod

@@ -26,7 +26,7 @@ class FlatBatch:
       kind: the properties of the batch, besides its constants, that determine a program: the structure, and for each
         leaf whether it is a tensor, with its shape and element type.
       whole: for a microbatch, the batch whose first microbatch it is; None for a whole batch.
-      cut: for a microbatch, the indices of the tensors that are slices of those of the whole batch.
+      cut: for a microbatch, the indices of its tensors that are slices of the whole batch's tensors.
     """
 
     whole: FlatBatch | None = None
@@ -51,7 +51,7 @@ class FlatBatch:
         """Returns a digest that is equal for batches that no program can distinguish.
 
         Raises:
-          ReproError: a tensor that programs do not support.
+          ReproError: the batch has a tensor that programs do not support.
         """
         constants = repr([None if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves])
         tensors = [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]

@@ -21,7 +21,8 @@ from repro_mlir.frontends.torch.trace.known_values import follows_from_constants
 
 
 class KeptTensors:
-    """The tensors that the traces of one step store in attributes of modules, and in lists and dicts there."""
+    """The tensors that the traces of one step store in attributes of modules, or in lists and dicts in such
+    attributes."""
 
     def __init__(self, modules: Iterable[tuple[str, torch.nn.Module]]) -> None:
         self._former: dict[int, tuple[str, Any, Any]] = {}
@@ -151,7 +152,8 @@ def kept_tensors(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[Kep
 
 def _is_same(one: torch.fx.GraphModule, other: torch.fx.GraphModule) -> bool:
     contents = contents_of(one), contents_of(other)
-    # `contents_of` returns None for graphs with operators of the user, complex constants or dynamic shapes.
+    # `contents_of` returns None for graphs with operators of the user, complex constants or dynamic shapes. Such graphs
+    # are compared by their generated code.
     return one.code == other.code if None in contents else contents[0] == contents[1]
 
 

@@ -27,7 +27,7 @@ class Owner(Protocol):
 class Refresh:
     """A hook that brings a trainer's tensors up to date as long as the trainer exists; a copy of the hook does nothing.
 
-    A pickled model contains the hook, so that unpickling it imports this package, but not torch-mlir.
+    A pickled model contains the hook, so unpickling the model imports this package, but not torch-mlir.
     """
 
     def __init__(self, trainer: Owner | None = None) -> None:

@@ -225,7 +225,7 @@ class _Got(_View):
     """A value that is read with a function: the value of a variable, a slot or a reference."""
 
     def __init__(self, get: Callable[[], object], gone: type[Exception] | tuple[()] = ()) -> None:
-        """`gone`: the exception that `get` raises while there is no value."""
+        """Creates the view; `gone` is the exception that `get` raises while there is no value."""
         self._get = get
         self._gone = gone
 
@@ -276,7 +276,8 @@ def _decimal_settings() -> tuple[object, ...]:
 
 
 class _Namespace(_Got):
-    """The namespace of an object, which may be replaced; views of its names are noted separately."""
+    """The namespace of an object as a whole, which the user may replace. Views of the names in it are noted
+    separately."""
 
     def parts(self, name: str) -> Iterator[tuple[str, object]]:
         return iter(())
@@ -439,7 +440,7 @@ class _Search:
         self._close()
 
     def follow_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Follows an optimizer's step and the values of its attributes; `Watch` compares the attributes."""
+        """Follows an optimizer's step and the values of the optimizer's attributes; `Watch` compares the attributes."""
         self._class(type(optimizer))
         own = vars(optimizer)
         for key in self._known.intersection(own) - {"state", "param_groups", "step"}:
@@ -521,7 +522,7 @@ class _Search:
         elif issubclass(kind, type):
             self._class(value)
         elif issubclass(kind, weakref.ref):
-            # The reference does not keep the object alive, so its death is watched.
+            # A weak reference does not keep its object alive, so the death of the object is watched.
             self._note(name, _Got(lambda: value() is None))
             self._open.append((name, value()))
         elif issubclass(kind, ContextVar):
@@ -544,7 +545,7 @@ class _Search:
             self._object(name, value)
         elif issubclass(kind, types.BuiltinFunctionType | types.MethodWrapperType):
             if value in DYNAMIC_READS and self._recording is not None:
-                # C code such as `map` may call it with names that the recording did not see.
+                # C code such as `map` may call this function with names that the recording did not see.
                 self._recording.everything = True
             if not isinstance(value.__self__, (types.ModuleType, *GENERATORS)):
                 self._open.append((name, value.__self__))
@@ -658,7 +659,8 @@ class _Search:
         code, called = function.__code__, function.__qualname__
         self._functions.functions.append(function)
         is_idle = self._recording is not None and not self._recording.ran(code)
-        # State of wrappers in packages, such as generators, counts only if the wrappers ran.
+        # State that a function of a package keeps in enclosing variables, such as a generator, counts only if the
+        # function ran.
         cells = () if is_idle and not _is_users(code) else function.__closure__ or ()
         for variable, cell in zip(code.co_freevars, cells, strict=False):
             self._got(f"{variable} of {called}", functools.partial(attrgetter("cell_contents"), cell), ValueError)
@@ -844,8 +846,8 @@ def _facts(value: _Held) -> Hashable:
 
 
 def _bytes(value: _Held) -> np.ndarray:
-    """Returns the elements as bytes, copied only if they are not contiguous; of a tensor without NumPy view, the
-    version counter.
+    """Returns the elements as bytes, copied only if they are not contiguous. For a tensor without a NumPy view, returns
+    the version counter instead.
     """
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:

@@ -23,7 +23,7 @@ class Subject:
     Attributes:
       model, loss_fn: see `capture_training`.
       optimizer: the optimizer; None for an evaluation.
-      options: the other options; changes of the user's objects among them are detected too.
+      options: the options of the capture; changes of the user's objects in the options are detected too.
     """
 
     model: torch.nn.Module

@@ -59,8 +59,8 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
     A layer without values in the state starts from initial values, like a layer that was frozen until now.
 
     Raises:
-      ReproError: an entry that the options do not use, an entry of another recipe or method, or a name or tensor that
-        no run with these options has.
+      ReproError: the state has an entry that the options do not use, an entry of another recipe or method, or a name or
+        tensor that no run with these options has.
     """
     definitions = _definitions(options)
     found: dict[str, np.ndarray] = {}

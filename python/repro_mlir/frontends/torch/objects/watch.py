@@ -146,7 +146,7 @@ def form_of(
     """Returns the present form of the user's objects: everything on which a captured program depends, with names.
 
     Args:
-      structure: the structure of the optimizer, see `TorchBindings.optimizer_structure`.
+      structure: the structure of the optimizer (see `TorchBindings.optimizer_structure`).
       changing: values that are not part of the form.
       recording: the code that ran in the trace of a program; None: everything found from the user's objects counts.
     Raises:
@@ -261,7 +261,7 @@ def _optimizer_views(optimizer: torch.optim.Optimizer) -> Iterator[Iterable[obje
     yield optimizer.state.values()
     for state in optimizer.state.values():
         values = state.values()
-        # A number is a new object after each step.
+        # A number is a new object after each step, so the identity of numbers is not compared.
         yield Looked(_but_numbers, values) if any(type(value) in (int, float) for value in values) else values
 
 

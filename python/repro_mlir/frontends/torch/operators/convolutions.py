@@ -252,7 +252,8 @@ def convolution_backward(
     of_input = of_weight = of_bias = None
     if output_mask[0]:
         if is_transposed:
-            # With an output padding of a stride or more, the gradient has more windows than the input has elements.
+            # With an output padding of a stride or more, the gradient has more windows than the input has elements, so
+            # the size of the result is given.
             of_input = _plain(gradient, weight, None, stride, padding, dilation, groups, x.shape[2:])
         else:
             of_input = transposed(gradient, weight, None, stride, padding, dilation, x.shape[2:], groups)

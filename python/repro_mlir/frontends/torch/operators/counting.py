@@ -154,7 +154,8 @@ _NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.
 def _members(
     data: torch.Tensor, lengths: torch.Tensor | None, offsets: torch.Tensor | None, axis: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the masks of the elements of segments, bool [*, segments, elements, 1, ...], and the element counts."""
+    """Returns, for each segment, a mask of the elements that it contains, bool [*, segments, elements, 1, ...], and
+    their number."""
     if offsets is not None:
         begins, ends = (
             offsets.narrow(axis, 0, offsets.shape[axis] - 1),

@@ -21,8 +21,8 @@ def _lengths(given: Any) -> torch.Tensor:
 class _Normalizer(torch.autograd.Function):
     """Returns zeros [batch] that have the gradient of the sum of exp(log_probs) over the steps of the input.
 
-    The sum itself may overflow. The arguments are log_probs [steps, batch, classes] and the mask of the steps that
-    belong to the input [steps, batch].
+    The sum itself is not computed, because it may overflow. The arguments are log_probs [steps, batch, classes] and the
+    mask of the steps that belong to the input [steps, batch].
     """
 
     @staticmethod
@@ -61,7 +61,7 @@ def ctc_loss(
         begins = torch.cumsum(lengths, 0) - lengths
         places = (begins.unsqueeze(1) + torch.arange(most)).clamp(max=max(most - 1, 0))
         targets = targets[places] if most else targets.reshape(1, 0).expand(batch, 0)
-    # States 2 s + 1 of the path are the target's labels, the other states are blanks.
+    # States 2 s + 1 of the path are the target's labels; the other states are blanks.
     states = 2 * most + 1
     position = torch.arange(states)
     label = torch.full([batch, states], blank, dtype=torch.int64)

@@ -72,7 +72,7 @@ def _decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[...,
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Maps ATen operators to decompositions; an entry that returns NotImplemented falls back to torch-mlir's entry."""
     table = dict(get_decomposition_table())
-    # torch-mlir lowers aten.full itself, and the decompositions of uninitialised tensors produce it.
+    # torch-mlir lowers aten.full itself, and the decompositions of uninitialised tensors produce aten.full.
     del table[aten.full.default]
     table |= _of_unknown_operators(table)
     for operator, function in _entries.items():

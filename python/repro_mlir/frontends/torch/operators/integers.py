@@ -17,7 +17,8 @@ aten = torch.ops.aten
 
 
 def of_one_kind(x: Any, y: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Converts tensors or Python numbers to tensors of the result's type; returns None if it is not an integer type."""
+    """Converts tensors or Python numbers to tensors of the result's type; returns None if this is not an integer
+    type."""
     kind = torch.result_type(x, y)
     if kind.is_floating_point or kind.is_complex:
         return None
@@ -150,7 +151,8 @@ _FEWEST_BITS_PER_STEP = math.log2((1 + math.sqrt(5)) / 2)
 
 
 def _greatest_divisor(x: torch.Tensor, y: torch.Tensor) -> Any:
-    """Runs Euclid's algorithm for the greatest number of steps that any two numbers of the type need."""
+    """Returns the greatest common divisor, by as many steps of Euclid's algorithm as any two numbers of the type
+    need."""
     operands = of_one_kind(x, y)
     if operands is None:
         return NotImplemented

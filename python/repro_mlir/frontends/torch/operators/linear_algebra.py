@@ -107,7 +107,8 @@ def _cholesky_inverse(factor: torch.Tensor, upper: bool = False) -> torch.Tensor
 
 
 def _lu(a: torch.Tensor, pivot: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the packed factors and the pivots (i32, from 1) of Gaussian elimination; ties take the first pivot."""
+    """Returns the packed factors and the pivots (i32, from 1) of Gaussian elimination; of equal candidates, the first
+    is the pivot."""
     rows, columns = torch.arange(a.shape[-2]), torch.arange(a.shape[-1])
     pivots = []
     for position in range(count_steps(a)):

@@ -59,7 +59,7 @@ def _max_pool_backward(spatial: int) -> Callable[..., torch.Tensor]:
 
 
 def _scatter_to_indices(gradient: torch.Tensor, x: torch.Tensor, indices: torch.Tensor, spatial: int) -> torch.Tensor:
-    """Adds each element of `gradient` at its index, which is flat over the spatial dimensions."""
+    """Adds each element of `gradient` to zeros at the element's index; indices are flat over the spatial dimensions."""
     planes = [math.prod(x.shape[:-spatial]), math.prod(x.shape[-spatial:])]
     zeros = torch.zeros(planes, dtype=gradient.dtype)
     flat = zeros.scatter_add(1, indices.reshape(planes[0], -1), gradient.reshape(planes[0], -1))
@@ -168,7 +168,7 @@ def _adaptive_windows(size: int, outputs: int) -> list[tuple[int, int]]:
 def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the maximum of each window and its position; x is [*, *extents], the results are [*, *output_size].
 
-    torch-mlir's lowering starts from -inf or from the least finite number, depending on an uninitialized flag.
+    torch-mlir's lowering is not used, because an uninitialized flag decides whether it starts from -inf.
     """
     lead = x.dim() - len(output_size)
     # The positions of each window's elements, flat over the dimensions that are pooled so far.

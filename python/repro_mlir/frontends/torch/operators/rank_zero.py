@@ -32,8 +32,8 @@ def operators() -> Iterator[Any]:
 
 
 def along_one(operator: Any) -> Callable[..., Any]:
-    """Returns a decomposition that treats a tensor of shape [] as one of shape [1]; it returns NotImplemented for
-    others.
+    """Returns a decomposition that treats a tensor of shape [] as one of shape [1] and returns NotImplemented for any
+    other tensor.
     """
 
     def call(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,8 @@ aten = torch.ops.aten
 
 
 def _running_extreme(x: torch.Tensor, dim: int, greater: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the values and indices of a running maximum or minimum; NaN wins, and the last of equal elements.
+    """Returns the values and indices of a running maximum or minimum; NaN wins, and of equal elements the last one
+    wins.
 
     The winner does not depend on the order in which elements are combined, so it equals that of a sequential scan (D3).
     """

@@ -37,7 +37,7 @@ def _operands(x: Any, n: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _binary_power(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns U_(n-1) and -U_(n-2) of x.
+    """Returns U_(n-1) and -U_(n-2) of x, where U are the Chebyshev polynomials of the second kind.
 
     They are a and b in M^n = a M + b for M = [[2x, -1], [1, 0]], where M^2 = 2x M - 1.
     """

@@ -19,8 +19,8 @@ def _ordered(x: Any) -> Any:
 
 
 def of_float(x: torch.Tensor) -> torch.Tensor:
-    """Returns the bits of floats that are converted to unsigned integers: rounded toward zero, saturated, NaN as 0
-    (S3).
+    """Converts floats to unsigned integers and returns the integers' bits: rounds toward zero, saturates, and maps NaN
+    to 0 (S3).
     """
     half = 2.0**63
     upper = (x - half).to(torch.int64) ^ _MIN
@@ -54,7 +54,7 @@ def _divided(x: torch.Tensor, y: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """
     y = y if isinstance(y, torch.Tensor) else torch.full([], y, dtype=torch.int64)
     one = torch.ones([], dtype=torch.int64)
-    # The quotient of a divisor of at least 2^63 is 1 or 0.
+    # The quotient by a divisor of at least 2^63 is 1 or 0.
     large = torch.where(_ordered(x) >= _ordered(y), one, one - one)
     divisor = torch.where(y > 0, y, one)
     first = torch.bitwise_left_shift(torch.div(_shift_right(x, one), divisor, rounding_mode="trunc"), one)

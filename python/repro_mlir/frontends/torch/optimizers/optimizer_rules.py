@@ -4,8 +4,9 @@
 """The update rules of torch.optim for one parameter, each as the single-tensor implementation of its class computes it.
 
 A rule contains the flags of a parameter group that decide which terms an update has: without weight decay, for example,
-nothing is added. Equal rules need the same program. The numbers of a group are inputs of the program, including those
-that torch.optim derives in f64: `1 - beta1` computed in f64 and rounded once differs from `1 - beta1` computed in f32.
+nothing is added. Groups with equal rules need the same program. The numbers of a group are inputs of the program,
+including those that torch.optim derives in f64: `1 - beta1` computed in f64 and rounded once differs from `1 - beta1`
+computed in f32.
 """
 
 import sys

@@ -86,7 +86,7 @@ class OptimizerProgram:
           updated: names of the parameters that receive a gradient; the optimizer decides what happens to the others.
           clip_norm: the largest 2-norm of all gradients together, to which they are clipped.
         Raises:
-          CaptureError: an unsupported optimizer or option, or a hyper-parameter that is not a number.
+          CaptureError: the optimizer or an option is not supported, or a hyper-parameter is not a number.
         """
         self._clip_norm = None if clip_norm is None else float(clip_norm)
         self._optimizer = optimizer
@@ -119,7 +119,7 @@ class OptimizerProgram:
         """Returns the present properties that determine the optimizer's program; cheap enough for every step.
 
         Raises:
-          CaptureError: an option that no program supports.
+          CaptureError: an option has a value that no program supports.
         """
         return self._update.present_structure()
 

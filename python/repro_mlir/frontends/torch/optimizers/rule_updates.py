@@ -73,8 +73,8 @@ class RuleUpdate:
         self._updates.append((name, group, rule, slots))
 
     def _counter(self, group: int, parameter: torch.nn.Parameter, key: str, taken: Any) -> str:
-        """Returns the name of a parameter's step counter, now `taken`; parameters of a group with equal counters share
-        it.
+        """Returns the name of a parameter's step counter, whose value is `taken`; parameters of a group with equal
+        values share one counter.
         """
         value = torch.as_tensor(taken, dtype=torch.float32).detach().clone().reshape([])
         prefix = f"optimizer.group{group}.{key}"

@@ -28,11 +28,11 @@ class Slot:
 
     Attributes:
       name: `optimizer.<parameter name>.<key>`, or `optimizer.group<i>.<key>` if several parameters share the value.
-      owners: the parameters or groups that store the value; it is equal for all of them.
+      owners: the parameters or groups that store the value, which is equal for all of them.
       key: the key under which each owner stores the value.
       kind: `tensor`: the only owner stores a tensor. `counter`: each owner stores a tensor of shape []. `number`: each
-        owner stores a Python number of the type `number`; here it is an f64. `count`: no owner stores the value, which
-        records whether there is a momentum buffer.
+        owner stores a Python number of the type `number`, which the program has as an f64. `count`: no owner stores the
+        value, which records whether there is a momentum buffer.
       initial: the value at capture.
       start: the value for an owner that stores none yet. None: the program does not support such an optimizer.
     """

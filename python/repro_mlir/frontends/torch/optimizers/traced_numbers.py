@@ -157,7 +157,7 @@ class Tape:
         return node.value
 
     def outcomes(self, values: Mapping[Node, Scalar] | None = None) -> tuple[Hashable, ...]:
-        """Returns the outcomes of the guards for these values of the leaves, or those at capture.
+        """Returns the outcomes of the guards for these values of the leaves; for None, the outcomes at capture.
 
         Raises:
           ArithmeticError, ValueError: the step itself would raise the error for these values.
@@ -538,8 +538,8 @@ def _clock(name: str, original: Callable[[], Any]) -> Callable[[], Any]:
 def functions_on_numbers(modules: Iterable[types.ModuleType], known: Known) -> Iterator[None]:
     """Makes `min`, `max` and functions of `math` accept traced numbers, even where `modules` imported them by name.
 
-    `min` and `max` also accept tensors of shape [] whose number `known` does not know. Raises CaptureError if the
-    user's code reads a clock.
+    `min` and `max` also accept tensors of shape [] for which `known` returns None. Raises CaptureError if the user's
+    code reads a clock.
     """
     with TRACE_LOCK, contextlib.ExitStack() as stack:
         choices = {name: functools.partial(_chosen, name, known=known) for name in ("max", "min")}

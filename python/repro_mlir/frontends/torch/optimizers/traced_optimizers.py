@@ -4,8 +4,8 @@
 """The update of any optimizer written in Python: traces the `step` of its class on a shadow of the optimizer.
 
 The shadow has the optimizer's attributes, and its own groups, state and parameters, which consist of tensors of a trace
-and of traced numbers (`traced_numbers`). Runs on fake tensors first determine which state exists and its initial
-values, which numbers the step changes, and which numbers it reads.
+and of traced numbers (`traced_numbers`). Runs on fake tensors first determine which state exists and which initial
+values it has, which numbers the step changes, and which numbers it reads.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class TracedUpdate:
             values = {leaf: self._value(leaf) for node in self._tape.guards for leaf in leaves_of(node)}
             return form, self._tape.outcomes(values)
         except (ArithmeticError, ValueError) as error:
-            # An error is an outcome too: the step itself raises it, so that the structure differs from that at capture.
+            # An error that the step itself raises is an outcome too, which makes the structure differ from that at
+            # capture.
             return form, one_line(error)
 
     @property
@@ -156,7 +157,8 @@ class TracedUpdate:
     # --- Analysis ---
 
     def _analyse(self) -> tuple[Tape, _Run]:
-        """Runs the step on fake tensors until a run finds nothing new; returns the tape and the run of the last one."""
+        """Runs the step on fake tensors until a run finds nothing new; returns the tape of the last run, and the run
+        itself."""
         for _ in range(_ATTEMPTS):
             tape, size = Tape(), self._findings.size
             with TRACE_LOCK, FakeTensorMode(), Compositions(), torch.no_grad():
@@ -246,7 +248,7 @@ class TracedUpdate:
             self._slot_of[leaf] = slot
 
     def _refuse_changing_numbers(self, run: _Run) -> None:
-        """Raises CaptureError if the step reads a number that it changes: each step would need a program."""
+        """Raises CaptureError if the step reads a number that it changes: each step would need its own program."""
         changing = {leaf for leaf, slot in self._slot_of.items() if run.node(slot.owners[0], slot.key) is not leaf}
         for node, guard in self._tape.guards.items():
             if guard.exact and not changing.isdisjoint(leaves_of(node)):

@@ -25,7 +25,7 @@ class ReplacedAttention(TorchFunctionMode):
     """Replaces `scaled_dot_product_attention` while it is active, including in calls from PyTorch's own modules."""
 
     def __init__(self, attend: Callable[..., torch.Tensor]) -> None:
-        """`attend`: accepts the arguments of PyTorch's function."""
+        """`attend`: the function that is called instead of PyTorch's function, with the same arguments."""
         super().__init__()
         self._attend = attend
         self._original: Callable[..., torch.Tensor] = F.scaled_dot_product_attention
@@ -37,7 +37,8 @@ class ReplacedAttention(TorchFunctionMode):
         return replacement(*args, **(kwargs or {}))
 
     def __enter__(self) -> "ReplacedAttention":
-        # PyTorch disables the mode in functions that it handles: multi_head_attention_forward would call the original.
+        # PyTorch disables the mode within functions that the mode handles, such as multi_head_attention_forward, which
+        # would then call the original function.
         F.scaled_dot_product_attention = self._attend
         return super().__enter__()
 

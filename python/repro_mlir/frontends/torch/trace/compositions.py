@@ -28,7 +28,8 @@ from repro_mlir.frontends.torch.trace.packed_sequences import PACKED
 
 
 class Compositions(TorchFunctionMode):
-    """Replaces the functions in this module and in control_flow.py while it is active."""
+    """Replaces functions of PyTorch, while it is active, by their compositions in this module and in
+    control_flow.py."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +144,8 @@ def _grid_sampler(
     x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> torch.Tensor:
     if padding_mode != 0 and interpolation_mode in (0, 1):
-        # PyTorch moves NaN, and an infinity to be reflected, to the first position of an image, the last of a volume.
+        # PyTorch moves NaN, and an infinity that it would have to reflect, to the first position of an image or the
+        # last position of a volume.
         is_place = grid == grid if padding_mode == 1 else grid.abs() < float("inf")
         grid = torch.where(is_place, grid, torch.full([], -1.0 if x.dim() == 4 else 1.0, dtype=grid.dtype))
     if x.dim() == 5 and interpolation_mode in (0, 1):
@@ -163,7 +165,8 @@ def _grid_sampler(
 
 
 class _Image:
-    """An image for PyTorch's decomposition, which reads the first element, with weight 0, at positions outside."""
+    """An image for PyTorch's decomposition, which reads the first element, with weight 0, for positions outside the
+    image."""
 
     def __init__(self, x: torch.Tensor) -> None:
         self._x = x

@@ -14,8 +14,8 @@ aten = torch.ops.aten
 
 LOW_PRECISION = (torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2)
 
-# Operators that only move, compare or select elements (nan_to_num uses the limits of the type), or whose accumulator
-# is wide by (F7).
+# Operators that are called without a conversion: those that only move, compare or select elements (nan_to_num uses the
+# limits of the type), and those whose accumulator is wide by (F7).
 _EXACT = {
     getattr(aten, name)
     for name in """
@@ -49,7 +49,7 @@ def call_in_f32(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], ex
 
     Args:
       function, args, kwargs: the call.
-      expected: the fake results of the call as traced; the results are converted back to their element types.
+      expected: the fake results of the call as traced, to whose element types the results are converted.
     """
     if function is aten._to_copy.default and kwargs.get("dtype") is torch.float8_e4m3fn:
         args = (_saturate(args[0]), *args[1:])

@@ -4,8 +4,8 @@
 """Represents packed sequences (`torch.nn.utils.rnn`) as elements that a mask selects, including for recurrent networks.
 
 The rows of a packed tensor are the rows of the padded tensor, time first, that a mask of times and sequences selects.
-Operators treat them as any other selection (selected_rows.py). A recurrent network computes all times, and keeps the
-state of sequences that have ended or not begun.
+Operators treat these rows like any other selection (selected_rows.py). A recurrent network computes all times, and
+keeps the state of sequences that have ended or not begun.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _pack(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[to
 def _known(lengths: torch.Tensor) -> list[int] | None:
     """Returns the elements of `lengths` if they follow from constants, else None."""
     if not isinstance(lengths, internals.FakeTensor):
-        # The lengths are a constant of the program. The mask also reads them, so a change of them is detected.
+        # The lengths are a constant of the program. The mask also reads the lengths, so a change of the lengths is
+        # detected.
         with internals.disable_current_modes():
             return [int(each) for each in lengths]
     try:

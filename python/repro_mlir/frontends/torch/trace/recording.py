@@ -53,7 +53,7 @@ _ACTIONS = re.compile(
 
 _ACTIONS_OF_VALUE = (importlib.import_module.__code__, importlib.util.find_spec.__code__)
 _VALUES = re.compile(r"/(linecache|inspect|tokenize|typing)\.py$")
-"""The functions, and the files, of `_ACTIONS` that return values which a step may use."""
+"""The exceptions to `_ACTIONS`, as functions and as files: they return values that a step may use."""
 
 _TORCH = tuple(os.path.join(os.path.dirname(torch.__file__), each) for each in ("nn", "optim", "distributions"))
 
@@ -72,7 +72,8 @@ _OPENING = frozenset({io.open, os.open, np.fromfile})
 
 _SETTING = re.compile("_?(get|is|are|has)_|.*_enabled$")
 _OF_TRACES = re.compile(".*(torch_function|tracing|autocast|grad_enabled|inference_mode|autograd|dispatch|functorch)")
-"""Name patterns of PyTorch functions that return a setting, and of those whose setting a trace itself changes."""
+"""`_SETTING` matches names of PyTorch functions that return a setting, `_OF_TRACES` those whose setting a trace
+changes."""
 
 _HOMES = (types.ModuleType, type(get_blas_preferred_backend.__self__), types.NoneType)
 """Types of `__self__` for module functions written in C; for methods, `__self__` is the object."""
@@ -133,7 +134,7 @@ class Recording:
 
     @contextlib.contextmanager
     def recorded(self) -> Iterator[None]:
-        """Records the calls of the block. Raises CaptureError if it calls a function whose result may vary."""
+        """Records the calls of the block. Raises CaptureError if the block calls a function whose result may vary."""
         with _paused_profiler(), self._dynamic_names(), _without_garbage_collection(), _Suspended():
             former = sys.getprofile()
 
@@ -166,8 +167,8 @@ class Recording:
             caller = frame.f_back
             is_asked = caller is not None and self._kinds.get(id(caller.f_code)) == _USER and argument is not None
             if is_asked and not frame.f_code.co_name.startswith("__"):
-                # A library function that returns numbers or strings may read variables of its module. A trace replaces
-                # special methods such as `Module.__getattr__`, which read their object.
+                # A library function that returns numbers or strings may read variables of its module. Special methods
+                # read only their object; a trace replaces some of these methods, such as `Module.__getattr__`.
                 if self._kinds.get(id(frame.f_code)) == _LIBRARY and is_plain(argument):
                     self._add(frame.f_code, frame.f_globals)
         elif event == "c_call":
@@ -224,7 +225,7 @@ class Recording:
         if isinstance(owner, types.ModuleType) or owner is None:
             home = function.__module__ or ""
             if name in ("vars", "dir", "repr", "locals") or function in DYNAMIC_READS:
-                # The user's code kept the function from before the trace, so that its arguments are not known.
+                # The user's code stored this function before the trace, so the arguments are not known.
                 self.everything = True
             elif name == "globals" and not any(each is frame.f_globals for each in self.asked):
                 self.asked.append(frame.f_globals)
@@ -261,7 +262,7 @@ class Recording:
 
     def _waiting(self, frame: types.FrameType) -> CaptureError:
         """Returns the error for a call that may block. It is raised before the call, because a trace runs a step
-        repeatedly.
+        repeatedly, and a later run could block.
         """
         self._refusal = (
             f"{_user_line(frame)}the step waits for another thread, or takes a value from a queue or a socket: a "

@@ -68,7 +68,8 @@ class Repeats:
         node: torch.fx.Node = slot.proxy.node
         self._tensors.setdefault(node, tensor)
         if slot.constant is not None:
-            # PyTorch computes with the constant and may return its value to the caller.
+            # A call on this node is not copied: PyTorch computes with the constant and may return its value to the
+            # caller.
             self._constants.add(node)
         return node
 

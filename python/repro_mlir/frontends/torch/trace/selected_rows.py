@@ -80,7 +80,8 @@ def _identity(factor: int | Rows) -> Hashable:
 
 
 def _normal(dim: Sequence[int | Rows]) -> Dim:
-    """Returns the same product without ones and with adjacent extents merged."""
+    """Returns the product of the factors as a dimension: without factors of 1, and with adjacent constant extents
+    merged."""
     factors: list[int | Rows] = []
     for each in dim:
         if isinstance(each, int) and factors and isinstance(factors[-1], int):

@@ -3,8 +3,9 @@
 
 """Rules for ATen operators on tensors in which only some rows count (selected_rows.py).
 
-Elements that do not count may contain anything. Operators on elements and on whole rows leave them in their positions.
-Operators that combine rows replace them by a neutral element, which keeps NaN out of sums and of their gradients.
+Elements that do not count may contain anything. Elementwise and row-wise operators leave these elements in place.
+Operators that combine rows first replace these elements by a neutral element, which keeps NaN out of sums and their
+gradients.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def _pointwise(call: Call, *args: Any, **kwargs: Any) -> Any:
     leaves, spec = pytree.tree_flatten((args, kwargs))
     dims = broadcast([_dims(each) for each in leaves if isinstance(each, torch.Tensor | Selected)] or [()])
     if name_of(call.target) in _DIVISIONS and isinstance(args[1], Selected) and not args[1].tensor.is_floating_point():
-        # A division by 0 would fail in the rows that do not count.
+        # In the rows that do not count, the divisor may be 0, and the division would fail.
         leaves[1] = args[1].filled(1)
     target = call.target.overloadpacket if any(isinstance(each, Number) for each in leaves) else call.target
     args, kwargs = pytree.tree_unflatten([*map(_raw, leaves)], spec)
@@ -247,7 +248,7 @@ def _require_static(value: Any, dim: int, what: str) -> int:
 
 
 def _along(default: int = -1, argument: int = 1) -> Callable[..., Any]:
-    """Returns the rule of an operator that computes each row independently, along the dimension of an argument."""
+    """Returns the rule of an operator that computes each row independently, along a dimension."""
 
     def apply(call: Call, value: Any, *args: Any, **kwargs: Any) -> Any:
         dim = args[argument - 1] if len(args) >= argument else kwargs.get("dim", default)
@@ -498,13 +499,13 @@ def _contracted(one: Any, other: Any) -> tuple[list[torch.Tensor], list[Dim]]:
 
 
 def _product(call: Call, one: Any, other: Any) -> Any:
-    """Computes mm, bmm, mv, dot."""
+    """Computes mm, bmm, mv and dot."""
     operands, dims = _contracted(one, other)
     return _made(call.target(*operands), dims)
 
 
 def _sum_of_product(call: Call, added: Any, one: Any, other: Any, **factors: Any) -> Any:
-    """Computes addmm, baddbmm, addmv."""
+    """Computes addmm, baddbmm and addmv."""
     operands, dims = _contracted(one, other)
     return _made(call.target(_raw(added), *operands, **factors), broadcast([_dims(added), dims]))
 
@@ -559,7 +560,8 @@ def _is_mask(index: Any) -> bool:
 
 
 def _chooser(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple[int, int, Rows] | None:
-    """Returns the first dimension, the number of dimensions and the rows of an index by a single mask, else None."""
+    """If the only index is a mask, returns the first dimension that it indexes, the number of these dimensions, and the
+    selected rows; otherwise None."""
     found = _masks(indices)
     places = [i for i, each in enumerate(found) if each is not None]
     if len(places) != 1 or not _is_mask(found[places[0]]):

@@ -74,7 +74,8 @@ _INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default)
 
 
 def _has_mask(node: torch.fx.Node) -> bool:
-    """Returns whether a mask selects: PyTorch treats the number of rows as a constant if only one value is possible."""
+    """Returns whether a node selects by a mask. The node's extents do not always show this: PyTorch treats the number
+    of rows as a constant if only one value is possible."""
     if node.target in (aten.masked_select.default, aten.nonzero.default):
         return True
     indices: Any = node.args[1] if node.target in _INDEXED else ()

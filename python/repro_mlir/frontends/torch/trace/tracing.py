@@ -49,7 +49,8 @@ from repro_mlir.frontends.torch.trace.written_indices import with_positive_indic
 
 @contextlib.contextmanager
 def _without_mkldnn() -> Iterator[None]:
-    """Disables mkldnn, with which an LSTM is one operator. (`torch.backends.mkldnn.flags` warns on other devices.)"""
+    """Disables mkldnn, with which an LSTM is one operator. `torch.backends.mkldnn.flags` is not used, because it also
+    sets TF32, which causes a warning on machines without an Intel GPU."""
     enabled = internals.get_mkldnn_enabled()
     internals.set_mkldnn_enabled(False)
     try:
@@ -108,7 +109,7 @@ def _known_elements() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _without_log() -> Iterator[None]:
-    """Suppresses PyTorch's log of the traceback of a shape error, which PyTorch also raises."""
+    """Suppresses the traceback that PyTorch logs for a shape error, because PyTorch also raises the error."""
 
     def is_shown(record: logging.LogRecord) -> bool:
         return record.exc_info is None
@@ -197,7 +198,8 @@ class _SecondStage(NodeInterpreter):
         args = with_positive_indices(target, args)
         expected = self.current.meta.get("val")
         if _gives_nothing(target, expected):
-            # Some of these operators crash the lowering or divide by the number of elements.
+            # Some operators without result elements crash the lowering or divide by the number of elements, so none is
+            # lowered.
             return pytree.tree_map(lambda each: torch.zeros(each.shape, dtype=each.dtype), expected)
         if pool_indices.is_pool(target):
             return pool_indices.call_pool(
@@ -237,7 +239,8 @@ class _SecondStageOfPure(_SecondStage):
         def call(*values: Any) -> Any:
             args, kwargs = pytree.tree_unflatten(values, spec)
             if target is torch.ops.aten.view.default:
-                # Strides may differ from those of the first stage, e.g. for the gradient of a convolution's kernel.
+                # A view may be impossible, because strides may differ from those of the first stage, for example those
+                # of the gradient of a convolution's kernel.
                 return torch.reshape(*args)
             return traced(target, args, kwargs)
 
@@ -316,7 +319,7 @@ def _drop_profiling(graph: torch.fx.Graph) -> None:
 def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Returns the graph to lower for a graph of `first_stage`: a functional graph with the same arguments and `meta`.
 
-    If it has no blocked attention, it also runs on real tensors. Raises CaptureError if an operator cannot be
+    A graph without blocked attention also runs on real tensors. Raises CaptureError if an operator cannot be
     decomposed.
     """
     former = torch.get_default_dtype()
