@@ -102,7 +102,7 @@ class Training:
     def form(self, imported: ImportedProgram[TorchBindings], batch: Any, returns: Sequence[Returned] = ()) -> Form:
         """Returns the current form of everything that determines the program of a batch.
 
-        If it equals the form at the capture, the captured program is still valid.
+        If this form equals the form at the capture, the captured program is still valid.
         """
         structure = imported.bindings.optimizer_structure()
         options = self.capture_options.with_returns(returns)

@@ -174,7 +174,8 @@ class CaptureOptions:
         """Returns these options with more requested results.
 
         Raises:
-          CaptureError: a name is unknown, an evaluation requests gradients, or there are no metrics.
+          CaptureError: a name is unknown, an evaluation requests gradients, or metrics are requested but there are
+            none.
         """
         known = [name for name in RETURNED if not (is_evaluation and name in _OF_GRADIENTS)]
         return replace(self, returns=(*self.returns, *self._requested(returns, known)))

@@ -66,7 +66,7 @@ def is_atom(value: Any) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is an atom, or a list, tuple or dict of atoms, which is compared by its elements."""
+    """Whether a value is immutable, or a list, tuple or dict of immutable values, which is compared by its elements."""
     if isinstance(value, dict):
         return all(map(is_atom, value.values()))
     return all(map(is_plain, value)) if isinstance(value, list | tuple) else is_atom(value)
@@ -78,7 +78,7 @@ def is_annotation(value: Any) -> bool:
 
 
 def is_value(value: Any) -> bool:
-    """Whether a value is an instance of an atom class or of a subclass of one; instances of subclasses can change."""
+    """Whether a value is an instance of a class in `_ATOMS` or of a subclass; instances of subclasses can change."""
     return issubclass(type(value), _ATOMS)
 
 

@@ -195,7 +195,8 @@ class Sizes:
         return self._env.create_symintnode(extent, hint=hint)
 
     def conditions(self) -> list[sympy.Expr]:
-        """Returns the conditions on sizes that the traces of the fake tensors assumed; the graph is valid if all hold.
+        """Returns the conditions on sizes that the traces of the fake tensors assumed; the graph is valid for sizes
+        that meet them all.
 
         Raises:
           CaptureError: the conditions allow only one size for a symbol.
@@ -382,7 +383,8 @@ def sizes_of_exported(
     A symbol is named after the first dimension whose extent it is, such as `x_0`.
 
     Raises:
-      CaptureError: an extent is not an expression of symbols with bounds, or the inputs have other ranks.
+      CaptureError: an extent is not an expression of symbols with bounds, or the ranks of the inputs are not those at
+        export.
     """
     names = [spec.arg.name for spec in exported.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     held = {node.name: node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder"}

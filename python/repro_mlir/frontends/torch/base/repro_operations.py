@@ -25,7 +25,7 @@ from repro_mlir.frontends.torch.base.torch_internals import parse_schema
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.base.symbolic_extents import ExtentWriter
 
-# A process can define the library of a namespace only once, and its operators live as long as the library. The library
+# A process can define the library of a namespace only once, and the operators live as long as the library. The library
 # is stored in torch.ops because this package may be imported more than once: all imports share the operators.
 _namespace: Any = torch.ops.repro
 if "library" not in vars(_namespace):

@@ -46,7 +46,7 @@ def is_user_file(path: str) -> bool:
     path = os.path.realpath(path)
     if path.startswith((_LIBRARIES[0], _LIBRARIES[1], *_BENEATH)):
         return False
-    # The folder of the standard library may contain site-packages. Its other packages count as the user's code.
+    # The folder of the standard library may contain site-packages, whose other packages count as the user's code.
     return path.startswith(_PACKAGES) or not path.startswith(_LIBRARIES[2])
 
 
@@ -140,7 +140,8 @@ def _origin(line: str | None, module: str | None) -> str | None:
 
 
 def user_line() -> str | None:
-    """Returns `file:line` of the innermost frame of user code that calls this package within a trace, or None."""
+    """Returns `file:line` of the innermost frame of user code that calls this package within a trace; None if there is
+    none."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_FRONTEND):
         frame = frame.f_back

@@ -92,7 +92,8 @@ def _kinds(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> tuple[Tenso
 
 @dataclass(frozen=True)
 class _Lowered:
-    """The imported linalg of a step, whether it draws random numbers, and the names of the state tensors it changes."""
+    """The imported linalg of a step, whether it draws random numbers, and the names of the state tensors that the step
+    changes."""
 
     text: str
     draws: bool

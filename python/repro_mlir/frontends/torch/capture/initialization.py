@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
-    """(G3) Sets the parameters of a model to values that depend only on their names, shapes and order and the seed.
+    """(G3) Sets the parameters of a model to values that depend only on the seed and on the names, shapes and order.
 
     A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32. Here u is uniform by (R1), (R2),
     where the site is the parameter's position in `named_parameters()` and the step is 0. The bound is sqrt(1 / fan_in),
@@ -68,7 +68,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
 
 
 def _kept(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the names and tensors that `initialize` leaves unchanged."""
+    """Yields the tensors that `initialize` leaves unchanged, each with its name."""
     for name, parameter in model.named_parameters():
         if parameter.dim() < 2 and name.rpartition(".")[2] != "bias":
             yield name, parameter

@@ -69,11 +69,11 @@ def capture(
       autocast: training only: torch.bfloat16 or torch.float16 for forward and loss.
       seed: training only: the initial seed of the program's random numbers.
       exact_digits: 2 or 3 makes all contractions exact (see `exact_contractions`).
-      precision: a recipe for the operands of contractions, its name or its JSON, see
-        `repro_mlir.precision.apply_precision`.
+      precision: a recipe for the operands of contractions, its name or its JSON (see
+        `repro_mlir.precision.apply_precision`).
       attention_block: (K5) `scaled_dot_product_attention` processes blocks of this number of queries or keys and never
-        stores the whole weight matrix (dropout stores a boolean one); for long sequences, for example 128. The bits
-        differ from those without blocks.
+        stores the whole weight matrix (dropout stores a boolean one). Blocks, for example of 128, suit long sequences.
+        The bits differ from those without blocks.
       dynamic_shapes: inference only: the dynamic sizes in the notation of torch.export: for each input, by name or in
         order, None, or for each dimension a torch.export.Dim, an expression of one, Dim.AUTO or None. Sizes are at
         least 1.

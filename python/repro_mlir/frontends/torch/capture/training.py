@@ -90,7 +90,8 @@ def capture_training(
                 continue
             if step.without_gradient <= excluded:
                 return imported
-            # torch.optim skips a parameter without a gradient and creates no optimizer state for it.
+            # torch.optim skips a parameter without a gradient and creates no optimizer state for it. The next attempt
+            # excludes such parameters.
             excluded |= step.without_gradient
 
 
@@ -196,7 +197,7 @@ class _TrainingStep(StepWithLoss):
                 results.add("gradient_norm", _global_norm(gradients))
         if "gradients" in self.returns:
             if self.clips:
-                # The optimizer clips again; the compiler merges the duplicate operators.
+                # The optimizer's update clips the gradients again; the compiler merges the duplicate operators.
                 with phase("gradient clipping"):
                     gradients = clip_by_global_norm(gradients, update.numbers[-1])
             results.add("gradients", {name: g.to(update.parameters[name].dtype) for name, g in gradients.items()})

@@ -70,7 +70,8 @@ class Calls:
         self._orders = graph.orders
         self._layouts = [(layout, kind.nbytes) for layout, kind in zip(graph.layouts, outputs, strict=True)]
         for (shape, _, dtype), kind in zip(graph.layouts, outputs, strict=True):
-            # The layout is dense by construction, and the program writes all elements of the output.
+            # The strides need no check: the layout is dense by construction, and the program writes all elements of the
+            # output.
             if element_of(dtype) != kind.element or math.prod(shape) * dtype.itemsize != kind.nbytes:
                 raise ReproError(
                     f"{kind.name}: the program gives {kind.element} of shape {list(kind.shape)}, torch.compile expects "
@@ -100,8 +101,8 @@ class Calls:
         if self._guards is None or not self._guards.check(*tensors):
             if not all(map(_fits, tensors, self._kinds, self._orders)):
                 return None
-            # The sizes and strides are given because the guards ignore extents that are None, and Dynamo checks some
-            # parameters only by identity.
+            # All sizes and strides are given, because the guards ignore those that are None. Dynamo's own guards do not
+            # suffice: they check some parameters only by identity.
             sizes, strides = [[*each.shape] for each in tensors], [[*each.stride()] for each in tensors]
             self._guards = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
         addresses = [*map(_address, tensors)]

@@ -454,7 +454,8 @@ def _layouts(
 def _examples(
     module: torch.fx.GraphModule, arguments: Sequence[Any], placeholders: Sequence[torch.fx.Node], given: Sequence[Any]
 ) -> tuple[list[Any], dict[torch.fx.Node, torch.Tensor]]:
-    """Returns the arguments, and the tensor results by node, with the memory and strides of PyTorch's operators."""
+    """Returns the arguments, and the tensor results keyed by node, with the memory and strides that PyTorch gives
+    them."""
     nodes = [node for node in given if isinstance(node, torch.fx.Node)]
     examples = [node.meta["val"] for node in placeholders]
     values = [node.meta["val"] for node in nodes]

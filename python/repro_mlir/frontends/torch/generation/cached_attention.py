@@ -42,7 +42,8 @@ def capture_generation(
       chunk: the number of tokens that the first program reads. The inputs of this program are all inputs of
         CachedModel.forward, with one row. The inputs of the second program are tokens and positions, with a row per
         slot.
-      reaches: upper bounds for positions; one pair of programs is captured per bound and reads only positions below it.
+      reaches: upper bounds for positions; one pair of programs is captured per bound and reads only positions below the
+        bound.
       cache: the format of keys and values; f32 if None.
     Returns:
       a pair of programs per entry of `reaches`; all programs have the same state.
@@ -347,7 +348,8 @@ class CachedModel(nn.Module):
 
 
 def _put(buffers: Sequence[torch.Tensor], places: tuple[torch.Tensor, ...], parts: Sequence[torch.Tensor]) -> None:
-    """Writes each part to the positions `places` of its buffer; the last part may lack the element dimension."""
+    """Writes each part to the positions `places` of the buffer with the same index; the last part may lack the element
+    dimension."""
     for buffer, part in zip(buffers, parts, strict=True):
         buffer.index_put_(places, part)
 

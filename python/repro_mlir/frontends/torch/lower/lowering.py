@@ -68,8 +68,8 @@ def lower(
     """Lowers a graph to MLIR generic text.
 
     Args:
-      module: functional graph; its first `num_state` arguments and results are the state.
-      num_state: number of state tensors.
+      module: the functional graph; its first `num_state` arguments and results are the state.
+      num_state: the number of state tensors.
       arguments, results: names for `repro.name`, one per argument and result.
       name_nodes: whether locations begin with the names of the graph's nodes, which are not part of the program.
       sizes: the sizes of a program with symbols; their inputs are the arguments after the state.

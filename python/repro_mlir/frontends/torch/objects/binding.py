@@ -202,7 +202,7 @@ class Binding:
         """Marks the optimizer as having run a step, as `optimizer.step` does: learning rate schedulers check the mark.
 
         Returns:
-          whether it was the optimizer's first step.
+          whether this step was the optimizer's first one.
         """
         optimizer: Any = self._optimizer
         is_first = not getattr(optimizer, "_opt_called", False)
@@ -226,7 +226,7 @@ class Binding:
         self.residents.enter([*self.tensors, *counters], bring_back)
 
     def give_up(self) -> None:
-        """Ends what `leave` began without fetching the newest values: the tensors keep their older values."""
+        """Ends what `leave` began, but does not fetch the newest values: the tensors keep their older values."""
         self.residents.leave()
 
     @float_environment()

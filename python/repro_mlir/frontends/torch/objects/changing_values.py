@@ -262,7 +262,8 @@ class ChangingValues:
             return str(error)
 
     def asked(self) -> Mapping[str, str]:
-        """Returns the numbers whose value the step has read, each with the user's source line that reads it, or ""."""
+        """Returns the numbers whose value the step has read, each with the user's source line that reads it, or "" if
+        the line is unknown."""
         return {
             leaf.operands[0]: guard.line
             for node, guard in self._tape.guards.items()

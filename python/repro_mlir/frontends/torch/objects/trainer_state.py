@@ -93,8 +93,8 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
 
 
 def _definitions(options: CaptureOptions) -> dict[str, torch.Tensor]:
-    """Returns the definition for each entry that a state has with these options: the bytes of the JSON of the recipe,
-    whose name is replaced by a fixed one, or of the method."""
+    """Returns the definition for each entry that a state has with these options: the JSON, as bytes, of the recipe,
+    whose name is replaced by a fixed one, or of the compression method."""
     texts = {}
     recipe, compression = options.precision, options.gradient_compression
     if recipe is not None and recipe.is_delayed:
@@ -166,7 +166,7 @@ def _check_number(name: str, array: np.ndarray) -> None:
 
 
 def save_own_entries(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Writes the entries of `own_entries` that a state has as a safetensors file.
+    """Writes those entries of a state that `own_entries` returns to a safetensors file.
 
     Raises:
       ReproError: the file cannot be written.

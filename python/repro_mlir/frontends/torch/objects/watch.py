@@ -47,7 +47,7 @@ def check_environment() -> None:
         raise CaptureError("torch.set_flush_denormal(True) is set: a compiled step keeps subnormals; set it to False")
 
 
-# Variables, so that Python multiplies them at run time.
+# Variables instead of literals, so that Python multiplies them at run time.
 _TINY, _HALF = 2.0**-1022, 0.5
 
 

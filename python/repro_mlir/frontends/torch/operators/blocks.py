@@ -46,7 +46,7 @@ def quantize(x: torch.Tensor, format: Format) -> tuple[torch.Tensor, ...]:
       x: f32 [..., rows, columns].
       format: a block format with tiles of one row.
     Returns:
-      codes, i8 [..., rows, columns], for f4 [..., rows, ceil(columns / 2)]; scales, f32 or i8 [..., rows, blocks];
+      codes, i8 [..., rows, columns], or for f4 [..., rows, ceil(columns / 2)]; scales, f32 or i8 [..., rows, blocks];
       optionally amaxes, f32 [..., rows].
     """
     assert format.tile is not None and format.scale is not None

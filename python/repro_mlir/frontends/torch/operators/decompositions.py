@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The decomposition table of the second tracing stage: torch-mlir's table and entries for what it lacks or gets wrong.
+"""The decomposition table of the second tracing stage: torch-mlir's table, and entries for operators that it lacks or
+gets wrong.
 
 Reasons for an entry: torch-mlir's decomposition or lowering (the default) computes in f64, loses a NaN, or scatters
 where a comparison suffices; or the lowering to linalg does not support the operator or crashes on it.
@@ -278,7 +279,7 @@ def _equal(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 @_decomposes(aten.reciprocal.default)
 def _reciprocal(x: torch.Tensor) -> Any:
-    # torch-mlir's lowering emits an assertion that fails for a zero.
+    # torch-mlir's lowering emits an assertion that fails if an element is zero.
     if x.dtype.is_complex:
         return NotImplemented
     x = x if x.dtype.is_floating_point else x.to(torch.get_default_dtype())
@@ -508,8 +509,8 @@ def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
     if not x.numel():
         return x.clone()
     # torch-mlir's sum of exponentials overflows. Here the exponents are differences from the greatest element so far.
-    # This element is added only at the end, because the gradient contains the exponential of any rounding error. Each
-    # round doubles the number of elements in a sum.
+    # The greatest element is added only at the end; otherwise the gradient would contain the exponential of a rounding
+    # error. Each round doubles the number of elements in a sum.
     greatest = x.float() if x.dtype.itemsize == 2 else x
     total, reach = torch.ones_like(greatest), 1
     while reach < x.shape[dim]:
@@ -578,7 +579,8 @@ def _searchsorted(
     extent = edges.shape[-1]
     if isinstance(extent, torch.SymInt):
         return is_before(edges.unsqueeze(-2), x.unsqueeze(-1)).to(torch.int64).sum(-1).to(kind)
-    # This repeats PyTorch's binary search: with NaN among the edges, the result depends on the edges that it reads.
+    # This repeats PyTorch's binary search: with NaN among the edges, the result depends on which edges the search
+    # reads.
     low = torch.zeros(x.shape, dtype=torch.int64)
     high = torch.full(x.shape, extent, dtype=torch.int64)
     for _ in range(extent.bit_length()):
@@ -642,7 +644,7 @@ def _nll_loss_backward(
     ignore_index: int,
     total_weight: torch.Tensor,
 ) -> torch.Tensor:
-    # Compare class indices with the target instead of a scatter, which torch-mlir's default uses.
+    # Compares class indices with the target, instead of using a scatter, as torch-mlir's default does.
     axis = 0 if x.dim() < 2 else 1
     if reduction == 1:
         gradient = gradient / total_weight

@@ -28,8 +28,8 @@ def check_scaler(scaler: Any) -> None:
 
 
 def scaler_values(scaler: torch.amp.GradScaler) -> dict[str, torch.Tensor]:
-    """Returns copies of scale (f32) and growth tracker (i32), both of shape [], keyed by the names of their state
-    tensors.
+    """Returns copies of the scale (f32) and the growth tracker (i32), both of shape [], keyed by the names of their
+    state tensors.
     """
     tracker = scaler._get_growth_tracker()
     return {
@@ -94,7 +94,7 @@ def keep_where(found: torch.Tensor, former: Mapping[str, torch.Tensor], values: 
 
 
 def update_scale(scaler: torch.amp.GradScaler, found: torch.Tensor, state: dict[str, torch.Tensor]) -> None:
-    """Updates scale and growth tracker in `state` as `scaler.update()` does."""
+    """Updates the scale and the growth tracker in `state` as `scaler.update()` does."""
     growth, backoff, interval = (
         scaler.get_growth_factor(),
         scaler.get_backoff_factor(),

@@ -49,7 +49,7 @@ class NumberCalls(TorchFunctionMode):
         self._known[id(tensor)] = _Known(tensor, tensor._version, node)
 
     def known(self, tensor: torch.Tensor) -> Node | None:
-        """Returns the number that every element of the tensor equals, or None."""
+        """Returns the number that every element of the tensor equals; None if no such number is known."""
         found = self._known.get(id(tensor))
         return found.node if found is not None and found.version == tensor._version else None
 
@@ -249,8 +249,8 @@ class NumberCalls(TorchFunctionMode):
 
 
 def _computed_in(leaves: Sequence[Any]) -> torch.dtype | None:
-    """Returns the type to which an operator on these arguments rounds its numbers: f32 if they are of low precision;
-    None if no argument is a floating-point tensor, because the number then decides the type.
+    """Returns the type to which an operator on these arguments rounds its numbers: f32 if the arguments are of low
+    precision; None if no argument is a floating-point tensor, because the number then decides the type.
     """
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not any(tensor.is_floating_point() for tensor in tensors):

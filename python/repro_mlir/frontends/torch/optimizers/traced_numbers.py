@@ -60,7 +60,7 @@ class Guard:
 
     Attributes:
       exact: whether the step reads the number itself, not only the outcome of a comparison.
-      line: the user's source line, or "".
+      line: the user's source line, or "" if it is unknown.
     """
 
     exact: bool
@@ -339,7 +339,8 @@ class TracedNumber:
     """The base class of traced floats and integers.
 
     The subclasses derive from PyTorch's symbolic numbers, which its operators accept instead of Python numbers;
-    `NumberCalls` replaces them before an operator reads their value. Their `__class__` claims to be float or int.
+    `NumberCalls` replaces the traced numbers before an operator reads their value. Their `__class__` claims to be float
+    or int.
     """
 
     tape: Tape

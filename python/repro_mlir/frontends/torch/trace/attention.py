@@ -110,8 +110,8 @@ class BlockedAttention(ReplacedAttention):
 
 
 def _items(x: torch.Tensor, batch: Sequence[int], heads: int | None) -> torch.Tensor:
-    """Reshapes `x` [.., rows, columns] to [items, rows, columns], with one item per batch element and head; the heads
-    of a group share one item.
+    """Reshapes `x` [.., rows, columns] to [items, rows, columns], with one item per batch element and head. A head of
+    keys or values that a group of query heads shares stays one item, unless `x` is broadcast.
     """
     if heads is not None and (*x.shape[:-3], heads) != tuple(batch):
         # Heads are repeated before the broadcast, so that gradients are summed over the broadcast dimensions first and

@@ -42,7 +42,7 @@ def _is_complex(value: Any) -> bool:
 
 
 def as_real(value: Any) -> Any:
-    """Returns the real tensor that a program has for a complex tensor; returns any other value unchanged."""
+    """Returns the real tensor that represents a complex tensor in a program; returns any other value unchanged."""
     if not _is_complex(value):
         return value
     if value.dtype not in _REAL:

@@ -465,7 +465,7 @@ def _set_item(x: torch.Tensor, index: Any, value: Any) -> None:
 
 
 def _set_data(x: torch.Tensor, value: torch.Tensor) -> None:
-    # A trace records the writes of operators only; `module.to(...)` within a step may assign a tensor to itself.
+    # A trace does not record an assignment to `data`. One of a tensor to itself, as by `module.to(...)`, has no effect.
     if value is not x:
         raise CaptureError("the step assigns to the data of a tensor, expected data.copy_(...)")
 
@@ -566,7 +566,7 @@ def _pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value:
         for i in range(0, len(pad), 2):
             kept = input.shape[-1 - i // 2] + min(pad[i], 0) + min(pad[i + 1], 0)
             if max(pad[i], pad[i + 1]) > kept:
-                # PyTorch copies elements that it has not written yet in this case.
+                # In this case, PyTorch would copy elements of the result that it has not written yet.
                 raise CaptureError(f"circular padding by {list(pad[i : i + 2])} repeats {kept} elements more than once")
     return padded
 

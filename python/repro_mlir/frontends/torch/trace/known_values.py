@@ -87,7 +87,8 @@ class KnownValues:
 def follows_from_constants(node: torch.fx.Node) -> bool:
     """Returns whether a node's tensor follows from constants alone.
 
-    The same must hold for everything that is written to its memory, before or after the node, through any view.
+    Everything that is written to the tensor's memory, before or after the node and through any view, must follow from
+    constants too.
     """
     seen: set[torch.fx.Node] = set()
     left = [node]

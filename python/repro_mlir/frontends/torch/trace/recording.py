@@ -3,8 +3,8 @@
 
 """Records the Python code that ran while a step was traced, and the attribute names that it read.
 
-Python's profiler reports each call. It is off within operators, which take most of the time and call no user code.
-The attribute names are those in the code that ran, and those passed to `getattr` and `hasattr`.
+Python's profiler reports each call. The profiler is off within operators, which take most of the time and call no user
+code. The attribute names are those in the code that ran, and those passed to `getattr` and `hasattr`.
 """
 
 from __future__ import annotations
@@ -376,7 +376,8 @@ def _kind_of(code: types.CodeType) -> int:
 
 
 def _file_of(code: types.CodeType, namespace: dict[str, Any]) -> str:
-    """Returns the file of code; for code made from a string, such as a dataclass' `__init__`, that of its globals."""
+    """Returns the file of code; for code made from a string, such as a dataclass' `__init__`, the file of the code's
+    globals."""
     path = code.co_filename
     return str(namespace.get("__file__") or path) if path.startswith("<") and not path.startswith("<frozen") else path
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Replaces everything that a program cannot represent.
+"""Replaces the parts of a graph that a program cannot represent.
 
 These are complex (Z1) and unsigned (V1) tensors, operators that quantize (I2), and shapes that depend on values.
 """
@@ -19,7 +19,7 @@ from repro_mlir.frontends.torch.trace.unsigned import as_signed, has_unsigned, w
 
 
 def represented(value: Any) -> Any:
-    """Returns the tensor, in the same memory, that a program has for a tensor; returns other values unchanged."""
+    """Returns the tensor, in the same memory, that represents a tensor in a program; returns other values unchanged."""
     return as_signed(as_real(value))
 
 

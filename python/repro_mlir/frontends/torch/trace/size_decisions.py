@@ -3,8 +3,8 @@
 
 """Handles branches in PyTorch's code on an extent that depends on tensor values, such as the row count of `x[mask]`.
 
-PyTorch's own code has special cases for no row, one row, and few rows. All give the results of the general case, which
-is traced. A branch in the user's code is an error.
+PyTorch's own code has special cases for no row, one row, and few rows. All these cases give the results of the general
+case, which is traced. A branch in the user's code is an error.
 """
 
 import contextlib

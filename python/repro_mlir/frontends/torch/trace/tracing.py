@@ -278,7 +278,8 @@ def first_stage(
     """Records the operators that a function calls below autograd.
 
     Args:
-      function: accepts tensors like `arguments`, returns a sequence of tensors; may compute gradients and mutate.
+      function: accepts tensors like `arguments`, returns a sequence of tensors; may compute gradients and write to
+        tensors.
       arguments: tensors with the shapes and element types of the function's arguments.
       attention_block: (K5) the number of queries, or keys, of an attention block; None: attention is not divided.
       modules: names of the model's modules (`source_lines.module_names`), for operators without a line of the user.
