@@ -3,7 +3,8 @@
 
 """Code that all packages of the PyTorch frontend share.
 
-It covers errors and the user's source lines (`errors`, `source_lines`), the leaves of a batch (`batch_leaves`), dynamic
-sizes as symbols (`open_sizes`, `symbolic_extents`), operations of the repro dialect in a graph (`repro_operations`),
-checks of the user's objects (hooks, modes, classes of Python objects), and PyTorch's private names (`torch_internals`).
+The code covers errors and the user's source lines (`errors`, `source_lines`), the leaves of a batch (`batch_leaves`),
+dynamic sizes as symbols (`open_sizes`, `symbolic_extents`), operations of the repro dialect in a graph
+(`repro_operations`), checks of the user's objects (hooks, modes, classes of Python objects), and PyTorch's private
+names (`torch_internals`).
 """

@@ -9,7 +9,7 @@ from repro_mlir.base.errors import ReproError
 class CaptureError(ReproError):
     """The frontend cannot turn a model, optimizer or batch into a program.
 
-    The message is one line. It names what was found (an operator, an argument), what was expected, and, if known, the
+    The message is one line and names what was found (an operator, an argument), what was expected, and, if known, the
     user's Python line as `file:line`, or else the module or the phase of the step.
 
     Attributes:

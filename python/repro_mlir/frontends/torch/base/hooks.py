@@ -3,8 +3,8 @@
 
 """Hooks of the user's modules and parameters: they become part of the program or are refused.
 
-A hook is called once, while the step is traced. Its result becomes part of the program. A hook that returns None works
-only by side effects, which a compiled step would not repeat, so it is refused.
+A hook is called once, while the step is traced, and its result becomes part of the program. A hook that returns None
+works only by side effects, which a compiled step would not repeat, so it is refused.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def checked_numbers() -> AbstractContextManager[None]:
 
     def make(former: Any) -> Callable[..., None]:
         def check(error: Any, condition: Any, message: Callable[[], str] | None) -> None:
-            # Frame 1 is `torch._check` itself, frame 2 its caller.
+            # Frame 1 is `torch._check` itself, and frame 2 is its caller.
             if isinstance(condition, torch.SymBool) and is_user_file(sys._getframe(2).f_code.co_filename):
                 torch.ops.aten._assert_scalar(condition, _UNNAMED if message is None else str(message()))
             former(error, condition, message)

@@ -51,8 +51,8 @@ def capture_function(
     """Captures a function of named tensors, without gradients: a model that is not a torch.nn.Module, or a step.
 
     Args:
-      function: `function(state, inputs)` returns the outputs. It must not write to the tensors; to change a state
-        tensor, it replaces the tensor's entry in `state` by the new value.
+      function: `function(state, inputs)` returns the outputs. The function must not write to the tensors; to change a
+        state tensor, it replaces the tensor's entry in `state` by the new value.
       state: the state tensors.
       inputs: examples of the inputs; only the shapes and element types matter.
       origins: maps the id of an object to the name that messages and locations give to operators called by the object's

@@ -56,7 +56,7 @@ def capture_training(
         `model(*inputs)`. If None, the model computes the loss, called as `model(*batch)`, or `model(**batch)` for a
         dict; the loss is the result, the result's entry or attribute `loss`, or the first element of a tuple.
       optimizer: an optimizer of torch.optim or another whose `step` is written in Python, over parameters of `model`,
-        in any state. Its hyper-parameters are inputs of the program; `TorchBindings` lists changes that need a new
+        in any state. The hyper-parameters are inputs of the program; `TorchBindings` lists changes that need a new
         program.
       batch: an example; its tensors determine the shapes and element types of the inputs, other leaves are constants.
       options: `clip_norm` clips as torch.nn.utils.clip_grad_norm_ does. `average` is a

@@ -120,7 +120,8 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     except CaptureError:
         if environment.unbacked_symint_counter == known:
             raise
-        # Without data-dependent shapes, Dynamo breaks the graph at the operator whose output shape depends on values.
+        # The attempt with data-dependent shapes failed. Without such shapes, Dynamo breaks the graph at the operator
+        # whose output shape depends on values.
         return compile_it(contextlib.nullcontext())
 
 
@@ -154,8 +155,8 @@ class _Graph:
     def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: GraphOptions) -> None:
         self._module = module
         self._options = options
-        # The positions of sizes among the arguments. They are known only from the first call, because an argument that
-        # is None in calls may have a tensor as its example.
+        # The positions of sizes among the arguments, which are known only from the first call: an argument that is None
+        # in calls may have a tensor as its example.
         self._sizes: list[int] | None = None
         self._programs: dict[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]] = {}
         if all(isinstance(value, torch.Tensor) for value in examples):

@@ -123,8 +123,8 @@ class _Output:
     """A result that is an output of the program.
 
     Attributes:
-      position: the index of the output. Its elements are in the memory order of the result if the result is dense; it
-        also has the result's strides if `is_whole` (`CapturedGraph.layouts`).
+      position: the index of the output. The output's elements are in the memory order of the result if the result is
+        dense; the output also has the result's strides if `is_whole` (`CapturedGraph.layouts`).
       dtype, shape, strides: the element type, shape and strides of the result.
       offset: the position of the result's first element in its memory. The caller creates views of a base from shape,
         strides and offset.
@@ -306,8 +306,8 @@ def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imp
       arguments: the graph's arguments: real or fake tensors, of which only shapes, strides and element types matter,
         and whole numbers (the sizes of a graph for any size), which become constants of the program.
     Returns:
-      the program. Its state is the arguments that the graph writes, with zeros as initial values. A graph that draws
-      random numbers (R1) has seed and step as two additional inputs.
+      the program. The program's state is the arguments that the graph writes, with zeros as initial values. A graph
+      that draws random numbers (R1) has seed and step as two additional inputs.
     Raises:
       CaptureError: the graph cannot be captured for the reason in the message.
     """

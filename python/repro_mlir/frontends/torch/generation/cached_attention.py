@@ -82,10 +82,11 @@ def capture_one_request(
 class CachedModel(nn.Module):
     """A model with a cache of keys and values for several requests, one slot per request.
 
-    Its forward accepts tokens and positions, i64 [rows, length], and returns the logits f32 [rows, length, vocabulary].
-    With slots and `last`, i64 [rows], it returns only the logits of token last[r] of row r, f32 [rows, 1, vocabulary].
-    Row r belongs to the request in slots[r]; no two rows share a slot. The positions in a row ascend; position -1 marks
-    padding, whose logits are meaningless. Without slots, row r belongs to slot r, and every slot has a row.
+    `forward` accepts tokens and positions, i64 [rows, length], and returns the logits f32 [rows, length, vocabulary].
+    With slots and `last`, i64 [rows], `forward` returns only the logits of token last[r] of row r, f32 [rows, 1,
+    vocabulary]. Row r belongs to the request in slots[r]; no two rows share a slot. The positions in a row ascend;
+    position -1 marks padding, whose logits are meaningless. Without slots, row r belongs to slot r, and every slot has
+    a row.
 
     The parameters and buffers are those of the wrapped model, but the weights of linear layers are transposed, so that
     a product with few tokens reads each weight once, in memory order.

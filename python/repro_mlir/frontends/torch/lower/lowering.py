@@ -72,7 +72,7 @@ def lower(
       num_state: the number of state tensors.
       arguments, results: names for `repro.name`, one per argument and result.
       name_nodes: whether locations begin with the names of the graph's nodes, which are not part of the program.
-      sizes: the sizes of a program with symbols; their inputs are the arguments after the state.
+      sizes: the sizes of a program with symbols, whose inputs are the arguments after the state.
     Returns:
       a module with one `func.func @main`, in generic text that LLVM 22 parses.
     Raises:
@@ -80,7 +80,7 @@ def lower(
     """
     context = ir.Context()
     torch_dialect.register_dialect(context)
-    # Operations of the repro dialect are written in generic form.
+    # The context does not know the repro dialect, whose operations are written in generic form.
     context.allow_unregistered_dialects = True
     imported, calls = _import(module.graph, context, name_nodes)
     try:

@@ -37,7 +37,8 @@ def run_torch_mlir(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -
     """
     bounds = limits()
     seconds = max(bounds.capture_seconds // divide_seconds, 1)
-    # Threads would use additional address space, and a program has only one function to parallelize over.
+    # Threads would use additional address space and have no benefit, because a program has only one function to
+    # parallelize over.
     command = [str(_OPT), f"--pass-pipeline={pipeline}", "--emit-bytecode", "--mlir-disable-threading"]
     pipe = subprocess.PIPE
     with subprocess.Popen(ending_with_this(command), stdin=pipe, stdout=pipe, stderr=pipe) as process:

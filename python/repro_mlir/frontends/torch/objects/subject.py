@@ -59,6 +59,6 @@ class Subject:
 
     @property
     def choices(self) -> tuple[tuple[str, Hashable], ...]:
-        """The options that may differ from step to step, as pairs of a name for messages and the value."""
+        """The options that may differ from step to step, each as a pair of its name in messages and its value."""
         rule = None if self.scaler is None else scaler_rule(self.scaler)
         return ("what is asked for in returns", self.options.returns), ("a factor of loss_scale", rule)

@@ -246,7 +246,7 @@ def convolution_backward(
     output_mask: Sequence[bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
     """Decomposes `aten.convolution_backward`; returns the gradients of input, weight and bias that `output_mask`
-    requests, None for the others."""
+    requests, and None for the others."""
     spatial = x.dim() - 2
     stride, padding, dilation = (_per_dimension(v, spatial) for v in (stride, padding, dilation))
     of_input = of_weight = of_bias = None

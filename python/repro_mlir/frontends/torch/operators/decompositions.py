@@ -579,8 +579,7 @@ def _searchsorted(
     extent = edges.shape[-1]
     if isinstance(extent, torch.SymInt):
         return is_before(edges.unsqueeze(-2), x.unsqueeze(-1)).to(torch.int64).sum(-1).to(kind)
-    # This repeats PyTorch's binary search: with NaN among the edges, the result depends on which edges the search
-    # reads.
+    # Repeats PyTorch's binary search: with NaN among the edges, the result depends on which edges the search reads.
     low = torch.zeros(x.shape, dtype=torch.int64)
     high = torch.full(x.shape, extent, dtype=torch.int64)
     for _ in range(extent.bit_length()):

@@ -68,7 +68,7 @@ def _table(rows: int, columns: int, n: int, inverse: bool) -> tuple[np.ndarray, 
 
 
 def _constant(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    # This becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
+    # The tensor becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
     return torch.from_numpy(np.array(values, np.float64 if dtype is torch.float64 else np.float32)).clone()
 
 

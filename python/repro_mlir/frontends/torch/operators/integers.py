@@ -106,7 +106,7 @@ def _linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None
     step = (float(end) - float(start)) / max(steps - 1, 1)
     rising = [int(start + step * i) for i in range(steps // 2)]
     values = [*rising, *(int(end - step * (steps - 1 - i)) for i in range(steps // 2, steps))]
-    # This becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
+    # The tensor becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
     return torch.from_numpy(np.array(values, np.int64)).clone().to(dtype)
 
 

@@ -37,7 +37,8 @@ def call_pool(
     names = ("self", "kernel_size", "stride", "padding", "dilation", "ceil_mode")
     given = dict(zip(names, args, strict=False)) | kwargs
     x: torch.Tensor = given.pop("self")
-    # torch-mlir's lowering treats integers as unsigned; f64 represents all integers of up to 32 bits.
+    # torch-mlir's lowering treats integers as unsigned, so integers of up to 32 bits, all of which f64 represents, are
+    # converted to f64.
     wide = x if x.dtype.is_floating_point or x.dtype is torch.int64 else x.double()
     maxima = pool(wide, **given)[0]
 

@@ -110,7 +110,7 @@ def _weights(
 
 
 def _constant(values: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
-    # This becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
+    # The tensor becomes a constant of the graph; `torch.tensor` would record operators that torch-mlir cannot lower.
     return torch.from_numpy(values.astype(np.float64 if dtype is torch.float64 else np.float32)).clone()
 
 

@@ -39,7 +39,7 @@ def _operands(x: Any, n: Any) -> tuple[torch.Tensor, torch.Tensor]:
 def _binary_power(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns U_(n-1) and -U_(n-2) of x, where U are the Chebyshev polynomials of the second kind.
 
-    They are a and b in M^n = a M + b for M = [[2x, -1], [1, 0]], where M^2 = 2x M - 1.
+    The results are a and b in M^n = a M + b for M = [[2x, -1], [1, 0]], where M^2 = 2x M - 1.
     """
     a, b = torch.zeros_like(x), torch.ones_like(x)
     power_a, power_b = torch.ones_like(x), torch.zeros_like(x)

@@ -35,7 +35,7 @@ class _Known:
 class NumberCalls(TorchFunctionMode):
     """Intercepts the PyTorch calls of one traced step.
 
-    It also tracks tensors that contain one number, such as a step counter, so that their `item()` returns that number
+    Also tracks tensors that contain one number, such as a step counter, so that their `item()` returns that number
     instead of an element with unknown value.
     """
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""An optimizer as a tensor program: its hyper-parameters are arguments, its state consists of named state tensors."""
+"""An optimizer as a tensor program: its hyper-parameters are arguments, and its state consists of named tensors."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from repro_mlir.frontends.torch.optimizers.traced_optimizers import TracedUpdate
 class Update(Protocol):
     """The update of an optimizer, ready to be traced.
 
-    It is constructed from the optimizer, the names of all parameters of the model, and the names of the parameters that
-    receive a gradient. The constructor raises CaptureError for an unsupported optimizer or option.
+    An update is constructed from the optimizer, the names of all parameters of the model, and the names of the
+    parameters that receive a gradient. The constructor raises CaptureError for an unsupported optimizer or option.
 
     Attributes:
       slots: state tensors in the order of the program's arguments.

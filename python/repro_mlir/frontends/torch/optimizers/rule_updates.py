@@ -26,7 +26,7 @@ from repro_mlir.frontends.torch.trace.repeated_calls import Repeats
 class RuleUpdate:
     """An `optimizers.Update` that applies the rule of the optimizer's class.
 
-    Its structure consists of the rule (flags, and which hyper-parameters are zero) and the identities of the parameters
+    The structure consists of the rule (flags, and which hyper-parameters are zero) and the identities of the parameters
     per parameter group.
     """
 

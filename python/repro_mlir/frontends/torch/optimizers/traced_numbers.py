@@ -338,9 +338,9 @@ _OPERATIONS: dict[str, _Operation] = {
 class TracedNumber:
     """The base class of traced floats and integers.
 
-    The subclasses derive from PyTorch's symbolic numbers, which its operators accept instead of Python numbers;
-    `NumberCalls` replaces the traced numbers before an operator reads their value. Their `__class__` claims to be float
-    or int.
+    The subclasses derive from PyTorch's symbolic numbers, which PyTorch's operators accept instead of Python numbers;
+    `NumberCalls` replaces the traced numbers before an operator reads their value. The `__class__` of a traced number
+    claims to be float or int.
     """
 
     tape: Tape

@@ -61,7 +61,7 @@ _ABSENT = object()
 class TracedUpdate:
     """An `optimizers.Update` that traces `step`.
 
-    Its structure consists of the identities of the parameters, the flags of the groups, the optimizer's attributes,
+    The structure consists of the identities of the parameters, the flags of the groups, the optimizer's attributes,
     whether there is state that the first gradient initializes, and the outcomes of the step's branches on numbers.
     """
 

@@ -71,7 +71,7 @@ class BlockedAttention(ReplacedAttention):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
-        """Computes attention with the arguments of torch.nn.functional.scaled_dot_product_attention."""
+        """Computes attention for the arguments of torch.nn.functional.scaled_dot_product_attention."""
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
         if torch.is_autocast_enabled("cpu"):
             query, key, value = (_autocast(x) for x in (query, key, value))

@@ -4,7 +4,8 @@
 """Traces one side of a branch on tensor values: this side is computed whether or not it is taken.
 
 A side that is not taken costs time and has no other effect: the caller drops its results, its gradients are replaced by
-zeros, its indices are 0, and its assertions hold. Its random numbers have their own sites in either case.
+zeros, its indices are 0, and its assertions hold. The random numbers of a side have their own sites, whether or not the
+side is taken.
 """
 
 import contextlib

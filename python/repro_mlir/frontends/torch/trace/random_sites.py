@@ -38,7 +38,7 @@ def philox_bits(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequenc
       site: the site's number, below 2^32.
       size: shape of the result.
     Returns:
-      i64 of shape `size`; each element contains its 32 bits zero-extended.
+      i64 of shape `size`; each element contains 32 bits, zero-extended.
     """
     count = 1
     for extent in size:
@@ -200,7 +200,7 @@ def current_sites() -> RandomSites:
 
 
 class _SiteNumber:
-    """A generator state that contains a site number. It is not a tensor, because a tensor would be traced."""
+    """A generator state that contains a site number. The state is not a tensor, because a tensor would be traced."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -261,7 +261,7 @@ class Recording:
             )
 
     def _waiting(self, frame: types.FrameType) -> CaptureError:
-        """Returns the error for a call that may block. It is raised before the call, because a trace runs a step
+        """Returns the error for a call that may block. The error is raised before the call, because a trace runs a step
         repeatedly, and a later run could block.
         """
         self._refusal = (

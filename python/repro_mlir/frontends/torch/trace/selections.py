@@ -192,7 +192,8 @@ class _Numbers:
 
 
 class _Argument(tuple[Any, ...]):
-    """A tensor argument in a key. It is printed in angle brackets, so that it differs from any number or string."""
+    """A tensor argument in a key. The argument is printed in angle brackets, so that it differs from any number or
+    string."""
 
     def __repr__(self) -> str:
         return f"<{super().__repr__()}>"

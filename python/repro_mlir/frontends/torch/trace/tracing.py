@@ -284,8 +284,8 @@ def first_stage(
       attention_block: (K5) the number of queries, or keys, of an attention block; None: attention is not divided.
       modules: names of the model's modules (`source_lines.module_names`), for operators without a line of the user.
     Returns:
-      a graph module with the arguments as placeholders. Its `meta["constants"]` are the tensors that the function read
-      in addition to its arguments.
+      a graph module with the arguments as placeholders. The module's `meta["constants"]` are the tensors that the
+      function read in addition to its arguments.
     Raises:
       CaptureError: the function has data-dependent control flow or an operator that cannot be traced, or draws random
         numbers from Python or NumPy.
