@@ -81,7 +81,8 @@ def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
     try:
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     except (TypeError, ValueError):
-        # The array has an element type unknown to PyTorch, a foreign byte order, or negative strides.
+        # The array has an element type unknown to PyTorch, a foreign byte order, or negative strides. The conversion
+        # below removes the last two.
         pass
     try:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))

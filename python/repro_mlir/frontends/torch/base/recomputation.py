@@ -31,7 +31,7 @@ def recomputation_mark() -> dict[str, bool]:
     """Returns the annotation for the operator that is being traced; it is empty if the operator is not recomputed."""
     if current_graph_task_id() == -1 or not torch.is_grad_enabled():
         return {}
-    # Gradients are also enabled in a backward pass that is itself differentiated.
+    # Gradients are also enabled in a backward pass that is itself differentiated, so the call stack decides.
     return {_MARK: True} if is_checkpointed() else {}
 
 

@@ -126,8 +126,8 @@ class _Output:
       position: the index of the output. The output's elements are in the memory order of the result if the result is
         dense; the output also has the result's strides if `is_whole` (`CapturedGraph.layouts`).
       dtype, shape, strides: the element type, shape and strides of the result.
-      offset: the position of the result's first element in its memory. The caller creates views of a base from shape,
-        strides and offset.
+      offset: the position of the result's first element in its memory if other results share this memory, otherwise 0.
+        The caller creates views of shared memory from shape, strides and offset.
       is_dense: whether the output contains the elements of the result in memory order.
       is_whole: whether the result can use the memory of the output.
     """

@@ -383,7 +383,7 @@ def _logical(operator: Any) -> Callable[..., Any]:
     def call(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         other = [*others]
         if other and 0 in (x.dim(), other[0].dim()):
-            # PyTorch converts an integer of shape [] to the type of the other operand.
+            # As in PyTorch, an integer of shape [] is converted to the type of the other operand.
             x, *other = integers.of_one_kind(x, *other) or (x, *other)
         # torch-mlir's lowering compares floats with zero in f64.
         return operator(_truth(x), *(_truth(y) for y in other))

@@ -85,7 +85,8 @@ def _compare(operator: Any) -> Callable[..., Any]:
     wrapped = _of_tensors(operator)
 
     def call(x: torch.Tensor, y: Any) -> Any:
-        # PyTorch wraps the number to the tensor's type; torch-mlir's lowering compares in 64 bits.
+        # PyTorch wraps a number that the tensor's type does not hold, whereas torch-mlir's lowering compares in 64
+        # bits.
         return NotImplemented if type(y) is not int or holds(x.dtype, y) else wrapped(x, y)
 
     return call
@@ -111,7 +112,7 @@ def _linspace(start: float, end: float, steps: int, *, dtype: torch.dtype | None
 
 
 def _negate(x: torch.Tensor) -> Any:
-    # torch-mlir's lowering multiplies by -1.0.
+    # torch-mlir's lowering multiplies by -1.0, that is, in floating point.
     return NotImplemented if x.dtype.is_floating_point or x.dtype.is_complex else torch.zeros([], dtype=x.dtype) - x
 
 

@@ -40,7 +40,7 @@ def along_one(operator: Any) -> Callable[..., Any]:
         if x.dim():
             return NotImplemented
         if operator is aten.topk.default:
-            # PyTorch returns the element even for k = 0.
+            # PyTorch returns the element for any k, even for k = 0.
             args = (1, *args[1:])
         shape = args[1].shape if operator is aten.gather.default else ()
         args, kwargs = pytree.tree_map_only(torch.Tensor, _with_dimension, (args, kwargs))

@@ -25,13 +25,13 @@ def _zeros_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) 
 
 
 def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
-    # torch-mlir's lowering creates slices of unknown extent.
+    # torch-mlir's lowering of roll is not used, because it creates slices of unknown extent.
     if not dims:
         return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
         extent = x.shape[dim]
         if isinstance(extent, torch.SymInt) and shift < 0 and -shift < extent:
-            # The remainder of a symbolic size would be an extent without known bounds.
+            # A shift reduced modulo the symbolic size would give extents without known bounds.
             x = torch.cat([x.narrow(dim, -shift, extent + shift), x.narrow(dim, 0, -shift)], dim)
             continue
         if not (isinstance(extent, torch.SymInt) and 0 <= shift < extent):
@@ -42,7 +42,7 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> t
 
 
 def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Any:
-    # Empty tensors add nothing to the result, but torch-mlir's lowering keeps them.
+    # Drops empty tensors, which add nothing to the result, because torch-mlir's lowering keeps them.
     kept = [x for x in tensors if x.numel()]
     if len(kept) == len(tensors) or not kept:
         return NotImplemented

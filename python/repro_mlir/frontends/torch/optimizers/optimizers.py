@@ -91,7 +91,7 @@ class OptimizerProgram:
         self._clip_norm = None if clip_norm is None else float(clip_norm)
         self._optimizer = optimizer
         members = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        # The rules square elements, whereas PyTorch's steps update real and imaginary parts separately.
+        # The rules would square complex elements, whereas PyTorch's steps update real and imaginary parts separately.
         by_rule = has_rule(optimizer) and not any(parameter.is_complex() for parameter in members)
         make = RuleUpdate if by_rule else TracedUpdate
         self._update: Update = make(optimizer, names, updated)

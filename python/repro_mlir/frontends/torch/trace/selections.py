@@ -204,7 +204,7 @@ class _OverAllRows(NodeInterpreter):
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
-        # A rule may need the mask of an operator that ran much earlier.
+        # Keeps all values, because a rule may need the mask of an operator that ran much earlier.
         self.garbage_collect_values = False
         self._numbers = _Numbers(module.graph)
         self._rows: dict[Any, Dim] = {}

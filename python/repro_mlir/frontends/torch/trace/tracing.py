@@ -151,7 +151,7 @@ _SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.o
 def _require_kept(tensor: torch.Tensor, dims: Any = None) -> None:
     """Records that the symbolic extents of the dimensions to squeeze are not 1."""
     asked = range(tensor.dim()) if dims is None else [dims] if isinstance(dims, int) else dims
-    # PyTorch allows dimension 0 for a scalar.
+    # PyTorch allows dimension 0 for a tensor of shape [], which has no extent to check.
     for dim in asked if tensor.dim() else ():
         if isinstance(tensor.shape[dim], torch.SymInt):
             internals.check(tensor.shape[dim] != 1)
@@ -373,7 +373,8 @@ def _functional(
     if only_computes(first.graph.nodes) and all(_is_static(each) for each in arguments):
         graph = _second(lambda *values: call(_SecondStageOfPure(first).run, *values), arguments)
     if graph is None or not only_computes(graph.graph.nodes):
-        # Some operators write to arguments although their schemas do not declare it.
+        # The new graph is checked too, because some operators write to arguments although their schemas do not declare
+        # this.
         graph = _second(torch.func.functionalize(lambda *values: call(_SecondStage(first).run, *values)), arguments)
         _drop_argument_writes(graph.graph)
     _broadcast_equal_choices(graph.graph)
