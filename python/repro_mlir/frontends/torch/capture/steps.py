@@ -81,7 +81,7 @@ class Step:
         leaves, self.batch_spec = flatten(batch)
         self.constants = [TENSOR_LEAF if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         tensors = (leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
-        # Autograd does not accept tensors that were created in inference mode.
+        # Tensors that were created in inference mode are copied, because autograd does not accept them.
         self.batch = [leaf.clone() if leaf.is_inference() else leaf.detach() for leaf in tensors]
         self.leaves = [*zip(leaf_names(batch), leaves, strict=True)]
         self.batch_names = [name for name, leaf in self.leaves if isinstance(leaf, torch.Tensor)]

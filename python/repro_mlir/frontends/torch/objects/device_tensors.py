@@ -123,7 +123,7 @@ def as_they_are() -> AbstractContextManager[None]:
 
 
 def bring_others_back(model: torch.nn.Module, own: Residents | None) -> None:
-    """Updates the tensors of a model whose newer values belong to other residents than `own`."""
+    """Brings those tensors of a model up to date that are in a `Residents` object other than `own`."""
     if all(group() is own for group in tuple(_AWAY)):
         return
     for tensor in (*model.parameters(), *model.buffers()):

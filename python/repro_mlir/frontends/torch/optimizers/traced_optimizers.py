@@ -757,7 +757,7 @@ def _form_of(what: str, value: Any) -> Hashable:
 
 
 def _rebuilt(value: Any, function: Callable[[Any, Any], Any]) -> Any:
-    """Returns a tuple, list or dict of the same type whose items are `function(key, item)`."""
+    """Returns a tuple, list or dict of the type of `value`, whose items are `function(key, item)`."""
     if isinstance(value, dict):
         return {key: function(key, item) for key, item in value.items()}
     items = [function(key, item) for key, item in enumerate(value)]
