@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
-    """(G3) Sets the parameters of a model to values that depend only on the seed and on the names, shapes and order.
+    """(G3) Sets a model's parameters to values that depend only on the seed and the parameters' names, shapes and
+    order.
 
     A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32. Here u is uniform by (R1), (R2),
     where the site is the parameter's position in `named_parameters()` and the step is 0. The bound is sqrt(1 / fan_in),

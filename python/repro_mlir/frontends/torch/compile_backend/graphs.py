@@ -112,7 +112,7 @@ def _form(tensor: torch.Tensor) -> tuple[tuple[int, ...], bool, bool]:
 
 
 def _read_as(tensor: torch.Tensor, is_conj: bool, is_neg: bool) -> torch.Tensor:
-    """Returns a view of the same memory with the given conjugate and negative bits."""
+    """Returns a view of a tensor's memory with the given conjugate and negative bits."""
     if tensor.is_conj() != is_conj:
         tensor = internals.conj_view(tensor)
     return internals.neg_view(tensor) if tensor.is_neg() != is_neg else tensor
@@ -317,7 +317,8 @@ def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imp
 
 
 def concrete(value: Any) -> Any:
-    """Returns an uninitialized CPU tensor of the same shape, strides and element type; returns a number unchanged."""
+    """Returns an uninitialized CPU tensor with the shape, strides and element type of a tensor; returns a number
+    unchanged."""
     if not isinstance(value, torch.Tensor):
         return value
     made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cpu")

@@ -106,7 +106,7 @@ def _stored(element: str) -> str:
 
 
 def _typed(kind: ir.Type, element: str) -> ir.Type:
-    """Returns a tensor type with the same shape and another element type."""
+    """Returns a tensor type with the shape of `kind` and the element type `element`."""
     return ir.RankedTensorType.get(ir.RankedTensorType(kind).shape, ir.Type.parse(element))
 
 

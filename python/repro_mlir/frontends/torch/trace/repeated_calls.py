@@ -171,7 +171,7 @@ def _kind(value: Any) -> Hashable:
 
 
 def _empty(like: torch.Tensor, mode: internals.FakeTensorMode) -> torch.Tensor:
-    """Creates a fake tensor with the same properties and its own memory."""
+    """Creates a fake tensor that has the properties of `like`, but its own memory."""
     with internals.disable_current_modes(), mode:
         reach = sum((extent - 1) * stride for extent, stride in zip(like.shape, like.stride(), strict=True)) + 1
         memory = torch.empty([like.storage_offset() + max(reach, 0)], dtype=like.dtype, device=like.device)

@@ -43,7 +43,7 @@ class Rows:
         return self.which.sum()
 
     def reversed(self) -> Rows:
-        """Returns the same selection with the last row first."""
+        """Returns this selection with the rows in reverse order."""
         key = self.key
         turned = key[1] if isinstance(key, tuple) and key and key[0] == "reversed" else ("reversed", key)
         return Rows(self.which.flip(0), turned, self.origin)

@@ -90,7 +90,7 @@ def _depends(values: Any) -> bool:
 
 
 def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """Returns the same graph with static shapes; the caller's trace environment keeps the lines of its nodes.
+    """Returns the graph rewritten to static shapes; the caller's trace environment keeps the lines of its nodes.
 
     Args:
       graph: a graph of ATen operators.

@@ -53,7 +53,7 @@ def as_signed(value: Any) -> Any:
 
 
 def without_unsigned(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """Returns the same graph on signed integers; the caller's trace environment keeps the lines of its nodes.
+    """Returns the graph rewritten to signed integers; the caller's trace environment keeps the lines of its nodes.
 
     Args:
       graph: a graph of ATen operators.
