@@ -90,10 +90,6 @@ def _sub(x: Any, y: Any, *, alpha: Any = 1) -> Pair:
     return _sum(x, y if alpha == 1 else _mul(y, alpha), -1)
 
 
-def _rsub(x: Any, y: Any, alpha: Any = 1) -> Pair:
-    return _sub(y, x, alpha=alpha)
-
-
 def _mul(x: Any, y: Any) -> Any:
     x, y = _like(x, y)
     (a, b), (c, d) = _parts(x), _parts(y)
@@ -206,10 +202,6 @@ def _polar(length: torch.Tensor, angle: torch.Tensor) -> Pair:
     return Pair(length * torch.cos(angle), length * torch.sin(angle))
 
 
-def _view_as_complex(x: torch.Tensor) -> Pair:
-    return Pair(x.select(-1, 0), x.select(-1, 1))
-
-
 def _abs(x: Pair) -> torch.Tensor:
     return torch.hypot(x.re, x.im)
 
@@ -234,10 +226,6 @@ def _equal(x: Any, y: Any) -> torch.Tensor:
     return (a == c) & (b == d)
 
 
-def _unequal(x: Any, y: Any) -> torch.Tensor:
-    return torch.logical_not(_equal(x, y))
-
-
 def _truth(x: Any) -> torch.Tensor:
     return (x.re != 0) | (x.im != 0) if isinstance(x, Pair) else x != 0
 
@@ -248,18 +236,6 @@ def _of_truth(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
         return operator(*tensors, **kwargs)
 
     return call
-
-
-def _is_nan(x: Pair) -> torch.Tensor:
-    return torch.isnan(x.re) | torch.isnan(x.im)
-
-
-def _is_infinite(x: Pair) -> torch.Tensor:
-    return torch.isinf(x.re) | torch.isinf(x.im)
-
-
-def _is_finite(x: Pair) -> torch.Tensor:
-    return torch.isfinite(x.re) & torch.isfinite(x.im)
 
 
 # --- Functions ---
@@ -342,10 +318,6 @@ def _cosh(x: Pair) -> Pair:
     flat = (x.im == 0) & torch.isnan(im)
     im = torch.where(endless & (x.re == 0), _number(im, 0.0), im)
     return Pair(re, torch.where(flat, torch.where(x.re < 0, -x.im, x.im), im))
-
-
-def _cos(x: Pair) -> Pair:
-    return _cosh(Pair(-x.im, x.re))
 
 
 def _sin(x: Pair) -> Pair:
@@ -487,10 +459,6 @@ def _with_addend(operator: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     return call
 
 
-def _vdot(x: Any, y: Any) -> Pair:
-    return _product(torch.dot, _conjugate(x), y)
-
-
 def _convolution(
     x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, out: Any, groups: int
 ) -> Pair:
@@ -591,7 +559,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "complex": _complex,
     "conj_physical": _conjugate,
     "convolution": _convolution,
-    "cos": _cos,
+    "cos": lambda x: _cosh(Pair(-x.im, x.re)),
     "cosh": _cosh,
     "cumprod": _cumprod,
     "div": _div,
@@ -601,9 +569,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "exp2": _exp2,
     "expm1": _expm1,
     "imag": lambda x: x.im.clone(),
-    "isfinite": _is_finite,
-    "isinf": _is_infinite,
-    "isnan": _is_nan,
+    "isfinite": lambda x: torch.isfinite(x.re) & torch.isfinite(x.im),
+    "isinf": lambda x: torch.isinf(x.re) | torch.isinf(x.im),
+    "isnan": lambda x: torch.isnan(x.re) | torch.isnan(x.im),
     "linalg_vector_norm": _vector_norm,
     "log": _log,
     "log10": _log_of(10),
@@ -616,7 +584,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "mm": _bilinear(torch.mm),
     "mul": _mul,
     "mv": _bilinear(torch.mv),
-    "ne": _unequal,
+    "ne": lambda x, y: torch.logical_not(_equal(x, y)),
     "norm": _norm,
     "polar": _polar,
     "pow": _pow,
@@ -626,7 +594,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "resolve_conj": lambda x: x,
     "resolve_neg": lambda x: x,
     "rsqrt": _rsqrt,
-    "rsub": _rsub,
+    "rsub": lambda x, y, alpha=1: _sub(y, x, alpha=alpha),
     "sgn": _sgn,
     "sigmoid": _sigmoid,
     "sigmoid_backward": _sigmoid_backward,
@@ -641,8 +609,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "tanh_backward": _tanh_backward,
     "var": _var,
     "var_mean": _var_mean,
-    "vdot": _vdot,
-    "view_as_complex": _view_as_complex,
+    "vdot": lambda x, y: _product(torch.dot, _conjugate(x), y),
+    "view_as_complex": lambda x: Pair(x.select(-1, 0), x.select(-1, 1)),
     "view_as_real": lambda x: torch.stack([x.re, x.im], -1),
 }
 """The rules, keyed by the name of the ATen operator; complex operands are pairs, other tensors are real."""
