@@ -76,8 +76,8 @@ private:
   std::vector<Block> blocks;
   std::vector<bool> leaders;
   /// The first and the last time at which each register is live. Step i reads
-  /// at time 2 i. It writes at 2 i too or, if it is pure, at 2 i + 1, so that
-  /// its result may reuse the location of a source.
+  /// at time 2 i. A pure step writes at 2 i + 1, so that its result may reuse
+  /// the location of a source; other steps write at 2 i.
   std::vector<uint32_t> first, last;
   std::vector<uint32_t> offsets; // indexed by value
 };

@@ -119,8 +119,8 @@ static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   if (cut == 0)
     return rounding == MatrixRounding::ToF16 ? sign : 0;
   // Adding a normal number's leading one increments the exponent field, so the
-  // field is one too small before. A carry may increment it again, even to
-  // infinity.
+  // field that is added here is one too small. A carry may increment it again,
+  // even to infinity.
   return sign | uint32_t((uint64_t(exponent + bias - 1) << to.fraction) + cut);
 }
 

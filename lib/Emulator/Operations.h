@@ -48,8 +48,8 @@ struct OperationTable {
   /// Returns the values of a predicate as a mask with one bit per lane.
   uint32_t (*toMask)(const uint32_t *predicate);
   /// Writes `bases[lane] + offset` to `addresses` for all 32 lanes. Returns a
-  /// summary of the addresses, in which `step` is the distance of consecutive
-  /// ones.
+  /// summary of the addresses. `step` is the distance between addresses that
+  /// count as consecutive.
   AddressSummary (*summarize)(const uint64_t *bases, uint64_t offset,
                               uint64_t step, uint64_t *addresses);
 };

@@ -41,8 +41,8 @@ struct Level {
 
   /// Returns the number of f32 lanes of a vector register.
   int64_t getLanes() const { return vectorWidth / 32; }
-  /// Returns the distance, in bytes, of addresses that map to the same set of
-  /// the L1 cache.
+  /// Returns the distance, in bytes, between neighbouring addresses that map to
+  /// the same set of the L1 cache.
   int64_t getL1WayBytes() const { return l1Bytes / l1Ways; }
 };
 

@@ -19,8 +19,8 @@
 
 namespace mlir::repro::launch {
 
-/// The arguments of a kernel function before it is lowered for a device:
-/// buffers, scratch memory of the thread, error word, and the range [begin,
+/// The arguments of a kernel function before it is lowered for a device: the
+/// buffers, the thread's scratch memory, the error word, and the range [begin,
 /// end) of work items.
 class KernelSignature {
 public:
@@ -69,7 +69,7 @@ private:
   FunctionOpInterface kernel;
 };
 
-/// The arguments of a device kernel: buffers, of which the last is the
+/// The arguments of a device kernel: the buffers, the last of which is the
 /// workspace if the kernel uses one, and the error word.
 class DeviceKernelSignature {
 public:
@@ -79,7 +79,7 @@ public:
 
   explicit DeviceKernelSignature(FunctionOpInterface kernel) : kernel(kernel) {}
 
-  /// Returns the types of the workspace, whose size is dynamic, and of the
+  /// Returns the type of the workspace, whose size is dynamic, and that of the
   /// error word.
   static SmallVector<Type> getOtherTypes(MLIRContext *context) {
     Builder b(context);

@@ -31,12 +31,11 @@
 namespace mlir::repro::launch {
 
 /// Returns how a kernel accesses its buffer number `index`; std::nullopt if the
-/// kernel does not declare it.
+/// kernel does not declare this access.
 std::optional<Access> getAccess(FunctionOpInterface kernel, unsigned index);
 
-/// Returns the size of an element in memory, in bytes: the number of its bits,
-/// rounded up to whole bytes, and the number of bytes rounded up to a power of
-/// two.
+/// Returns the number of bytes that an element takes in memory: its bits are
+/// rounded up to whole bytes, and the bytes to a power of two.
 int64_t getElementBytes(Type element);
 
 /// Whether the row-major strides of a static shape fit into 63 bits if extents

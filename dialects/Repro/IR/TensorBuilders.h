@@ -28,8 +28,8 @@ SmallVector<Value> mapElementsToMany(
     llvm::function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)>
         body);
 
-/// Reinterprets the elements of a tensor of static shape, in row-major order,
-/// in another shape.
+/// Reshapes a tensor of static shape to `shape`, with the elements in the same
+/// row-major order.
 Value reshape(ImplicitLocOpBuilder &b, Value tensor, ArrayRef<int64_t> shape);
 
 /// Converts each element of `tensor` to the float type `element`.

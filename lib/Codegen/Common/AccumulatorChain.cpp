@@ -122,8 +122,8 @@ AccumulatorChain::Number AccumulatorChain::split(Value value,
   Value exponent = arith::SubIOp::create(
       b, arith::MaxSIOp::create(b, field, i32(1)), i32(kF32Bias));
   if (leastExponent > 1 - kF32Bias) {
-    // A subnormal of the element type ends in zero bits as an f32, so the shift
-    // loses nothing.
+    // As an f32, a subnormal of the element type ends in zero bits, so the
+    // shift loses nothing.
     Value places = arith::SubIOp::create(b, i32(leastExponent), exponent);
     significand = arith::ShRUIOp::create(b, significand, clamp(places, 0, 31));
     exponent = arith::MaxSIOp::create(b, exponent, i32(leastExponent));
@@ -195,7 +195,7 @@ AccumulatorChain::Product AccumulatorChain::scale(const Product &product,
   // (Q1) The sign of a scale is ignored.
   Value value = math::AbsFOp::create(b, by.load(k));
   bool isPower = by.type.isF32();
-  // f32 scales are powers of two. Their significand is 1, even if they are
+  // f32 scales are powers of two, so their significand is 1 even if they are
   // subnormal.
   Number factor =
       split(value, isPower ? 1 - kF32Bias : getLeastExponent(by.type));
@@ -325,7 +325,8 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
       arith::ShLIOp::create(b, b.load(digits, type, b.sub(last, b.index(1))),
                             i64(kDigitBits)),
       b.load(digits, type, b.sub(last, b.index(2))));
-  // The exponent of the highest digit as an f64 gives its width in bits.
+  // Converted to f64, the highest digit has an exponent that gives the digit's
+  // width in bits.
   Value asFloat = arith::BitcastOp::create(
       b, type, arith::SIToFPOp::create(b, b.getF64Type(), high));
   Value width = arith::SubIOp::create(
@@ -369,9 +370,9 @@ Value AccumulatorChain::round(const Sum &sum) {
   bool isF16 = rounding == SumRounding::rne_f16;
   int64_t precision = isF16 ? 11 : rounding == SumRounding::rz_e8m13 ? 14 : 24;
   int64_t leastExponent = isF16 ? -14 : 1 - kF32Bias;
-  // The exponent of the sum as an f64 gives its highest bit. A group sum may
-  // have more than 53 bits; clearing the bit after each set bit keeps the
-  // conversion from rounding up to the next power of two.
+  // Converted to f64, the sum has an exponent that gives its highest bit. The
+  // sum of a group may have more than 53 bits; clearing the bit after each set
+  // bit keeps the conversion from rounding up to the next power of two.
   Value first = sum.magnitude;
   if (rule.getGroup() > 1)
     first = arith::AndIOp::create(
@@ -425,7 +426,7 @@ Value AccumulatorChain::round(const Sum &sum) {
   Value bits = arith::OrIOp::create(
       b, arith::BitcastOp::create(b, b.getI32Type(), value), sign);
   Value signedValue = arith::BitcastOp::create(b, b.getF32Type(), bits);
-  // (M1) A result that rounding toward zero makes zero is +0.
+  // (M1) If rounding toward zero gives zero, the result is +0.
   Value isSigned = isNonzero(isNearest ? sum.magnitude : kept);
   return b.select(isSigned, signedValue, f32(0));
 }

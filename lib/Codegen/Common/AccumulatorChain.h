@@ -52,8 +52,8 @@ public:
   /// Returns `c` plus the products [start, end), in f32. If the result is a
   /// NaN, it may be any NaN.
   Value add(Value start, Value end, Value c, Load loadX, Load loadY);
-  /// (M4) Returns the sum of `n` >= 1 products in chunks and `init`, in f32: it
-  /// is not yet rounded to the result type. The last chunk may be shorter.
+  /// (M4) Adds `n` >= 1 products in chunks, of which the last may be shorter,
+  /// and `init`. Returns the sum in f32, not yet rounded to the result type.
   Value addChunks(int64_t n, int64_t chunk, Value init, Load loadX, Load loadY);
 
   /// The scales of the products: f8E4M3FN, or f32 with the value of an
@@ -62,8 +62,8 @@ public:
     Type type;
     Load load;
   };
-  /// (M2) Returns the sum of `n` scaled products, starting from +0. All
-  /// products of a group have one scale in each factor.
+  /// (M2) Returns the sum of `n` scaled products, starting from +0. The
+  /// products of a group share one scale per factor.
   Value addScaled(int64_t n, Load loadX, Load loadY, const Scale &scaleX,
                   const Scale &scaleY);
 

@@ -382,8 +382,8 @@ Value BodyVectorizer::computeDivision(Operation *op, Value lhs, Value rhs) {
   return arith::SelectOp::create(b, byZero, isRemainder ? lhs : ones, result);
 }
 
-/// (I1) Emits a shift: by the width or more, it yields 0; an arithmetic right
-/// shift yields copies of the sign bit.
+/// (I1) Emits a shift. A shift by the width or more yields 0, or copies of the
+/// sign bit if it is an arithmetic right shift.
 Value BodyVectorizer::computeShift(Operation *op, Value lhs, Value rhs) {
   Type type = lhs.getType();
   Type integer = getElementTypeOrSelf(type);

@@ -14,7 +14,8 @@
 namespace mlir::repro::kernels {
 
 /// (F7) Returns the type in which elements of type `element` are combined: f32
-/// for storage types. Maximum and minimum give the same result there.
+/// for storage types. (Maximum and minimum give the same results in f32 as in
+/// the storage type.)
 Type getCombineType(Type element);
 
 /// Returns the combination of `lhs` and `rhs`, scalars or vectors. `replace` is

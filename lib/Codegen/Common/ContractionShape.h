@@ -15,8 +15,8 @@ namespace mlir::repro::kernels {
 /// The properties of a contraction that decide its tiling.
 struct ContractionShape {
   struct Factor {
-    /// As in kernels::Factor: the accesses are the inputs; those of `loops` end
-    /// with the output.
+    /// Loops as in kernels::Factor. Their accesses are the factor's inputs;
+    /// `loops` has one more access, that of the output, at the end.
     ArrayRef<CollapsedDim> loops, reduction;
     int64_t size;        ///< extent of M or N
     bool isPlain;        ///< each value is an unmodified element of memory

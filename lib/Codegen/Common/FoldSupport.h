@@ -17,7 +17,7 @@ namespace mlir::repro::kernels {
 /// worthwhile.
 constexpr int64_t kFoldGrainElements = 16384;
 
-/// Returns the extents of an operation's loops. Its shapes must be static.
+/// Returns the extents of the loops of an operation with static shapes.
 SmallVector<int64_t> getLoopSizes(IndexingMapOpInterface op);
 
 /// Returns the product of the extents.

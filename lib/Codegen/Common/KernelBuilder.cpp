@@ -24,7 +24,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 /// The alignment, in bytes, of scratch memory and of each buffer in it. All
-/// executors provide it.
+/// executors provide this alignment.
 static constexpr int64_t kScratchAlignment = 64;
 
 Type repro::kernels::getLaneType(Type type, int64_t lanes) {
@@ -42,7 +42,8 @@ Type repro::kernels::getStorageType(Type element) {
 
 KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op)
     : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel) {
-  // `op` marks the end of the prologue; loops follow it. It is erased later.
+  // `op`, which `finish` erases, marks the end of the prologue; loops follow
+  // it.
   prologueEnd = op;
   setInsertionPointAfter(op);
 }
@@ -500,8 +501,9 @@ Value KernelBuilder::canonicalizeNaN(Value value) {
   auto element = dyn_cast<FloatType>(getElementTypeOrSelf(value.getType()));
   if (!element)
     return value;
-  // (S3) A converted integer is not a NaN, unless it is too large for E4M3FN;
-  // constant folding gives such a NaN a sign.
+  // (S3) The conversion of an integer gives a NaN only if the integer is too
+  // large for f8E4M3FN. Such a NaN is made canonical below, because constant
+  // folding gives it a sign.
   if ((value.getDefiningOp<arith::SIToFPOp>() ||
        value.getDefiningOp<arith::UIToFPOp>()) &&
       !isa<Float8E4M3FNType>(element))

@@ -110,9 +110,8 @@ public:
   /// Loads `lanes` elements that are `stride` elements apart, from `offset` on.
   Value loadVector(Value flat, Type element, Value offset, int64_t stride,
                    int64_t lanes, LaneMask mask = {});
-  /// Loads the elements at `offsets` as a vector. They are assembled as
-  /// integers, because LLVM would round a bf16 again when inserting it into a
-  /// vector.
+  /// Loads the elements at `offsets` as a vector, which is assembled from
+  /// integers: LLVM would round a bf16 again when inserting it into a vector.
   Value gather(Value flat, Type element, ValueRange offsets);
   void storeVector(Value vector, Value flat, Value offset, int64_t stride,
                    LaneMask mask = {});

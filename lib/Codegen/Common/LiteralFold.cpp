@@ -111,7 +111,7 @@ Value LiteralFold::foldElements() {
     b.store(result, chunkBuffer, b.div(start, fold.chunk));
   });
   // (F3) Refold: each pass folds the list of chunk results and writes its own,
-  // shorter list over the front, which it has already read.
+  // shorter list over the front of that list, which it has already read.
   for (int64_t n = chunks; n > 1; n = llvm::divideCeil(n, fold.chunk))
     b.loop(b.index(0), b.index(n), fold.chunk, [&](Value start) {
       Value result =

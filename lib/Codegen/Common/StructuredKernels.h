@@ -19,8 +19,8 @@
 
 namespace mlir::repro::kernels {
 
-/// Expands any fold element by element, literally. It is used if no faster
-/// expansion supports the fold.
+/// Expands any fold literally, element by element. Used if no faster expansion
+/// supports the fold.
 void expandLiteralFold(KernelBuilder &b, FoldOp op);
 
 /// (M4) Expands a contraction whose sums are those of a matrix unit, one result

@@ -941,8 +941,8 @@ private:
       window.resize(size);
     }
     Sum turns = sum(kWindow);
-    // The product v * 2 / pi counts quarter turns. Whole multiples of 2^28 of
-    // them are left out.
+    // The product v * 2 / pi counts quarter turns. Multiples of 2^28 quarter
+    // turns are left out.
     F64 rest = v;
     for (int digit = 0; digit < 3; ++digit) {
       F64 t = rest + c(kRoundShift);

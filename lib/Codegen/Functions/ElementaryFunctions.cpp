@@ -155,8 +155,8 @@ public:
     return {arith::TruncFOp::create(b, lanes(b.getF32Type()), x.value), this};
   }
 
-  /// Returns `ordinary`, and in the lanes of `mask` the result of `slow`. The
-  /// code of `slow` runs only if `mask` has an active lane.
+  /// Returns the result of `slow` in the lanes of `mask`, and `ordinary` in the
+  /// other lanes. The code of `slow` runs only if `mask` has an active lane.
   template <typename Pair, typename Slow>
   Pair ifAny(Mask mask, Pair ordinary, Slow slow) {
     Type type = lanes(b.getF64Type());

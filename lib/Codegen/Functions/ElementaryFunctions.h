@@ -19,10 +19,10 @@ bool isElementaryFunction(llvm::StringRef mnemonic);
 /// (S5) Emits the correctly rounded value of `repro.<mnemonic>` with arith,
 /// math.fma, math.sqrt, bit operations and, for rare arguments, scf.if.
 ///
-/// The operands are f32 or vectors of f32, in functions of one operand and
-/// `powi` also f64. The exponent of `powi` is an integer of at most 64 bits, or
-/// a vector of such. Returns a null value for an unsupported mnemonic or
-/// operand type.
+/// The operands are f32 or vectors of f32; functions of one operand, and
+/// `powi`, also accept f64 instead of f32. The exponent of `powi` is an integer
+/// of at most 64 bits, or a vector of such integers. Returns a null value for
+/// an unsupported mnemonic or operand type.
 Value buildFunction(OpBuilder &builder, Location loc, llvm::StringRef mnemonic,
                     ValueRange operands);
 

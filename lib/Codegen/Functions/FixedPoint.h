@@ -108,7 +108,7 @@ protected:
       return each(a, [&](int index, I64 digit) { add(index, factor * digit); });
     }
     /// Adds x, where |x| < 2^51. The bits of x after digit `end` are left out;
-    /// they are worth at most `rest`.
+    /// their value is at most `rest`.
     Sum &plusReal(F64 x, int end, double rest) {
       signedTerms = true;
       error += rest;

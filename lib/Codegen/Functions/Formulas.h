@@ -434,9 +434,9 @@ private:
   F64 one() { return m.constant(1.0); }
   I64 i(int64_t value) { return m.constant(value); }
 
-  /// Returns the polynomial with the coefficients `table`: by Estrin's scheme
-  /// in groups of up to 8 terms and Horner's over the groups. Short dependency
-  /// chains matter in these loops as much as few operations.
+  /// Evaluates the polynomial with the coefficients `table`: by Estrin's scheme
+  /// within groups of up to 8 terms, and by Horner's scheme over the groups.
+  /// Short dependency chains matter as much as few operations.
   template <size_t n>
   F64 polynomial(const double (&table)[n], F64 x) {
     constexpr size_t size = n < 5 ? 1 : n < 8 ? 2 : n < 16 ? 4 : 8;
@@ -453,8 +453,8 @@ private:
     return p;
   }
 
-  /// Returns the terms from `first` on, divided by x^first. There are `count`,
-  /// at most 2^level. `powers` are x, x^2, x^4 and x^8.
+  /// Returns the terms from `first` on, divided by x^first. There are `count`
+  /// terms, at most 2^level. `powers` are x, x^2, x^4 and x^8.
   F64 terms(const double *table, size_t first, size_t count, const F64 *powers,
             size_t level) {
     if (count == 1)
@@ -641,9 +641,9 @@ private:
     return m.real(m.iselect(m.eq(a.low, c(0.0)), b, odd));
   }
 
-  /// Returns y, whose relative error is below `error`, and precise() in lanes
-  /// where y is too close to the boundary between two f32. The code of
-  /// precise() runs only if there is such a lane.
+  /// Returns y, whose relative error is below `error`, except in lanes where y
+  /// is too close to the boundary between two f32: these get precise(). The
+  /// code of precise() runs only if there is such a lane.
   template <typename Precise>
   F64 ifClose(F64 y, double error, Precise precise) {
     Mask close = m.roundsApart(m.fma(y, c(-error), y), m.fma(y, c(error), y));
@@ -755,9 +755,9 @@ private:
     return m.real(m.bits(y) ^ m.shl(m.bits(turn.t), 63));
   }
 
-  /// Returns `ordinary`, and the remainder from reduceHuge in lanes where |x|
-  /// is at least kHuge. The code of reduceHuge runs only if there is such a
-  /// lane.
+  /// Returns the remainder from reduceHuge in lanes where |x| is at least
+  /// kHuge, and `ordinary` in the other lanes. The code of reduceHuge runs only
+  /// if there is such a lane.
   Turn ifHuge(F64 x, Turn ordinary, int64_t doubling, int64_t quarters) {
     Mask huge = m.le(c(kHuge), m.abs(x));
     return m.ifAny(huge, ordinary,

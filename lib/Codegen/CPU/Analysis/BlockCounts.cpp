@@ -77,7 +77,7 @@ countRuns(const Module &module, const StringMap<KernelWork> &work) {
 }
 
 /// Adds the preheaders and exit blocks that code generation would add later, so
-/// that they are named too.
+/// that these blocks are named too.
 static void simplifyLoops(Function &function) {
   DominatorTree dominators(function);
   LoopInfo loops(dominators);

@@ -14,10 +14,10 @@
 
 namespace mlir::repro {
 
-/// Names each basic block of the kernels in `module` `runs.N.`, where N is how
-/// often it runs in one call with all work items. If the accesses of the block
-/// miss the cache, `missed.N.scattered.N.` (`LineAccesses`) follows. Returns an
-/// error message, empty on success.
+/// Gives each basic block of the kernels in `module` the name `runs.N.`, where
+/// N is how often the block runs in one call with all work items. If accesses
+/// of the block miss the cache, the name continues with `missed.N.scattered.N.`
+/// (see `LineAccesses`). Returns an error message, empty on success.
 std::string nameBlocksByCount(llvm::Module &module,
                               const llvm::StringMap<KernelWork> &work,
                               const Level &level);

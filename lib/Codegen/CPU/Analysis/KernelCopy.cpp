@@ -43,13 +43,14 @@ static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
 static constexpr uint64_t kMostIterations = uint64_t(1) << 32;
 static constexpr char leftName[] = "repro_iterations_left";
 
-/// The name of the generated function that calls all kernels. It stops at the
-/// first kernel that exceeds kMostIterations, and returns how many have
-/// finished.
+/// The name of the generated function that calls all kernels. The function
+/// returns how many kernels finish before their loops have run kMostIterations
+/// iterations together.
 static constexpr char runName[] = "run";
 
-/// Whether to keep an access because its value may decide a branch: accesses to
-/// allocas, and to integers in scratch memory, such as the lists of a scatter.
+/// Whether to keep an access because its value may decide a branch. This is so
+/// for accesses to allocas and to integers in scratch memory, such as the lists
+/// of a scatter.
 static bool isKept(const Function &kernel, const llvm::Value *pointer,
                    const llvm::Type *type) {
   const llvm::Value *base = getUnderlyingObject(pointer, /*MaxLookup=*/0);
@@ -138,8 +139,8 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
     arguments[getIndex(*kernel, End)] =
         builder.getInt64(work.lookup(kernel->getName()).items);
     builder.CreateCall(kernel, arguments);
-    // The load is volatile so that `optimize` does not fold it: limitLoops adds
-    // the code that decrements the counter only after optimization.
+    // The load is volatile so that `optimize` does not fold it: the code that
+    // decrements the counter does not exist yet (limitLoops adds it later).
     llvm::Value *isFinished = builder.CreateIsNotNull(
         builder.CreateLoad(number, left, /*isVolatile=*/true));
     finished =
@@ -152,8 +153,8 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
   builder.CreateRet(finished);
 }
 
-/// Makes each iteration of a loop decrement the counter `left`; the function
-/// returns when the counter is 0.
+/// Makes each iteration of each loop decrement the counter `left`. The function
+/// returns when the counter reaches 0.
 static void limitLoops(Function &function, const LoopInfo &loops,
                        GlobalVariable &left) {
   SmallVector<BasicBlock *> headers;

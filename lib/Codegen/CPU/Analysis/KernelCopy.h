@@ -27,10 +27,10 @@ struct KernelWork {
   uint64_t items, scratchBytes;
 };
 
-/// A copy of kernels that were built for any target, which runs on this machine
-/// to count how often its blocks run. It computes no results: loads from
-/// buffers yield 0, which hardly matters, because kernels rarely branch on
-/// data.
+/// A copy of kernels that were built for any target. The copy runs on this
+/// machine to count how often each basic block runs. It computes no results:
+/// loads from buffers yield 0. This hardly affects the counts, because kernels
+/// rarely branch on data.
 class KernelCopy {
 public:
   explicit KernelCopy(const llvm::Module &original);

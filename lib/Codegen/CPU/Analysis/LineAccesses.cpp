@@ -27,7 +27,7 @@ static constexpr unsigned kWays = 8;
 /// prefetchers stop at page boundaries.
 static constexpr unsigned kRuns = 32, kRunBegin = 64;
 /// The distance between the assumed addresses of two buffers is the sum of
-/// these, so that buffers begin in different sets of the cache.
+/// these two constants, so that buffers begin in different sets of the cache.
 static constexpr uint64_t kBufferReach = uint64_t(1) << 40,
                           kBufferShift = 4096 + 64;
 /// The assumed address of scratch memory. It is below those of all buffers and
@@ -91,7 +91,8 @@ public:
         runs(this->kernels.size()) {}
 
   /// Sets where scratch memory lies in this process. The simulated cache uses
-  /// the address kScratchBegin instead, so that results do not vary.
+  /// the address kScratchBegin instead, so that results do not vary from
+  /// process to process.
   void setScratch(uint64_t address, uint64_t bytes) {
     scratch = address;
     scratchBytes = bytes;

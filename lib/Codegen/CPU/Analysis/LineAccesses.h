@@ -23,8 +23,8 @@ struct LineAccesses {
   uint64_t missed = 0, scattered = 0;
 };
 
-/// Counts the misses of the kernels in `module` by simulating their accesses in
-/// an L2 cache of the CPU level, initially empty. If a kernel has many
+/// Counts the misses of the kernels in `module` by simulating their accesses to
+/// the L2 cache of the CPU level, which is empty at first. If a kernel has many
 /// accesses, only the first ones are simulated; their misses are scaled to all
 /// executions.
 ///

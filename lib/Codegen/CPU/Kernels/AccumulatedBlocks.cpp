@@ -11,8 +11,9 @@
 // values and powers are packed with their scale multiplied in. A first pass
 // through a block finds 2^E, the greatest product of two powers. A second pass
 // multiplies the products by 2^(F - E), cuts them to integers and adds these.
-// If a group of products has one scale, its sum of code products is exact, is
-// multiplied by the scale in the first pass, and is kept for the second pass.
+// If the products of a group share one scale per factor, the first pass
+// computes the exact sum of the group's code products, multiplies it by the
+// scales, and keeps the result for the second pass.
 //
 // Codes and scales have no infinities; a NaN makes the result a NaN.
 //
@@ -81,7 +82,7 @@ private:
 
   void beginSegment(Value first);
   /// Calls `body` for each scale of the segment, with the number of the scale
-  /// and the elements [from, to) of the segment that it covers.
+  /// and the elements [from, to) of the segment to which the scale applies.
   void forBlocks(function_ref<void(Value number, Value from, Value to)> body);
   Value loadCodes(const Access &codes, Value offset, int64_t count);
   Factor getScale(Value scale);
@@ -120,9 +121,9 @@ private:
   Access x, xScales, y, yScales, output;
   SmallVector<Value> batch;    ///< coordinates of the current item
   Value firstK, length;        ///< of the current segment
-  Value firstBlock, numBlocks; ///< of the scales of the segment
+  Value firstBlock, numBlocks; ///< range of the segment's scales
   Packed rows, columns;
-  Value sums; ///< of the item, between segments
+  Value sums; ///< of the work item, kept between segments
 };
 } // namespace
 
@@ -152,9 +153,9 @@ LogicalResult AccumulatedBlocks::match() {
       rule.getRound() == SumRounding::rne_f16 ||
       terms / rule.getGroup() > (isGrouped() ? kMostGroups : terms))
     return failure();
-  // The width of a sum: F bits, and four more because products of significands
-  // are below 4 for codes and for scales. The sum of a group also spans the
-  // exponents of its codes.
+  // The width of a sum: F bits, plus two bits each for products of two codes
+  // and products of two scales, whose significands are below 4. The sum of a
+  // group also spans the exponents of its codes.
   int64_t most = *rule.getFraction() + 4;
   if (isGrouped())
     for (Type type : op.getCodeTypes())
@@ -228,11 +229,11 @@ Value AccumulatedBlocks::getPower(Value value, int64_t leastExponent) {
   return larger(power, splat(std::ldexp(1.0, int(leastExponent)), count));
 }
 
-/// (Q1) Returns scales as values and powers; f32 scales are powers of two
-/// themselves.
+/// (Q1) Returns scales as values and powers. An f32 scale is a power of two, so
+/// its power is its value.
 AccumulatedBlocks::Factor AccumulatedBlocks::getScale(Value scale) {
   bool isPower = getElementTypeOrSelf(scale.getType()).isF32();
-  constexpr int64_t kLeast = -6; // of f8E4M3FN
+  constexpr int64_t kLeast = -6; // the least exponent of f8E4M3FN
   Value value =
       b.convertFloat(b.convertFloat(scale, b.getF32Type()), b.getF64Type());
   value = math::AbsFOp::create(b, value);
@@ -415,8 +416,8 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
     Value isZero =
         arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, c[i], zero);
     Value power = getPower(c[i], -126);
-    // An infinite c gives 2^128 as its power: 2^(F - E) then stays nonzero, and
-    // the infinity times it stays infinite.
+    // The power of an infinite c is set to 2^128. Then 2^(F - E) is nonzero,
+    // and its product with the infinity is infinite.
     Value most = splat(std::ldexp(1.0, 128), lanes);
     Value isFinite =
         arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, power, most);

@@ -54,7 +54,8 @@ SmallVector<Value> AccumulatorKernel::forEachProduct(
     const BlockPart &part, ValueRange starts,
     function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   std::optional<int64_t> count = getConstantIntValue(part.count);
-  // Unrolls by the largest divisor of the number of products.
+  // Unrolls by the largest divisor of the number of products that is at most
+  // kStraight.
   int64_t step = 1;
   if (count)
     for (int64_t i = 1; i <= kStraight; ++i)
@@ -102,8 +103,8 @@ Value AccumulatorKernel::getExponentOf(Value c) {
   return arith::SelectOp::create(b, isZero, splat(0), most);
 }
 
-/// Rounds the integer sum of a block, times `scale`, as the rule says. The
-/// result is c of the next block.
+/// Multiplies the integer sum of a block by `scale` and rounds the product as
+/// the rule says. The result is the c of the next block.
 Value AccumulatorKernel::round(Value sum, Value scale) {
   Type floats = VectorType::get({lanes}, b.getF32Type());
   Value rounded;
@@ -119,8 +120,8 @@ Value AccumulatorKernel::round(Value sum, Value scale) {
         b, toBits(b.convertTowardZero(sum)), splat(~int64_t(0x3ff))));
     break;
   case SumRounding::rne_f16: {
-    // Rounds to odd: the conversion to f16 below then rounds as if from the
-    // full sum.
+    // Rounds to odd, so that the conversion to f16 below gives the same result
+    // as rounding the full sum once.
     Value cut = b.convertTowardZero(sum);
     Value isInexact = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
                                             b.truncate(cut), sum);
@@ -176,8 +177,8 @@ SmallVector<Value> AccumulatorKernel::addProducts(const Tile &tile,
   int64_t safe = limits.getSafeProducts();
   if (safe >= rule.getTerms())
     return forEachProduct(part, zeros, multiply);
-  // Each inner loop adds as many products as cannot overflow; the outer loop
-  // adds these sums with a check for overflow.
+  // Each inner loop adds only as many products as cannot overflow. The outer
+  // loop adds the sums of the inner loops with a check for overflow.
   SmallVector<Value> carried = zeros;
   carried.push_back(overflow);
   carried =

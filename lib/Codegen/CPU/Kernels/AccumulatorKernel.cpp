@@ -17,8 +17,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 /// kSpecial is the exponent given to elements that the vector code cannot
-/// process: NaNs, infinities, too many bits. Exponents below kZeroLimit are
-/// zeros'.
+/// process: NaNs, infinities, and numbers with too many significand bits. An
+/// exponent below kZeroLimit belongs to a zero.
 static constexpr int64_t kSpecial = 16000, kZeroLimit = -4000;
 /// The greatest E that the vector code supports: products are below 2^(E + 2)
 /// and must be representable in f32.
@@ -35,8 +35,8 @@ static constexpr int64_t kLongestChunk = 4096;
 static constexpr int64_t kFactorBits = 11;
 
 namespace {
-/// A contraction that has chunks even if its rule has none. Then they only
-/// divide K, and tiles store c after each of them.
+/// A contraction in chunks. If its rule has no chunks, the chunks only divide
+/// K: tiles store c after each chunk.
 class AccumulatorContraction : public Contraction {
 public:
   AccumulatorContraction(HostBuilder &b, FoldOp op) : Contraction(b, op) {}
@@ -83,7 +83,7 @@ LogicalResult AccumulatorContraction::match(FdpaAttr rule) {
   if (rule.getChunk() && rule.getChunk() < fold.n)
     return success(rule.getChunk() <= kLongestChunk);
   // The rule has no chunks, so K is divided into chunks of about kSpan
-  // elements. Between them, c is stored where totals would be.
+  // elements. Between two chunks, c is stored where totals would be.
   fold.chunk = std::min<int64_t>(fold.n, llvm::alignTo(kSpan, rule.getBlock()));
   return success();
 }
@@ -117,8 +117,8 @@ Value AccumulatorKernel::getExponents(Value elements, int64_t least,
 
 void AccumulatorKernel::packRowExponents(Value first, Value count) {
   Value low = splat(0xffff), places = splat(16);
-  // Processes whole vectors: the elements after the rows are unused or are
-  // packed later.
+  // Processes whole vectors. Elements that this writes after the rows are
+  // unused, or are overwritten when they are packed later.
   b.loop(first, b.add(first, count), lanes, [&](Value at) {
     Value exponents = getExponents(b.loadVector(block, type, at, 1, lanes),
                                    limits.leastX, limits.bitsX, -kF32Bias);
@@ -194,7 +194,8 @@ SmallVector<Value> AccumulatorKernel::getStarts(const Tile &tile) {
       if (limits.checksLeast() && !rule.getLate()) {
         Value magnitude =
             arith::AndIOp::create(b, toBits(init), splat(INT32_MAX));
-        // True if the magnitude is below 2^getLeast(), but not 0 (which wraps).
+        // True if the magnitude is below 2^getLeast() but not 0: subtracting 1
+        // from 0 wraps around.
         Value isLow = arith::CmpIOp::create(
             b, arith::CmpIPredicate::ult,
             arith::SubIOp::create(b, magnitude, splat(1)),

@@ -71,9 +71,10 @@ private:
 /// The values that a tile passes from one block of products to the next.
 struct AccumulatorState {
   SmallVector<Value> sums; ///< c, row by row
-  /// Over all blocks and rows, null if not needed: the greatest E (an f32
-  /// exponent field); the greatest exponent of a product minus the least E, as
-  /// an unsigned i16; an i32 whose sign bit tells that a sum overflowed.
+  /// Properties of all blocks and rows so far; null if not needed. `greatest`:
+  /// the greatest E, as an f32 exponent field. `low`: the greatest exponent of
+  /// a product minus the least E, as an unsigned i16. `overflow`: an i32 whose
+  /// sign bit tells that a sum overflowed.
   Value greatest, low, overflow;
 
   SmallVector<Value> pack() const;

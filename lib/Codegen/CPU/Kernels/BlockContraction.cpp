@@ -37,11 +37,12 @@ using namespace mlir::repro::cpu;
 static constexpr int64_t kMostWords = 1024;
 /// The packed rows of an item take 1/kRowsOfCache of the L2 cache, so that
 /// there are items for many threads. For f8 they take 1/kFloatRowsOfCache:
-/// unpacking columns of f8 takes longer, so more rows must share them.
+/// unpacking columns of f8 takes longer, so more rows must share the unpacked
+/// columns.
 static constexpr int64_t kRowsOfCache = 16;
 static constexpr int64_t kFloatRowsOfCache = 2;
-/// The number of work items to aim for: panels are divided until there are this
-/// many.
+/// The number of work items to aim for: panels are divided until there are at
+/// least this many items.
 static constexpr int64_t kManyItems = 16;
 /// The minimum number of panels of a work item: with fewer, packing its rows
 /// would cost too much.
@@ -88,7 +89,8 @@ private:
     return b.getLevel().machine == repro_runtime::Machine::AArch64;
   }
   /// Whether the bytes of rows are stored as unsigned bytes, offset by 128,
-  /// because x86 multiplies unsigned by signed bytes. Sums are then corrected.
+  /// because x86 multiplies unsigned by signed bytes. The sums are corrected
+  /// afterwards.
   bool hasUnsignedRows() const {
     return (product == Product::bytes || isGrouped()) && !isArm();
   }
@@ -98,7 +100,7 @@ private:
   VectorType getWordsType(int64_t count) const {
     return VectorType::get({count}, getWordType());
   }
-  /// Returns the type in which a group of words is added, before `widen`.
+  /// Returns the type of the sums of a group of words before `widen`.
   VectorType getSumsType() const {
     if (!isGrouped())
       return getWordsType(lanes);
@@ -109,10 +111,10 @@ private:
   /// Loads `count` words of elements, which are contiguous from `offset` on.
   Value loadWords(const Access &codes, Value offset, int64_t count);
   bool hasSegments() const { return segmentBlocks < blocks; }
-  /// Makes the blocks from `block` on the segment of K that is packed next.
+  /// Begins the next segment of K, whose first block is `block`.
   void beginSegment(Value block);
-  /// Calls `body` for all words of the segment, with the first word and the
-  /// number of words: first for whole vectors, then for single words.
+  /// Calls `body` for all words of the segment: first for whole vectors, then
+  /// for single words. `body` receives the first word and the number of words.
   void forWords(function_ref<void(Value word, int64_t count)> body);
   void packRows(Value begin, Value count);
   void packPanel(Value panel);
@@ -316,8 +318,8 @@ void BlockContraction::packPanel(Value panel) {
   });
   if (!hasUnsignedRows())
     return;
-  // Stores 128 times the sum of the columns' bytes for each group: the offset
-  // of the rows adds this to their sums.
+  // The offset of the rows' bytes increases each sum by 128 times the sum of
+  // the columns' bytes. Stores this amount for each group.
   VectorType words = getWordsType(lanes);
   Value zero = b.zero(getSumsType());
   Value signs =

@@ -32,8 +32,8 @@ constexpr int64_t kPanelVectors = 4;
 /// The maximum number of operations in a fold body for which several vectors or
 /// rows are processed together; larger bodies would spill registers.
 constexpr int64_t kBodyOperations = 16;
-/// Panels are made narrower until there are kLeastPanels, so that a few threads
-/// can share them, if the fold reads more than kThreadElements elements.
+/// If a fold reads more than kThreadElements elements, its panels are made
+/// narrower until there are kLeastPanels, which a few threads can share.
 constexpr int64_t kLeastPanels = 4, kThreadElements = 65536;
 /// The maximum number of accumulators kept in memory: they take a small part of
 /// an L1 cache.
@@ -242,8 +242,9 @@ ColumnFold::Accumulators ColumnFold::foldUnrolled() {
         lower = upper;
     }
   Value result = lanes[0];
-  // (F2) counts absent lanes as +0, so with any of them the sum is never -0.
-  // Only an fma step can give -0, which adding +0 corrects.
+  // (F2) counts absent lanes as +0, so a sum with absent lanes is never -0.
+  // This code omits these lanes; if the result is then -0 (possible only for an
+  // fma step), adding +0 corrects it.
   if (taken < fold.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, width));
   return {result};

@@ -113,8 +113,8 @@ void ContractionKernel::emitKBlock(Value panel, ArrayRef<PanelVector> vectors,
                                    const KBlock &kBlock) {
   int64_t restRows = rows.size % config.tileRows,
           last = config.vectorCount % config.tileVectors;
-  // If loads bound the time, masks would slow down all tiles, so only the last
-  // tile uses them.
+  // If the speed is limited by loads, masks would slow down all tiles, so only
+  // the last tile uses masks.
   bool masksLast =
       config.masked && config.kBlocksOutside && columns.loops.size() == 1;
   SmallVector<PanelVector> whole(vectors);

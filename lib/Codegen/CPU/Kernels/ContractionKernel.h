@@ -104,7 +104,7 @@ protected:
   /// Returns the offset of element `k` in a factor that is not packed.
   Value getReductionOffset(const Factor &factor, Value table, Value k);
 
-  // ContractionTile.cpp
+  // Defined in ContractionTile.cpp:
   virtual void emitTile(Value row, int64_t rowCount, Value panel,
                         ArrayRef<PanelVector> vectors, const KBlock &kBlock);
   /// Returns the tile with the offsets of its rows, the masks of its columns
@@ -124,17 +124,17 @@ protected:
   SmallVector<Value> loadColumns(const Tile &tile, Value k);
   /// Prefetches one cache line of each row of the next tile, starting at `k`.
   void prefetchRows(const Tile &tile, Value k);
-  /// Prefetches a share of the next tile's accumulators; it is called once for
-  /// each cache line of row elements.
+  /// Prefetches a share of the next tile's accumulators. The function is called
+  /// once for each cache line of row elements.
   void prefetchSums(const Tile &tile, Value k);
   /// Divides the columns of `next` into `shares` equal parts and prefetches
   /// part number `share`.
   void prefetchColumns(Value share, int64_t shares, const NextKBlock &next);
   /// Returns the distance between the rows of adjacent tiles, in elements of
-  /// the packed rows or of the factor in place.
+  /// the packed rows or, if the rows are not packed, of the factor.
   int64_t getTileStride() const;
 
-  // ContractionPacking.cpp
+  // Defined in ContractionPacking.cpp:
   /// Returns the offset of the packed rows of the K-block that contains `k`.
   Value getPackedRows(Value k, const Chunk &chunk);
   /// Packs the elements of rows [first, end) that belong to the K-block, one
@@ -153,7 +153,7 @@ protected:
   Value loadLeaf(const Factor &factor, unsigned leaf, Value offset,
                  int64_t stride, int64_t lanes, LaneMask mask);
 
-  // ContractionResults.cpp
+  // Defined in ContractionResults.cpp:
   /// Prefetches the results that finishTile accesses.
   void prefetchResults(const Tile &tile);
   /// Adds the sums of a chunk to the totals (F3), or writes the results if it
@@ -185,13 +185,14 @@ protected:
   /// the results of the first and the last row.
   void writeRowsOfLane(Value rows, int64_t rowCount, Value first, Value last,
                        const RowPlaces &place);
-  /// Returns the results of the fold for `total`, which lie from `offset` on,
-  /// before rounding to the element type of the output.
+  /// Returns the fold's results for the vector `total`, before they are rounded
+  /// to the element type of the output. `offset` is the position of the first
+  /// result in the output.
   virtual Value getResult(Value total, Value offset, LaneMask mask);
   /// Returns the initial values of the fold for one vector of results.
   Value loadInit(Value offset, LaneMask mask);
-  /// Returns the results of the epilogue for the totals of one vector; they are
-  /// stored in place of the totals.
+  /// Returns the results of the epilogue for the totals of one vector. These
+  /// results are stored instead of the totals.
   Value applyEpilogue(Value total, const ResultRow &row,
                       const PanelVector &vector, LaneMask mask);
   /// Applies the epilogue to the totals of each row. `isEdge`: the tile lies at

@@ -397,8 +397,9 @@ void ElementwiseKernel::expand() {
   lanes = b.getLanes();
   if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
     lanes = 0;
-  // If an output does not depend on the innermost loop, its last iteration must
-  // win. Vector stores do not guarantee this, so scalar code is emitted.
+  // If an output does not depend on the innermost loop, the loop's last
+  // iteration must win. Vector stores do not guarantee this, so scalar code is
+  // emitted.
   for (size_t i = 0; lanes && i < outputs.size(); ++i)
     if (!outputs[i].linear || !loops.back().coefficients[inputs.size() + i])
       lanes = 0;

@@ -31,7 +31,8 @@ void repro::cpu::expandFold(HostBuilder &b, FoldOp fold) {
   }
   if (succeeded(expandContraction(b, fold)))
     return;
-  // The elements of a short fold do not fill vectors, so lanes are results.
+  // The elements of a short fold do not fill vectors, so each lane computes one
+  // result.
   if (isShortFold(fold) && succeeded(expandColumnFold(b, fold)))
     return;
   if (succeeded(expandRowFold(b, fold)) || succeeded(expandColumnFold(b, fold)))

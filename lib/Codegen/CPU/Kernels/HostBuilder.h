@@ -58,7 +58,7 @@ public:
   /// Transposes n vectors of n lanes, or joins n vectors of one lane into one.
   SmallVector<Value> transpose(SmallVector<Value> rows);
   /// Calls `body` for `lanes` elements of [from, to) at a time, and then for
-  /// single elements.
+  /// each remaining element on its own.
   void forVectors(Value from, Value to, int64_t lanes,
                   function_ref<void(Value at, int64_t count)> body);
 

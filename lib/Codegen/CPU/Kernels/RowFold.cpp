@@ -85,8 +85,8 @@ LogicalResult RowFold::match() {
       return failure();
     accesses.push_back(&access);
   }
-  // The dimensions of a run are collapsed on their own: lanes restart at each
-  // run.
+  // The dimensions of a run are collapsed separately from the other dimensions,
+  // because lanes restart at each run.
   llvm::SmallBitVector fixed =
       getIndexedDims(*fold.op.getBody(), fold.sizes.size());
   unsigned runDims = fold.reduction.size();
@@ -234,8 +234,9 @@ Value RowFold::combineLanes(SmallVector<Value> parts) {
     vector = fold.combine(b, lower, upper);
   }
   Value result = vector::ExtractOp::create(b, vector, int64_t(0));
-  // (F2) counts absent lanes as +0, so with any of them the sum is never -0.
-  // Only an fma step can give -0, which adding +0 corrects.
+  // (F2) counts absent lanes as +0, so a sum with absent lanes is never -0.
+  // This code omits these lanes; if the result is then -0 (possible only for an
+  // fma step), adding +0 corrects it.
   if (isPadded && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;
@@ -287,7 +288,7 @@ Value RowFold::foldElements() {
     b.store(result, chunkBuffer, b.div(start, chunk));
   });
   // (F3) refold: each pass folds the list of chunk results and writes its own,
-  // shorter list over the front, which it has already read.
+  // shorter list over the front of that list, which it has already read.
   for (int64_t n = chunks; n > 1; n = llvm::divideCeil(n, chunk)) {
     CollapsedDim list{{}, n, {1}};
     b.loop(b.index(0), b.index(n), chunk, [&](Value start) {

@@ -20,8 +20,9 @@ using namespace mlir::repro::kernels;
 /// The maximum number of columns of a strip, for which rows are packed once.
 /// The limit is lower if totals are kept from chunk to chunk.
 static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
-/// If one K-block contains the whole chunk, panels are packed together up to
-/// this number of vectors, so that each k is read from contiguous memory.
+/// If one K-block contains the whole chunk, panels with up to this number of
+/// vectors in total are packed together, so that their elements for one k are
+/// contiguous in memory.
 static constexpr int64_t kGroupVectors = 8;
 /// The maximum number of rows of a tile, and the maximum number of vectors of a
 /// tile with few rows.
@@ -44,7 +45,8 @@ static constexpr double kOneByOne = 3;
 /// few sets of the L1 cache, so that a tile's lines are evicted.
 static constexpr double kFewSets = 0.8;
 /// The cost of a row with its own address, relative to the row's multiply-adds
-/// with one vector. It is hidden if the tile has the maximum number of vectors.
+/// with one vector. This cost is hidden if the tile has the maximum number of
+/// vectors.
 static constexpr double kOwnAddresses = 2;
 /// The minimum number of unused elements after packed panels, tiles and rows of
 /// whole chunks: distances that are powers of two would map to few sets of a
@@ -60,8 +62,8 @@ static constexpr int64_t kStreams = 8;
 /// once.
 static constexpr int64_t kStreamedSums = 4096;
 /// Rows are packed if there are more vectors along N than kPackingVectors, or
-/// than kReachingVectors if their elements are far apart in memory; columns if
-/// there are more rows than kPackingRows.
+/// than kReachingVectors if their elements are far apart in memory. Columns are
+/// packed if there are more rows than kPackingRows.
 static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
                          kPackingRows = 24;
 /// The maximum number of operations that compute an element of a factor for
@@ -121,15 +123,16 @@ private:
   /// Returns the maximum number of rows of a work item: the packed rows of a
   /// chunk of 512 f32 elements fill half of the L2 cache.
   int64_t getMostBlockRows() const;
-  /// Whether a factor, as the rows, is read fastest without packing.
+  /// Whether a factor, if it provides the rows, is read fastest without
+  /// packing.
   bool canStayInPlace(const Factor &factor) const;
   /// Whether the rows are read in place and each needs its own address, because
   /// they have no common stride.
   bool hasOwnAddresses(const Factor &factor) const {
     return canStayInPlace(factor) && factor.loops.size() > 1;
   }
-  /// Returns the number of bytes in memory that one chunk of K spans. It
-  /// decides whether the factor's pages and lines stay cached.
+  /// Returns the number of bytes in memory that one chunk of K spans. This
+  /// number decides whether the factor's pages and lines stay cached.
   int64_t getReach(const Factor &factor) const;
   void chooseTile();
   void choosePacking();
@@ -168,7 +171,7 @@ double Chooser::rateVectors(const Factor &vectors, const Factor &other) const {
   if (vectors.loops.empty())
     return 0;
   const CollapsedDim &inner = vectors.loops.back();
-  // Part of the lanes that are results.
+  // The share of the lanes that compute results.
   double rate = double(inner.size) / llvm::alignTo(inner.size, c.lanes);
   int64_t apart = inner.coefficients.back() * shape.elementBytes;
   int64_t way = level.getL1WayBytes();
@@ -195,8 +198,8 @@ int64_t Chooser::getMostVectors() const {
 
 int64_t Chooser::getAccumulators() const {
   // The remaining registers hold columns and one row element. For 128-bit
-  // vectors, 8 was measured without fma, where each multiply-add needs extra
-  // registers.
+  // vectors, 8 was chosen by measurements without fma, where each multiply-add
+  // needs extra registers.
   return level.vectorWidth < 256 ? 8 : level.vectorRegisters * 3 / 4;
 }
 
@@ -349,7 +352,7 @@ void Chooser::chooseItems() {
   };
   int64_t mostBlockRows = getMostBlockRows();
   divideRows(llvm::divideCeil(rows.size, mostBlockRows));
-  // Divides large items until there are enough for a few threads.
+  // Divides large items until there are enough items for a few threads.
   while (isShared && countItems() < kSharedItems && getWork() > kDividedWork &&
          c.blockTiles > kLeastBlockTiles)
     divideRows(2 * c.rowBlocks);
@@ -359,8 +362,8 @@ void Chooser::chooseItems() {
     most = kStreamedSums / rows.size;
   c.stripGroups =
       std::clamp<int64_t>(most / (c.groupPanels * panelWidth), 1, c.groups);
-  // A strip may instead consist of several row blocks. They share columns,
-  // which are then packed once.
+  // A strip may instead consist of several row blocks. These blocks share
+  // columns, which are then packed once.
   int64_t mostRows = (c.rowsPacked ? 1 : 2) * mostBlockRows;
   c.stripBlocks =
       c.groups == 1 && shape.batchSize == 1 && c.columnsPacked

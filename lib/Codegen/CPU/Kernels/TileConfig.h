@@ -32,8 +32,8 @@
 
 namespace mlir::repro::cpu {
 
-/// Rows are packed by this number of elements of K at a time. The size of a
-/// K-block is a multiple of it.
+/// The number of elements of K that are packed at a time for each row. The size
+/// of a K-block is a multiple of this number.
 constexpr int64_t kPackedTogether = 8;
 
 /// The tiling of a contraction. No field affects the bits of the results.

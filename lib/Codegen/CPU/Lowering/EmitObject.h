@@ -19,8 +19,8 @@ class Module;
 namespace mlir::repro {
 
 /// Compiles kernels, which are `llvm.func`s with bare pointers, to object
-/// files. One of these defines `repro_kernels`, the KernelEntry list in the
-/// order of `kernels`. The bytes do not depend on `jobs`, the number of
+/// files. One object file defines `repro_kernels`, the list of KernelEntry in
+/// the order of `kernels`. The bytes do not depend on `jobs`, the number of
 /// threads.
 FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
                                                 ArrayRef<std::string> kernels,

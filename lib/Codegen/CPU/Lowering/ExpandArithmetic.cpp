@@ -101,8 +101,8 @@ static void expandDivision(Op op, bool isSigned, bool isRemainder) {
   op.erase();
 }
 
-/// (I1) Rewrites a shift: by the width or more, it yields 0; an arithmetic
-/// right shift yields copies of the sign bit.
+/// (I1) Rewrites a shift. A shift by the width or more yields 0, or copies of
+/// the sign bit if it is an arithmetic right shift.
 template <typename Op>
 static void expandShift(Op op, bool isArithmetic) {
   Type type = op.getType();
@@ -245,7 +245,8 @@ Value StorageConverter::extend(Value value) {
   Value shifted = left(magnitude, singleMantissa - mantissa);
   Value result = add(shifted, i32(bits, (singleBias - bias) << singleMantissa));
   if (unsigned(bias) != singleBias) {
-    // A subnormal number is its bits, read as an integer, times a power of two.
+    // The magnitude of a subnormal number is its bits, read as an integer,
+    // times a power of two.
     Value integer = arith::UIToFPOp::create(
         b, like(value.getType(), b.getF32Type()), magnitude);
     Value scaled = arith::MulFOp::create(

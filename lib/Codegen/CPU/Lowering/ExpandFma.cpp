@@ -52,8 +52,9 @@ static Value createConstant(ImplicitLocOpBuilder &b, Type type,
 }
 
 /// Expands an f32 fma to f64 arithmetic. The product is exact in f64. The sum
-/// is rounded to odd and has more than two bits beyond twice those of an f32,
-/// so that rounding it again to f32 is correct (S1).
+/// is rounded to odd to the 53 bits of an f64. These are more than 2 * 24 + 2
+/// bits, so rounding the sum again to the 24 bits of an f32 gives the correct
+/// result (S1).
 static Value expandSingle(math::FmaOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Type wide = withElement(op.getType(), b.getF64Type());
@@ -78,8 +79,8 @@ static Value expandSingle(math::FmaOp op) {
   Value inexact =
       arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, error, zero);
   // Rounds to odd: if the error is nonzero and the last bit of the sum is 0,
-  // moves the sum by one unit toward the exact value. That is up in magnitude
-  // if sum and error have the same sign, and down otherwise.
+  // moves the sum by one unit toward the exact value. Its magnitude increases
+  // if sum and error have the same sign, and decreases otherwise.
   Value sumBits = arith::BitcastOp::create(b, bits, sum);
   Value one = createConstant(b, bits, b.getI64IntegerAttr(1));
   Value minusOne = createConstant(b, bits, b.getI64IntegerAttr(-1));

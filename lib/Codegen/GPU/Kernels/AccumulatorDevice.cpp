@@ -108,7 +108,7 @@ private:
   void storeResult(Value result, Value offset);
   void storeResults(ArrayRef<Value> totals);
   /// Sets the flag of the tile if any thread of the block has seen bits that
-  /// tf32 lacks. Returns whether none has.
+  /// tf32 lacks. Returns whether no thread has seen any.
   Value noteLowBits(Value seen, int64_t flags);
 
   Value i32(int64_t value) { return b.constant(b.getI32IntegerAttr(value)); }
@@ -269,8 +269,8 @@ void AccumulatorDevice::chooseGroups(unsigned f) {
     Group group;
     group.own = isAlong[f] ? b.div(item, parts) : b.rem(item, extents[f]);
     group.part = isAlong[f] ? b.rem(item, parts) : b.div(item, extents[f]);
-    // After the end, the last row or column is read again. Its results are not
-    // stored.
+    // Instead of rows or columns after the end, the last one is read again. The
+    // results of such copies are not stored.
     Value at = b.add(begin[f], group.own);
     if (getFactor(f).size % extents[f])
       at = b.min(at, b.index(getFactor(f).size - 1));
@@ -285,8 +285,8 @@ void AccumulatorDevice::readSlice(unsigned f, Value slice, bool isLast,
   const Access &access = getAccess(f);
   Type stored = getStorageType(access.element);
   auto four = VectorType::get({kFour}, b.getI32Type());
-  /// Reads `lanes` elements that are adjacent along K. After the end of K, they
-  /// are +0.
+  /// Reads `lanes` elements that are adjacent along K. Elements after the end
+  /// of K are +0.
   auto read = [&](const Group &group, Value k, int64_t lanes) -> Value {
     Value isInside;
     if (isLast) {
@@ -675,7 +675,7 @@ void AccumulatorDevice::expand(int64_t flags) {
 }
 
 void AccumulatorDevice::expandInIntegers(int64_t flags) {
-  // Without this limit, ptxas gives a thread fewer registers and spills.
+  // Without this setting, ptxas gives a thread fewer registers, and spills.
   beginBlock(/*blocksPerProcessor=*/4);
   Value flag = b.load(b.getWorkspace(b.getI32Type(), getNumTiles(), flags),
                       b.getI32Type(), b.getBlockId());

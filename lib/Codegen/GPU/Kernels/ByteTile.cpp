@@ -44,8 +44,8 @@ Value ByteTile::getUpperRow(KernelBuilder &b, Value line) {
 
 SmallVector<Value> ByteTile::fillSlot(unsigned f, ArrayRef<Value> upper,
                                       ArrayRef<Value> lower) {
-  // The order of an instruction's registers: those of factor 0 alternate
-  // between the two rows, those of factor 1 belong to one row each.
+  // The order of an instruction's registers: for factor 0, they alternate
+  // between the two rows; for factor 1, those of the upper row come first.
   if (f == 0)
     return {upper[0], lower[0], upper[1], lower[1]};
   return {upper[0], upper[1], lower[0], lower[1]};

@@ -33,8 +33,9 @@ namespace mlir::repro::device {
 class ByteTile {
 public:
   static constexpr int64_t kTile = 64, kThreads = 128, kHigh = 2, kWide = 4;
-  /// kQuad is the number of results that each thread has of one instruction,
-  /// and kResults is their number for all instructions.
+  /// kQuad is the number of results of one instruction that each thread has;
+  /// kResults is the number of results of all instructions that each thread
+  /// has.
   static constexpr int64_t kQuad = 4, kResults = kHigh * kWide * kQuad;
   /// A step: the number of elements along K that one instruction multiplies.
   static constexpr int64_t kStep = repro_target::byteMatrixDepth;
@@ -89,8 +90,8 @@ public:
     Value place;  ///< clamped to the last row or column
     Value exists; ///< null: always
   };
-  /// Returns row `number`, below 2 kHigh, of this thread's results (f = 0), or
-  /// column `number`, below 2 kWide (f = 1).
+  /// Returns row `number` (below 2 kHigh) of this thread's results if f = 0, or
+  /// column `number` (below 2 kWide) if f = 1.
   Line getLine(unsigned f, int64_t number);
   /// Returns the index in the tile of the row or column that `getLine` returns.
   Value getLineOfTile(unsigned f, int64_t number);

@@ -9,9 +9,9 @@
 // tm times tn of them in registers. The block reads both factors into shared
 // memory, in slices of bk elements along K. Threads read the next slice while
 // they compute with the current one, even across the end of a chunk. Each
-// result adds its elements in ascending order (F1), whatever the tiles are. The
-// chunks (F3) are processed in sequence by one block; or each by its own block,
-// and a second kernel then adds them in order.
+// result adds its elements in ascending order (F1), whatever the tiles are.
+// Either one block processes the chunks (F3) of a result in sequence, or each
+// chunk has its own block and a second kernel adds the chunks in order.
 //
 // After the end of a chunk, a slice contains -0 for one factor and +0 for the
 // other: adding their product changes no accumulator.
@@ -43,7 +43,7 @@ struct Slice {
   double pad;
   int64_t begin; ///< offset in each of the two buffers in shared memory
   /// Returns the distance in shared memory between elements that are adjacent
-  /// along K. It is padded to avoid bank conflicts.
+  /// along K, with padding to avoid bank conflicts.
   int64_t getPitch() const { return extent + kVector; }
 
   /// A group of elements that the current thread reads.
@@ -226,8 +226,8 @@ void ContractionDevice::locateSlice(Slice &slice, Value begin) {
     Slice::Group group;
     if (first + tile.getThreads() > groups)
       group.exists = b.less(b.add(thread, first), b.index(groups));
-    // The threads read whole lines of the tile, so that the groups of a thread
-    // have a constant distance.
+    // The threads read whole lines of the tile, so that successive groups of a
+    // thread are a constant distance apart.
     Value inner = b.mul(b.rem(thread, across / kVector), kVector);
     Value outer =
         b.add(b.div(thread, across / kVector), first / (across / kVector));
@@ -409,8 +409,8 @@ SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
     }
     Value isMore = b.less(next, stop);
     Value other = b.sub(b.index(bufferSize), carried[0]);
-    // Reads one factor in each half of the slice, so that fewer registers wait
-    // for loads.
+    // Loads one factor of the next slice during each half of the current one,
+    // so that fewer registers wait for loads.
     SmallVector<Value> onTheWay;
     auto read = [&](const Slice &slice) {
       onTheWay = b.chooseOrAny(isMore,
@@ -643,7 +643,7 @@ void ContractionDevice::expandSums(int64_t workspaceOffset) {
   b.setWork(getResults(), 1);
 }
 
-/// Returns the contraction, settled, and its tiling. Fails if the fold is not a
+/// Returns the settled contraction and its tiling. Fails if the fold is not a
 /// contraction.
 static FailureOr<std::pair<Contraction, DeviceTileConfig>>
 match(DeviceBuilder &b, FoldOp op) {

@@ -40,14 +40,14 @@ private:
 struct LaunchShape {
   SmallVector<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   int64_t sharedBytes = 0;
-  /// The minimum number of blocks that fit on a multiprocessor at once. It
-  /// limits the number of registers.
+  /// The minimum number of blocks that must fit on a multiprocessor at once.
+  /// This limits the number of registers per thread.
   int64_t blocksPerProcessor = 1;
 };
 
-/// Builds the body of a device kernel for one thread of the grid; it replaces a
-/// structured operation. The arguments of the kernel are its buffers, the
-/// workspace and the error word. All operations are on scalars.
+/// Builds the body of a device kernel for one thread of the grid. The body
+/// replaces a structured operation. The arguments of the kernel are its
+/// buffers, the workspace and the error word. All operations are on scalars.
 ///
 /// By default the threads are independent: thread t of n processes the work
 /// items t, t + n, t + 2 n, ..., so that adjacent threads process adjacent

@@ -17,8 +17,8 @@
 
 namespace mlir::repro::device {
 
-/// Creates the device kernels that replace one kernel function. They run one
-/// after another, in the order of creation.
+/// Creates the device kernels that replace one kernel function. The device
+/// kernels run one after another, in the order of creation.
 class DeviceKernelFactory {
 public:
   /// `op` is the structured operation of `function`. Kernels are appended to

@@ -22,8 +22,8 @@ struct Tile {
 } // namespace
 
 /// Large tiles read each element least often, but need many registers per
-/// thread; an f64 accumulator takes two. For products of few rows or columns,
-/// smaller tiles give more blocks and fewer idle threads.
+/// thread. An f64 accumulator takes two registers. For products of few rows or
+/// columns, smaller tiles give more blocks and fewer idle threads.
 static constexpr Tile kLargeTile{128, 128, 8, 8, 16},
     kLargeF64{64, 64, 8, 4, 4}, kMiddleTile{64, 64, 16, 8, 4},
     kSmallTile{32, 32, 16, 4, 4}, kSmallF64{32, 32, 8, 4, 4},
@@ -66,8 +66,9 @@ device::chooseDeviceTileConfig(const kernels::ContractionShape &shape,
   int64_t chunks = llvm::divideCeil(shape.n, shape.chunk);
   bool isDouble = shape.elementBytes == 8;
   // Products with few blocks get smaller tiles, because some multiprocessors
-  // would be idle. In f64 there is no middle tile: accumulators take two
-  // registers, so the large one is as small.
+  // would be idle. There is no middle tile for f64: an f64 accumulator takes
+  // two registers, so the large tile of f64 is already as small as the middle
+  // tile.
   int64_t blocks;
   if (m <= kFlatTileRows)
     blocks = setTile(kFlatTile);

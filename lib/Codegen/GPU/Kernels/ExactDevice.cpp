@@ -327,8 +327,8 @@ void ExactDevice::expandDigits(unsigned f, const WorkspaceOffsets &offsets) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Returns this thread's slots of a slice: of each part of both factors'
-/// digits.
+/// Returns this thread's slots of a slice: one slot for each part of the digits
+/// of both factors.
 SmallVector<Value> ExactDevice::readSlice(const ByteTile &tile, Value slice) {
   SmallVector<Value> slots;
   Value first =

@@ -61,9 +61,9 @@ public:
   void expand(size_t level, ArrayRef<int64_t> lists);
 
 private:
-  /// One kernel: it folds a list of n elements for each result. The list of the
-  /// first level is the reduction; that of a later level has the results of the
-  /// chunks of the level before.
+  /// One kernel, which folds a list of n elements for each result. At the first
+  /// level, the list has the elements of the reduction; at a later level, it
+  /// has the results of the chunks of the level before.
   struct Level {
     int64_t n, chunk, run, lanes;
     bool isSequential = false; ///< starts with the first element
@@ -233,7 +233,7 @@ Value FoldDevice::foldThread(const Level &level, Value start, Value end,
 
 Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
                             Value end, Next next) {
-  // The lanes after the end of a run have no elements.
+  // Lanes whose number is at least the length of a run have no elements.
   int64_t lanes = std::min<int64_t>(level.lanes, llvm::PowerOf2Ceil(level.run));
   int64_t threads = std::min(lanes, kWarp);
   SmallVector<Value> starts(lanes / threads, fold.getStart(b, 0));
@@ -347,8 +347,9 @@ Value FoldDevice::combineLanes(const Level &level, SmallVector<Value> lanes) {
   Value result = lanes[0];
   for (int64_t distance = std::min(used, kWarp) / 2; distance; distance /= 2)
     result = fold.combine(b, result, shuffleDown(result, distance));
-  // (F2) counts absent lanes as +0, so with any of them the sum is never -0.
-  // Only an fma step can give -0, which adding +0 corrects.
+  // (F2) counts absent lanes as +0, so a sum with absent lanes is never -0.
+  // This code omits these lanes; if the result is then -0 (possible only for an
+  // fma step), adding +0 corrects it.
   if (used < level.lanes && isa<math::FmaOp>(fold.step))
     result = fold.combine(b, result, fold.getStart(b, 0));
   return result;

@@ -214,11 +214,11 @@ private:
   /// Consumes and returns a statement or label without its terminator.
   StringRef takeStatement();
   void check(StringRef statement, unsigned line);
-  /// Records the registers that float instructions write, and stores of fewer
-  /// bits than their register has.
+  /// Records the registers that float instructions write, and the stores that
+  /// store only a part of a register.
   void noteFloats(StringRef opcode, StringRef statement, unsigned line);
-  /// Reports the kernel's stores of fewer bits than a register with a float
-  /// has.
+  /// Reports each store of the kernel that stores only a part of a register
+  /// with a float.
   void finishKernel();
 
   struct NarrowStore {

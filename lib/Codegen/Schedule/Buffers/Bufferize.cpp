@@ -37,8 +37,8 @@ struct Bufferize : public repro::impl::ReproBufferizeBase<Bufferize> {
 };
 } // namespace
 
-/// Gives each operation that writes into a tensor.empty its own copy of it, so
-/// that unrelated operations do not share a buffer.
+/// Gives each operation that writes into a tensor.empty a tensor.empty of its
+/// own, so that unrelated operations do not share a buffer.
 static void separateEmptyTensors(func::FuncOp function) {
   SmallVector<tensor::EmptyOp> empties(function.getOps<tensor::EmptyOp>());
   for (tensor::EmptyOp empty : empties) {
@@ -51,7 +51,8 @@ static void separateEmptyTensors(func::FuncOp function) {
   }
 }
 
-/// Returns the constant that fills `tensor`; null if it is not filled with one.
+/// Returns the constant that fills `tensor`; null if it is not filled with a
+/// constant.
 static TypedAttr getFillValue(Value tensor) {
   auto fill = tensor.getDefiningOp<linalg::GenericOp>();
   if (!fill || fill.getNumDpsInputs() != 0 || fill->getNumResults() != 1 ||

@@ -280,8 +280,9 @@ bool EpilogueFusion::followDimensions() {
 }
 
 /// Whether the op can work on the contraction's vectors. Rows of images fill
-/// vectors only if merged: the op must be contiguous across them. Vectors along
-/// channels would have to gather an input that has all pixels.
+/// vectors only if merged: the op must be contiguous across them. For images,
+/// no other input may depend on several dimensions: vectors along channels
+/// would have to gather it.
 bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =

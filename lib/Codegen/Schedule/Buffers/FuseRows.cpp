@@ -51,7 +51,8 @@ static constexpr int64_t leastRows = 16;
 /// The maximum number of ops in a run, because compile time grows faster than
 /// the run.
 static constexpr size_t mostOps = 64;
-/// The number of ops that a run may include to reach one that shares its rows.
+/// The maximum number of neighbouring ops that are added to a run in order to
+/// include one that shares rows with the run.
 static constexpr size_t reach = 4;
 
 /// Whether a run may start with the op: a contraction, or a fold whose order
@@ -89,8 +90,8 @@ static SmallVector<int64_t> getLeadingSizes(Operation *op) {
   return sizes;
 }
 
-/// Sets the row stride of `access` if its rows have a constant distance, do not
-/// overlap, and fill the buffer.
+/// Sets the row stride of `access` if its rows are a constant distance apart,
+/// do not overlap, and fill the buffer.
 static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
                           int64_t rows) {
   SmallVector<int64_t> steps(rowSizes.size(), 0);
@@ -121,7 +122,7 @@ static void findRowStride(RowAccess &access, ArrayRef<int64_t> rowSizes,
 }
 
 /// Returns the op with its first dimensions viewed as `rows` rows; std::nullopt
-/// if they do not form this number of rows.
+/// if these dimensions do not form `rows` rows.
 static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
   if (!isRowFold(op) && !isa_and_nonnull<linalg::GenericOp>(op))
     return std::nullopt;
@@ -201,8 +202,8 @@ static std::optional<RowOp> getRowOp(Operation *op, int64_t rows) {
 namespace {
 
 /// A run: neighbouring ops and the buffers that they access. An op is first
-/// tried, then kept or dropped. The cost of trying it depends only on its own
-/// accesses, not on the length of the run.
+/// tried, then kept or dropped. The cost of trying an op depends only on the
+/// op's own accesses, not on the length of the run.
 class RowRun {
 public:
   explicit RowRun(int64_t rows) : rows(rows) {}

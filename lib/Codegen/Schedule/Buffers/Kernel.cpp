@@ -153,7 +153,8 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
 }
 
 /// Returns the byte offset of a buffer, of static shape and offset, in its
-/// root. Returns std::nullopt if it overflows or if a memref.view hides it.
+/// root. Returns std::nullopt if the offset overflows or is hidden by a
+/// memref.view.
 static std::optional<int64_t> getByteOffset(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
   int64_t offset = 0;

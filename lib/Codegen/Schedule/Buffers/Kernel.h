@@ -66,8 +66,8 @@ Value getRootBuffer(Value memref);
 /// views.
 SmallVector<OpOperand *> getBufferUses(Value root);
 
-/// An access to a buffer: in the iteration with indices i, it is to element
-/// offset + sum of steps * i of `root`.
+/// An access to a buffer: the iteration with indices i accesses element offset
+/// + sum of steps * i of `root`.
 struct LinearAccess {
   Value root;
   int64_t offset;

@@ -454,8 +454,8 @@ void PlanBuffers::markAliases() {
   }
 }
 
-/// Turns `main` into a launch plan, and moves the constants that it reads
-/// there.
+/// Turns `main` into a launch plan, and moves the constants that `main` reads
+/// into the plan.
 LogicalResult PlanBuffers::makePlan() {
   auto module = main->getParentOfType<ModuleOp>();
   SymbolTable symbols(module);

@@ -64,8 +64,8 @@ private:
   OpBuilder b;
   Location loc;
   scf::ForallOp loop;
-  /// `flat` maps each buffer to a view of it with rank 1. `scratch` maps it to
-  /// the scratch buffer that replaces it within a block.
+  /// `flat` maps each buffer to a view of it with rank 1. `scratch` maps a
+  /// buffer to the scratch buffer that replaces it within a block.
   DenseMap<Value, Value> flat, scratch;
 };
 
@@ -186,9 +186,9 @@ linalg::GenericOp BlockWriter::findBusiest() {
   return busiest;
 }
 
-/// Makes `during`, the op at `position`, prefetch the rows that later ops
-/// access in this block and the other ops in the next block, also to write
-/// them. Hardware does not prefetch them, because blocks are short.
+/// Makes `during`, the op at `position`, prefetch the rows that later ops read
+/// or write in this block, and those that the other ops read or write in the
+/// next block. Hardware does not prefetch these rows, because blocks are short.
 void BlockWriter::fetchRows(linalg::GenericOp during, size_t position) {
   SmallVector<int64_t> sizes = getSizes(during);
   SmallVector<int64_t> strides = computeSuffixProduct(sizes);

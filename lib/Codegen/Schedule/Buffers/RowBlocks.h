@@ -33,7 +33,7 @@ struct RowAccess {
 /// A structured op whose first dimensions are viewed as rows.
 struct RowOp {
   Operation *op;
-  /// The extents of these dimensions.
+  /// The extents of the dimensions that are viewed as rows.
   SmallVector<int64_t> sizes;
   /// The accesses by operands, followed by those of loads in the order of
   /// walk().

@@ -30,7 +30,7 @@ struct Normal {
 };
 } // namespace
 
-/// Returns the exponent and fraction of `x`. They are unspecified for zeros,
+/// Returns the exponent and fraction of `x`. Both are unspecified for zeros,
 /// infinities and NaNs.
 static Normal normalize(const FloatWords &w, Scalar x) {
   constexpr int kUp = 24;
@@ -225,7 +225,7 @@ static BlockScale computeF32(const FloatWords &w, Scalar amax,
   Scalar largest = w.f32(format.largest);
   double least = scale.getLeast().getValueAsDouble();
   if (scale.getInverse()) {
-    // amax, an f32, is below the f64 `least` exactly if it is below the
+    // amax, an f32, is below the f64 `least` if and only if it is below the
     // smallest f32 that is at least `least`.
     auto bound = float(least);
     if (double(bound) < least)

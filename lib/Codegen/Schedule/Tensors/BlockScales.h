@@ -19,8 +19,8 @@ struct BlockScale {
                  ///< (`dividesByFactor`)
 };
 
-/// Whether quantization divides elements by BlockScale::factor; otherwise it
-/// multiplies them.
+/// Whether quantization divides elements by BlockScale::factor, instead of
+/// multiplying them by it.
 bool dividesByFactor(BlockFormatAttr format);
 
 /// (Q2) Returns the scale of a block. `amax` is the largest magnitude in the

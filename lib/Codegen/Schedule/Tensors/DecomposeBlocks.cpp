@@ -80,8 +80,8 @@ public:
   /// (Q7) Returns the map from the dimensions of tiles to the indices of the
   /// bytes that hold the codes.
   AffineMap mapBytes() const;
-  /// Returns, in a body over tiles, a number that is odd exactly if the index
-  /// of the column is odd.
+  /// Returns, in a body over tiles, a number that is odd if and only if the
+  /// index of the column is odd.
   Value createParity(ImplicitLocOpBuilder &inner) const;
   /// Returns the map from `numDims` dimensions, which begin with those that
   /// count blocks, to the dimensions of `tensor`. That tensor has one value in
@@ -266,8 +266,8 @@ static Value drawBits(ImplicitLocOpBuilder &b, QuantizeOp op) {
             Value position = arith::IndexCastOp::create(
                 w.getBuilder(), w.getBuilder().getI32Type(),
                 linalg::IndexOp::create(w.getBuilder(), 1));
-            // Elements 4g to 4g + 3 use `low`, `low` reversed, `high`, and
-            // `high` reversed.
+            // Elements 4g to 4g + 3 use `low`, `low` with its bits reversed,
+            // `high`, and `high` with its bits reversed.
             Value isHigh =
                 w.compare(arith::CmpIPredicate::uge, position, w.constant(2));
             Value isReversed =

@@ -79,8 +79,8 @@ struct Body {
     return arith::BitcastOp::create(b, b.getF64Type(), bits);
   }
 
-  /// Returns q_t of (K4) as an f64. It is unspecified if the magnitude is not
-  /// finite.
+  /// Returns q_t of (K4) as an f64. The result is unspecified if the magnitude
+  /// is not finite.
   Value toInteger(Value element, Value magnitude, int64_t bits) {
     Value scale =
         powerOfTwo(arith::SubIOp::create(b, i64(bits), exponent(magnitude)));

@@ -85,9 +85,9 @@ Scalar decodePower(const FloatWords &words, Value byte);
 /// of its least positive value (the unit). Null for f8, whose range is too
 /// large.
 IntegerType getUnitType(Type element);
-/// Returns the exponent of that unit, which is a power of two.
+/// Returns n if the unit (`getUnitType`) is 2^n.
 int getUnitExponent(const ElementFormat &format);
-/// Returns the value of a code as an integer in that unit.
+/// Returns the value of a code as an integer number of units (`getUnitType`).
 Value decodeInteger(const FloatWords &words, Value code,
                     const ElementFormat &format);
 

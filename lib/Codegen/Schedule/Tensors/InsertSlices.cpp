@@ -8,8 +8,9 @@
 // Pass repro-insert-slices (Passes.td), run by lib/Pipelines/Schedule.cpp:
 // turns concatenation and padding into chains of insertions, so that
 // bufferization can compute each source directly in its slice of the whole
-// buffer. No reshape or other chain may come between. The main case is the
-// stride phases of a transposed convolution (K2), which are nested
+// buffer. Reshapes and other chains between a source and its slice would
+// prevent this, so the pass moves reshapes and flattens nested chains. The main
+// case is the stride phases of a transposed convolution (K2), which are nested
 // concatenations and reshapes.
 //
 //===----------------------------------------------------------------------===//
@@ -181,8 +182,8 @@ struct DropEmptySlice : public OpRewritePattern<tensor::InsertSliceOp> {
   }
 };
 
-/// If one element makes up at least half of a tensor, fills the tensor with it
-/// first and drops the sources that consist only of it.
+/// If at least half of a tensor's elements have one value, fills the tensor
+/// with this value first and drops the sources that contain only this value.
 struct FillBase : public OpRewritePattern<tensor::InsertSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -41,8 +41,9 @@ struct Loops {
 };
 
 /// Computes a number at one point of the loops from the elements `extra` and
-/// the elements read there, to which `point` maps the body's arguments. The
-/// function clones the operations that it needs through `point`.
+/// from the elements that the loops read at the point; `point` maps the body's
+/// arguments to the latter. The function clones operations that it needs with
+/// `point`.
 using PointFunction = llvm::function_ref<Value(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
@@ -54,8 +55,8 @@ Value computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
                   ArrayRef<Loops::Read> extra, PointFunction compute);
 
 /// Clones an operation of the body, unless it is a check or the terminator,
-/// into the body of a `linalg.generic`. `point` maps its operands, and then
-/// also its results.
+/// into the body of a `linalg.generic`. `point` must map the operation's
+/// operands. The function adds the results to `point`.
 void cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op, IRMapping &point);
 
 /// (J4) Sums `values`, a tensor over the loop dimensions `dims` in this order,
@@ -63,9 +64,9 @@ void cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op, IRMapping &point);
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops, Value values,
                  ArrayRef<int64_t> dims, AffineMap map, RankedTensorType type);
 
-/// (J4) Sums a number for each point of the loops into a tensor of the type
-/// that `read`, an operation of the body, reads from. The indices of `read`
-/// select the element of the tensor.
+/// (J4) Sums a number for each point of the loops into a tensor. `read` is an
+/// operation of the body: the result has the type of the tensor that it reads,
+/// and its indices select the element to which a number is added.
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                  tensor::ExtractOp read, ArrayRef<Loops::Read> extra,
                  PointFunction compute);

@@ -77,8 +77,8 @@ class Recomputation {
 public:
   explicit Recomputation(const SetVector<Operation *> &named) : named(named) {}
 
-  /// Recomputes the values that `user` reads, before `user`, and replaces its
-  /// operands by them.
+  /// Recomputes the values that `user` reads, before `user`, and makes `user`
+  /// read the recomputed values.
   void update(Operation *user);
 
 private:

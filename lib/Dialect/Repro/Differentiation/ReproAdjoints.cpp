@@ -55,9 +55,10 @@ static Value markZeros(ImplicitLocOpBuilder &b, Value tensor) {
       });
 }
 
-/// (J3) Differentiates prefix products y of x: the gradient is the suffix sum
-/// of g * y, divided by x. At the first zero it is the suffix sum of g times
-/// the products without this zero; after it, the gradient is 0.
+/// (J3) Differentiates prefix products y of x. Before the first zero of x, the
+/// gradient is the suffix sum of g * y, divided by x. At this zero, it is the
+/// suffix sum of g times the products without the zero; after the zero, it is
+/// 0.
 static Value deriveProducts(ImplicitLocOpBuilder &b, Value x, Value y, Value g,
                             int64_t dim) {
   RankedTensorType type = getTensorType(x);
@@ -226,8 +227,8 @@ static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
 }
 
 /// (J3) Each factor gets the gradient times the product of the other factors.
-/// If the factor is the only zero, that is the product of all nonzero factors;
-/// if another factor is zero, it is 0.
+/// This product consists of all nonzero factors if the factor is the only zero,
+/// and is 0 if another factor is zero.
 static LogicalResult addOfProducts(ScatterOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();

@@ -308,8 +308,8 @@ static LogicalResult verifyExpand(tensor::ExpandShapeOp op) {
                        op.getReassociationIndices());
 }
 
-/// Checks that the dimension is a constant below the rank, so that a run needs
-/// no check.
+/// Checks that the dimension is a constant below the rank, so that no check is
+/// needed at run time.
 static LogicalResult verifyDim(tensor::DimOp op) {
   std::optional<int64_t> index = op.getConstantIndex();
   int64_t rank = cast<RankedTensorType>(op.getSource().getType()).getRank();

@@ -31,9 +31,9 @@ static char getKind(AffineExprKind kind) {
   }
 }
 
-/// The most rounds of simplification. A round reduces the number of terms or
-/// divisions, or of terms within divisions; random expressions need at most 4
-/// rounds.
+/// The maximum number of rounds of simplification. A round reduces the number
+/// of terms or divisions, or of terms within divisions; random expressions need
+/// at most 4 rounds.
 static constexpr unsigned kMaxRounds = 64;
 
 FailureOr<IndexSum> IndexSum::get(Emitter emitError, AffineExpr expr) {

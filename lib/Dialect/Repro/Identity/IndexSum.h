@@ -21,7 +21,8 @@ namespace mlir::repro {
 /// that MLIR chooses.
 class IndexSum {
 public:
-  /// The most terms of a sum: MLIR recurses once for each term.
+  /// The maximum number of terms of a sum. The limit bounds MLIR's recursion,
+  /// which is one level deep for each term.
   static constexpr size_t kMaxTerms = 64;
   /// The maximum nesting of divisions.
   static constexpr unsigned kMaxDepth = 64;

@@ -16,8 +16,8 @@ namespace mlir::repro {
 /// in the identity (H2) (docs/verification/identity.md).
 SmallVector<int64_t> getStoredNumbers(BlockFormatAttr format);
 
-/// Returns the block format that these numbers represent; null after an error
-/// by `emitError`.
+/// Returns the block format that `numbers` represent for codes of type
+/// `element`; null after an error by `emitError`.
 BlockFormatAttr
 getStoredBlockFormat(function_ref<InFlightDiagnostic()> emitError, Type element,
                      ArrayRef<int64_t> numbers);

@@ -85,7 +85,8 @@ static SmallVector<Value> getCapturedTensors(Operation *op) {
   return llvm::filter_to_vector(captured, isTensor);
 }
 
-/// Whether the tensor has no elements: a slice of it would be out of bounds.
+/// Whether the tensor has no elements. Such a tensor is not divided, because a
+/// slice of it would be out of bounds.
 static bool isWithoutElements(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getNumElements() == 0;
@@ -187,8 +188,8 @@ int64_t RankValues::countMoved(Operation *op, const Division *division) const {
 }
 
 /// Returns the division that gathers the fewest bytes; std::nullopt if the
-/// operation should be computed whole. That is preferred if nothing must be
-/// gathered, except for large contractions.
+/// operation should be computed whole. Except for large contractions, this is
+/// preferred if it requires no gathering.
 std::optional<Division> RankValues::choose(Operation *op) const {
   auto divisible = dyn_cast<PartitionOpInterface>(op);
   if (!divisible || ranks == 1 ||

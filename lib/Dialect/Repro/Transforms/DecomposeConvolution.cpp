@@ -294,7 +294,7 @@ private:
   ArrayRef<Axis> axes;
   bool isWhole = false; ///< there is only one phase
   Value init;           ///< used if each phase has its own initial elements
-  Value initOfPhase;    ///< used if all phases share one, else null
+  Value initOfPhase;    ///< used if all phases share one tensor, else null
   Value withoutTaps;    ///< the results of a phase without taps
   View input;           ///< the input of the convolution
   View padded;          ///< the input, padded enough for every phase

@@ -21,7 +21,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 /// Returns the number of elements of a value of this type; std::nullopt if
-/// there are more than `most`, or for types that have no elements.
+/// there are more than `most`, or if the type has no elements.
 static std::optional<int64_t> countElements(Type type, int64_t most) {
   if (type.isIntOrIndexOrFloat())
     return 1;

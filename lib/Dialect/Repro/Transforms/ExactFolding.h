@@ -15,7 +15,7 @@
 namespace mlir::repro {
 
 /// Returns the dialects whose canonicalization patterns and folders are
-/// trusted, because these patterns only move data and control and compute
+/// trusted, because these only move data, change control flow and compute
 /// indices.
 ArrayRef<StringRef> getTrustedDialects();
 

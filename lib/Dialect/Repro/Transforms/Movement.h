@@ -18,8 +18,9 @@ namespace mlir::repro {
 /// padding; null if `value` is computed.
 Value getMovedTensor(Value value);
 
-/// Returns `value`, the tensor that it is moved from, the tensor that this one
-/// is moved from, and so on, up to a computed value or an argument.
+/// Returns `value`, then the tensor from which it is moved (`getMovedTensor`),
+/// then the tensor from which that one is moved, and so on, up to a computed
+/// value or an argument.
 SmallVector<Value> getMovements(Value value);
 
 /// Returns the last value of `getMovements`.

@@ -7,8 +7,8 @@
 //
 // Pass repro-split-microbatches (Passes.td), run from Python, outside of the
 // pipelines: splits the function @main of a training step at its reductions
-// over microbatches (B1), so that the program of one microbatch, of the
-// addition of sums, or of the end of the step remains.
+// over microbatches (B1) and keeps only the program that `keep` names: that of
+// one microbatch, that which adds sums, or that which finishes the step.
 //
 //===----------------------------------------------------------------------===//
 
