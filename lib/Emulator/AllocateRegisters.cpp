@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // PTX code has any number of registers, most of which are written once. A frame
-// with a location for each of them would not fit into the cache, so a linear
-// scan over their lifetimes lets registers share locations. This is correct
-// even if the threads of a warp diverge, because each lane of a location
-// belongs to one thread.
+// with a location for each register would not fit into the cache, so a linear
+// scan over the registers' lifetimes lets registers share locations. Sharing is
+// correct even if the threads of a warp diverge, because each lane of a
+// location belongs to one thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,8 +45,8 @@ private:
   bool isRegister(Value value) const {
     return program.values[value].source == ValueInfo::Register;
   }
-  /// Calls `f` with each register that a step reads; `forWritten` does so with
-  /// those that it writes.
+  /// Calls `f` with each register that a step reads; `forWritten` calls it with
+  /// each register that a step writes.
   template <typename F>
   void forRead(const Step &step, F f) const {
     for (Value value : step.sources)

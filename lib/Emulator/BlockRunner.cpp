@@ -304,8 +304,8 @@ bool BlockRunner::runWarp(Warp &warp) {
   return true;
 }
 
-/// Computes a pure instruction for the lanes of `mask` only: it computes all
-/// lanes into scratch memory, and copies those of the mask to the result.
+/// Computes a pure instruction for the lanes of `mask` only: computes all lanes
+/// into scratch memory, and copies the lanes of the mask to the result.
 void BlockRunner::computeMasked(Warp &warp, const Instruction &instruction,
                                 uint32_t mask) {
   uint32_t operands[5];

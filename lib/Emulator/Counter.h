@@ -21,7 +21,7 @@ public:
   Counter(const Kernel &kernel, const std::vector<Region> &regions,
           uint64_t most);
 
-  /// Prepares for a new block: it has accessed no sectors and executed no
+  /// Prepares for a new block, which has accessed no sectors and executed no
   /// instructions.
   void startBlock();
   /// Records that a warp runs `run` instructions from number `place` on.

@@ -26,7 +26,7 @@ bool Decoder::takeSpace(Opcode &opcode, Space &space) {
 }
 
 /// Consumes modifiers of ordering such as .volatile and .relaxed.gpu. Sets
-/// `detail.strong` if there is one other than .weak.
+/// `detail.strong` if there is a modifier other than .weak.
 void Decoder::takeOrdering(Opcode &opcode, Detail &detail) {
   if (opcode.take("weak"))
     return;
@@ -63,8 +63,9 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
   if (bits > type.bits && type.kind == Type::Float)
     fail("'" + statementText + "' on a register of " + std::to_string(bits) +
          " bits");
-  // ptxas implements such a store wrongly: it converts the float in the
-  // register to an integer instead of storing its low bits.
+  // ptxas implements a store that is narrower than a register with a float
+  // wrongly: it converts the float to an integer instead of storing its low
+  // bits.
   if (!isLoad)
     for (const Operand &part : parts)
       if (scope->floats.count(part.name) && getRegisterBits(part) > type.bits)

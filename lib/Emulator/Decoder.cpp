@@ -193,8 +193,8 @@ void Decoder::decodeStatement(const Statement &statement) {
       {"mma", &Decoder::decodeMatrixMultiply},
       {"ldmatrix", &Decoder::decodeLoadMatrix},
   };
-  // Special decoders come first. They return false for opcodes that the table
-  // of operations defines.
+  // Special decoders come first, and return false for opcodes that the table of
+  // operations defines.
   if (auto found = special.find(opcode.parts[0]); found != special.end()) {
     if ((this->*found->second)(statement, opcode) || failed())
       return;
@@ -279,8 +279,8 @@ void Decoder::decodeBranchTable(const Statement &statement) {
   step.labels = std::move(targets);
 }
 
-/// Decodes a call by inlining the body of the function. Its .param variables
-/// are those that the caller has declared.
+/// Decodes a call by inlining the body of the function. The .param variables of
+/// the body are those that the caller has declared.
 void Decoder::decodeCall(const Statement &statement) {
   const std::vector<Operand> &operands = statement.operands;
   size_t at = 0;
@@ -356,8 +356,8 @@ std::string Decoder::decode(const Function &entry, Kernel &result) {
   body.function = &entry;
   callStack = {&entry};
   // Dynamic shared memory begins after the static shared memory of all bodies.
-  // Its offset must be known before the bodies are decoded, so the largest size
-  // that they can need is reserved.
+  // Its offset must be known before the bodies are decoded, so the largest
+  // static size that the bodies can need is reserved.
   for (const Variable &variable : module.variables)
     if (variable.space == Space::Shared && !variable.external) {
       uint64_t &bytes = kernel->sharedBytes;

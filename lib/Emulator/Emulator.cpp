@@ -226,7 +226,8 @@ Fault Module::launch(size_t index, const LaunchSize &size,
   if (threads > 1 && (!pool || pool->size() != options.threads))
     pool = std::make_unique<::repro_runtime::ThreadPool>(options.threads);
 
-  // In orders other than lockstep, the blocks also run in this order.
+  // If the order of the threads is not lockstep, the blocks run in that order
+  // too.
   uint64_t step = 1, start = 0;
   if (options.order == Order::Descending) {
     step = blocks - 1;

@@ -52,7 +52,7 @@ struct Region {
   bool writable;
 };
 
-/// Device memory: a set of host buffers. Their device addresses are their host
+/// Device memory: a set of host buffers, whose device addresses are their host
 /// addresses.
 class Memory {
 public:
@@ -140,7 +140,7 @@ public:
   const std::vector<Kernel> &getKernels() const { return kernels; }
 
   /// Runs all blocks of kernel number `kernel`. The first fault ends the
-  /// launch; returns it, or a false Fault if there is none.
+  /// launch. Returns this fault, or a false Fault if there is none.
   Fault launch(size_t kernel, const LaunchSize &size,
                std::string_view parameters, const Memory &memory,
                const LaunchOptions &options);

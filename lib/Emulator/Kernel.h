@@ -188,7 +188,7 @@ struct Kernel {
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(2) << 56;
 
-/// A variable of the module. It is in host memory.
+/// A variable of the module, which is in host memory.
 struct ModuleVariable {
   std::string name;
   std::unique_ptr<char[]> storage;

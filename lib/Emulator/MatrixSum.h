@@ -17,8 +17,8 @@ using repro_target::MatrixRule;
 using repro_target::MatrixUnit;
 
 /// (M1) A number (-1)^negative * significand * 2^(exponent - fraction).
-/// `fraction` is elementFraction for elements; for c it is the number of
-/// fraction bits of c's format.
+/// `fraction` is elementFraction for elements, and the number of fraction bits
+/// of c's format for c.
 struct Significand {
   uint32_t significand = 0;
   int32_t exponent = 0;

@@ -394,8 +394,8 @@ bool BlockRunner::atomic(Warp &warp, const Instruction &instruction,
   return true;
 }
 
-/// Checks a cp.async and records its copies. They are executed as late as PTX
-/// permits, so that a program that does not wait for them reads old values.
+/// Checks a cp.async and records its copies, which are executed as late as PTX
+/// permits. A program that does not wait for the copies thus reads old values.
 /// Returns false after a fault.
 bool BlockRunner::startCopies(Warp &warp, const Instruction &instruction,
                               uint32_t mask) {

@@ -55,8 +55,8 @@ struct StepProgram {
 };
 
 /// Assigns a location in the frame to each register. Registers that are never
-/// live at the same time may share one. Sets the code, the details and the
-/// slots of `kernel`.
+/// live at the same time may share a location. Sets the code, the details and
+/// the slots of `kernel`.
 void allocateRegisters(StepProgram program, Kernel &kernel);
 
 } // namespace repro_emulator

@@ -27,8 +27,8 @@ struct Type {
   explicit operator bool() const { return kind != None; }
 };
 
-/// Returns the type with a name such as "u32". Its class is None for other
-/// names.
+/// Returns the type with a name such as "u32", or a type of class None for
+/// other names.
 Type parseType(std::string_view name);
 
 /// An operand of an instruction.

@@ -33,7 +33,8 @@ namespace repro_runtime {
 
 enum class Machine : uint32_t { X86_64 = 0, AArch64 = 1 };
 
-/// An artifact. Its sections are views of the bytes from which it was read.
+/// An artifact, whose sections are views of the bytes from which the artifact
+/// was read.
 struct Artifact {
   Machine machine = Machine::X86_64;
   std::string level;

@@ -24,8 +24,8 @@ using KernelEntry = void (*)(char *const *buffers, char *scratch,
 
 /// Measurements of the launches of a step, in launch order.
 struct Profile {
-  /// One file descriptor (perf_event_open) per counter. Reading it gives the
-  /// value of the counter as eight bytes.
+  /// One file descriptor (perf_event_open) per counter. Reading the descriptor
+  /// gives the value of the counter as eight bytes.
   std::vector<int> counters;
   std::vector<uint64_t> nanoseconds;
   /// The increase of each counter during each launch; UINT64_MAX if the counter

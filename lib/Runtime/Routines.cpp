@@ -121,8 +121,8 @@ double repro_fma(double a, double b, double c) {
   if (p.exponent < z.exponent)
     std::swap(p, z);
   // The sticky bit is far below the bits that decide the rounding, unless a
-  // subtraction cancels many leading bits. Then the exponents differ by at most
-  // one, and the shift drops no 1 bits.
+  // subtraction cancels many leading bits. In that case the exponents differ by
+  // at most one, and the shift drops no 1 bits.
   z.mantissa = shiftRightSticky(z.mantissa, p.exponent - z.exponent);
   if (p.negative == z.negative) {
     p.mantissa += z.mantissa;

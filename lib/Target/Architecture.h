@@ -37,8 +37,8 @@ struct Architecture {
 };
 
 /// The suffix of an architecture's name that asserts that its devices compute
-/// the sums of their class (M3). Only with it may contractions use tensor
-/// cores.
+/// the sums of their class (M3). Contractions may use tensor cores only if the
+/// name has this suffix.
 inline constexpr StringLiteral tensorCoresSuffix = "+tensor-cores";
 
 ArrayRef<Architecture> getArchitectures();

@@ -98,7 +98,8 @@ static LogicalResult fail(std::string &error, const Twine &message) {
   return failure();
 }
 
-/// Quotes text from the file for an error message: its beginning, on one line.
+/// Quotes the beginning of a text from the file, on one line, for an error
+/// message.
 static std::string quote(StringRef text) {
   constexpr size_t most = 60;
   std::string quoted = "'";

@@ -81,8 +81,8 @@ inline constexpr MatrixUnit matrixUnits[] = {
     {"ada", {8, 8, 4}, 24, {16, 13, -132, MatrixRounding::ToE8M13}},
     {"hopper", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
     {"blackwell", {16, 16, 8}, 25, {16, 25, -133, MatrixRounding::ToF32, true}},
-    // This class has f8 instructions that other classes lack. There is no
-    // recording of them, so their rule is not known.
+    // This class has f8 instructions that other classes lack. No results of
+    // these instructions have been recorded, so their rule is not known.
     {"blackwell_rtx", {16, 16, 8}, 25, {}},
 };
 

@@ -184,8 +184,9 @@ struct Stretch {
       first = last = end / chunkBytes;
   }
 
-  /// Returns the number of bytes of the stretch before its whole chunks, or all
-  /// bytes if it has none; getTail returns the number of bytes after them.
+  /// Returns the number of bytes of the stretch before its whole chunks, or the
+  /// number of all its bytes if it has no whole chunk; getTail returns the
+  /// number of bytes after the whole chunks.
   uint64_t getHead() const {
     return first < last ? first * chunkBytes - begin : end - begin;
   }

@@ -54,7 +54,7 @@ struct ContractionBody {
   }
 };
 
-/// Describes the body of a contraction; std::nullopt if the fold is not one.
+/// Describes the body of `fold`; std::nullopt if `fold` is not a contraction.
 std::optional<ContractionBody> getContraction(FoldOp fold);
 
 /// The tensor from which an input of a fold is computed by operations that only

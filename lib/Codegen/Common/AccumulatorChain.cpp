@@ -17,14 +17,14 @@ using namespace mlir::repro;
 using namespace mlir::repro::kernels;
 
 static constexpr int64_t kF32Fraction = 23, kF32Bias = 127;
-/// The exponent given to zeros. It is below that of every nonzero product.
+/// The exponent given to zeros, which is below that of every nonzero product.
 static constexpr int64_t kNoExponent = -10000;
 /// An exact sum is stored as kDigits digits of kDigitBits bits. The lowest bit
 /// has the value 2^kFirstBit: two digits below 2^-298, the last bit of products
 /// of f32.
 static constexpr int64_t kDigitBits = 32, kDigits = 20, kFirstBit = -298 - 64;
 /// The number of leading bits of an exact sum that are kept for rounding. The
-/// last of them is a sticky bit: it also tells whether any bit below is set.
+/// last of these bits is sticky: it also tells whether any bit below is set.
 static constexpr int64_t kKeptBits = 50;
 
 int64_t kernels::getLeastExponent(Type element) {

@@ -44,8 +44,8 @@ public:
                                                       : LaneValue::Uniform};
   }
 
-  /// Returns the values that `value` of the body has in the lanes. Emits its
-  /// operation if that was not done yet.
+  /// Returns the values that `value` of the body has in the lanes. Emits the
+  /// operation that computes `value` if it has not been emitted yet.
   LaneValue get(Value value);
   /// Returns `value` for all lanes: a vector, or a scalar if `lanes` is 0.
   Value getLanes(Value value) { return spread(get(value)); }

@@ -49,8 +49,8 @@ struct FoldInfo {
   bool refold;
   bool anyOrder;
 
-  /// (F7) Returns the type in which output `i` is accumulated. It is f32 if the
-  /// body accumulates in a storage type.
+  /// (F7) Returns the type in which output `i` is accumulated: f32 if the body
+  /// accumulates in a storage type.
   Type getAccumulatorType(unsigned i = 0);
   /// (F2), (F3) Returns the combination of two accumulators, scalars or
   /// vectors, by the fold's step.

@@ -42,8 +42,8 @@ Type repro::kernels::getStorageType(Type element) {
 
 KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op)
     : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel) {
-  // `op`, which `finish` erases, marks the end of the prologue; loops follow
-  // it.
+  // `op`, which `finish` erases, marks the end of the prologue, which the loops
+  // follow.
   prologueEnd = op;
   setInsertionPointAfter(op);
 }

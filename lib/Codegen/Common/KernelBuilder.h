@@ -62,7 +62,8 @@ public:
   /// aligned to 64 bytes.
   Value getScratch(Type element, int64_t count);
 
-  /// Emits the check (E1) of `origin`: it fails if `condition` (i1) is false.
+  /// Emits the check (E1) of `origin`, which fails if `condition` (i1) is
+  /// false.
   void check(Value condition, Operation *origin);
 
   // Arithmetic on indices. Operations on constants are folded.
@@ -156,8 +157,8 @@ protected:
 private:
   Value loadDescending(Value flat, VectorType type, Value offset,
                        LaneMask mask);
-  /// Loads every second element. It also loads the elements in between, which
-  /// it discards.
+  /// Returns every second element. Also loads the elements in between, and
+  /// discards them.
   Value loadEverySecond(Value flat, VectorType type, Value offset,
                         LaneMask mask);
   /// Returns scratch memory for one vector, to access its lanes by a run-time

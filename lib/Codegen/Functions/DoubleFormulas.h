@@ -72,8 +72,8 @@ public:
   F64 exp2(F64 x) {
     F64 v = clamp(x, -1076.0, 1025.0);
     F64 t = v + c(kRoundShift);
-    // 2^-1075 lies halfway between 0 and the least positive f64. It rounds to
-    // even, which is 0 (see the select below).
+    // 2^-1075 lies halfway between 0 and the least positive f64, and so rounds
+    // to even, which is 0 (see the select below).
     Fixed a = sum(7)
                   .plusReal(m.abs(v - (t - c(kRoundShift))), 8, unit(8))
                   .value(0.51);
@@ -925,7 +925,7 @@ private:
     F64 v =
         m.real(m.bits(f.real) + m.shl(f.exponent - (q - i(1)) * i(kBits), 52));
     v = m.select(direct, c(1.0), v);
-    // `window` has digits q - 3 to q + 9 of 2 / pi. Digits before its point are
+    // `window` has digits q - 3 to q + 9 of 2 / pi. Digits before the point are
     // 0.
     std::vector<I64> window(4, i(0));
     for (uint32_t digit : kTwoOverPiDigits)

@@ -53,9 +53,9 @@ public:
   double getError() const { return worst; }
 
 protected:
-  /// A number in [0, bound). It differs by at most `error` from the real number
-  /// that it approximates. Digit j is in [0, 2^28) and has the weight 2^-(28
-  /// (first + j)).
+  /// A number in [0, bound) that differs by at most `error` from the real
+  /// number that it approximates. Digit j is in [0, 2^28) and has the weight
+  /// 2^-(28 (first + j)).
   struct Fixed {
     int first = 0;
     std::vector<I64> digits;
@@ -129,7 +129,7 @@ protected:
                      [&](int index, I64 value) { subtract(index, value); });
     }
 
-    /// Returns the sum. It must lie in [0, bound).
+    /// Returns the sum, which must lie in [0, bound).
     Fixed value(double bound) { return carried(firstDigit(bound), bound); }
 
     /// Returns the sum, or 0 if truncation made it negative. The sum must lie
@@ -350,7 +350,8 @@ protected:
            wholeReal(mantissa.digits[1]) * c(0x1p-56);
   }
 
-  /// Returns 1 / d for d in [0.46, 2.2). `approximation` is d to 50 bits.
+  /// Returns 1 / d for d in [0.46, 2.2). `approximation` agrees with d to 50
+  /// bits.
   Fixed reciprocal(const Fixed &d, F64 approximation, int last) {
     // With y slightly below 1/d, e = 1 - d y is positive, and 1/d = y (1 + e +
     // e^2 + e^3 + ...).
@@ -365,7 +366,8 @@ protected:
     return result;
   }
 
-  /// Returns 1 / sqrt(w) for w in [0.1, 8.3). `approximation` is w to 50 bits.
+  /// Returns 1 / sqrt(w) for w in [0.1, 8.3). `approximation` agrees with w to
+  /// 50 bits.
   Fixed reciprocalRoot(const Fixed &w, F64 approximation, int last) {
     // With y slightly below 1/sqrt(w), e = 1 - w y^2 is positive, and 1/sqrt(w)
     // = y (1 - e)^(-1/2).

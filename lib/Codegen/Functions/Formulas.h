@@ -616,7 +616,7 @@ private:
   }
   Pair pair(const double (&value)[2]) { return {c(value[0]), c(value[1])}; }
 
-  /// Returns the polynomial in x with the coefficients `table`. Terms from
+  /// Evaluates the polynomial with the coefficients `table` at x. Terms from
   /// `single` on are computed in one f64.
   template <size_t n>
   Pair polynomial(const double (&table)[n][2], Pair x, size_t single) {

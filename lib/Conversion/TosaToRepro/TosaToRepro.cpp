@@ -158,7 +158,7 @@ static LogicalResult convertConvolution(IRRewriter &rewriter,
 
 namespace {
 /// The angle by which the Fourier transform rotates an input element for an
-/// output element. Its methods create operations in the body of the sum over
+/// output element. The methods create operations in the body of the sum over
 /// rows and columns.
 struct Angle {
   Angle(OpBuilder &builder, Location loc, int64_t height, int64_t width)

@@ -30,8 +30,8 @@ static constexpr unsigned kRuns = 32, kRunBegin = 64;
 /// these two constants, so that buffers begin in different sets of the cache.
 static constexpr uint64_t kBufferReach = uint64_t(1) << 40,
                           kBufferShift = 4096 + 64;
-/// The assumed address of scratch memory. It is below those of all buffers and
-/// begins in another set of the cache than the first buffers.
+/// The assumed address of scratch memory: below the addresses of all buffers,
+/// and in another set of the cache than the first buffers.
 static constexpr uint64_t kScratchBegin = (uint64_t(1) << 32) + (1 << 16);
 
 namespace {

@@ -22,7 +22,8 @@ namespace mlir::repro {
 class LoadedArtifact {
 public:
   /// Copies and loads an artifact, to run with `threads` threads. Returns null
-  /// and sets `error` if it is damaged or was made for another machine.
+  /// and sets `error` if the artifact is damaged or was made for another
+  /// machine.
   static std::unique_ptr<LoadedArtifact>
   create(llvm::StringRef artifact, unsigned threads, std::string &error);
   ~LoadedArtifact();

@@ -64,7 +64,7 @@ private:
   struct Packed {
     Value values, powers, scaleValues, scalePowers;
   };
-  /// A tile of results. Its first row is row `local` of the work item.
+  /// A tile of results, whose first row is row `local` of the work item.
   struct Tile {
     Value local;
     int64_t rowCount;
@@ -441,8 +441,7 @@ SmallVector<Value> AccumulatedBlocks::addBlock(const Tile &tile, Value from,
                    });
                    return next;
                  });
-      // The last group may be empty; it then uses the scale of the last
-      // element.
+      // If the last group is empty, it uses the scale of the last element.
       Value place = b.add(firstK, b.min(first, b.sub(to, b.index(1))));
       Value number = b.sub(b.div(place, block), firstBlock);
       forTile([&](int64_t row, int64_t vector, int64_t i) {

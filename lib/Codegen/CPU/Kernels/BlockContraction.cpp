@@ -36,9 +36,9 @@ using namespace mlir::repro::cpu;
 /// The maximum number of words of K that are packed at a time.
 static constexpr int64_t kMostWords = 1024;
 /// The packed rows of an item take 1/kRowsOfCache of the L2 cache, so that
-/// there are items for many threads. For f8 they take 1/kFloatRowsOfCache:
-/// unpacking columns of f8 takes longer, so more rows must share the unpacked
-/// columns.
+/// there are items for many threads. For f8, the packed rows take
+/// 1/kFloatRowsOfCache: unpacking columns of f8 takes longer, so more rows must
+/// share the unpacked columns.
 static constexpr int64_t kRowsOfCache = 16;
 static constexpr int64_t kFloatRowsOfCache = 2;
 /// The number of work items to aim for: panels are divided until there are at

@@ -26,7 +26,7 @@ public:
   int64_t getNumBlocks() const { return numBlocks; }
 
   /// Returns the scratch size of the buffers of one block. The scratch memory
-  /// of the loop's operations follows these buffers; all operations share it.
+  /// that all operations of the loop share follows these buffers.
   int64_t getBufferBytes() const { return bufferBytes; }
 
 private:

@@ -26,8 +26,8 @@ namespace {
 /// The maximum numbers of elements of an unrolled fold and of operations in the
 /// unrolled code: the code should stay in the instruction cache.
 constexpr int64_t kUnrolledElements = 32, kUnrolledOperations = 256;
-/// The number of vectors of a panel. Their accumulators are independent, which
-/// hides the latency of a step.
+/// The number of vectors of a panel. The accumulators of several vectors are
+/// independent, which hides the latency of a step.
 constexpr int64_t kPanelVectors = 4;
 /// The maximum number of operations in a fold body for which several vectors or
 /// rows are processed together; larger bodies would spill registers.
@@ -35,8 +35,8 @@ constexpr int64_t kBodyOperations = 16;
 /// If a fold reads more than kThreadElements elements, its panels are made
 /// narrower until there are kLeastPanels, which a few threads can share.
 constexpr int64_t kLeastPanels = 4, kThreadElements = 65536;
-/// The maximum number of accumulators kept in memory: they take a small part of
-/// an L1 cache.
+/// The maximum number of accumulators kept in memory. This many accumulators
+/// take a small part of an L1 cache.
 constexpr int64_t kRowElements = 1024;
 /// This many rows are folded at once into accumulators in memory, which are
 /// then loaded and stored less often. Hardware prefetchers could not follow

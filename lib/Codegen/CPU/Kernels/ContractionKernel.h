@@ -19,7 +19,7 @@
 
 namespace mlir::repro::cpu {
 
-/// A vector of results along N. Its last lanes may lie beyond the results.
+/// A vector along N, whose last lanes may lie beyond the results.
 struct PanelVector {
   SmallVector<Value> leafOffsets;
   SmallVector<Value> inputOffsets; ///< of the epilogue's inputs
@@ -98,7 +98,7 @@ protected:
   Value fillTable(const Factor &factor);
   /// Fills `table` with the offset of each row of the strip for one access.
   void fillPositions(Value table, unsigned access);
-  /// Returns the offset of a row. It is read from `table`, or computed by one
+  /// Returns the offset of a row: read from `table`, or computed by one
   /// multiplication if `table` is null.
   Value getRowOffset(Value row, Value table, unsigned access);
   /// Returns the offset of element `k` in a factor that is not packed.
@@ -112,8 +112,8 @@ protected:
   Tile locateTile(Value row, int64_t rowCount, Value panel,
                   ArrayRef<PanelVector> vectors, const KBlock &kBlock);
   Value getSumsOffset(const Tile &tile);
-  /// Returns the accumulators of the tile after the K-block; `starts` are those
-  /// before it.
+  /// Returns the accumulators of the tile after the K-block; `starts` are the
+  /// accumulators before the K-block.
   SmallVector<Value> emitSums(const Tile &tile, ValueRange starts);
   /// Returns the accumulators `sums` of the tile after adding the products of
   /// element `k` of K.

@@ -149,8 +149,8 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
           Value rest = b.rem(b.sub(upper, lower), lanes);
           Value full = b.sub(upper, rest);
           b.loop(lower, full, lanes, [&](Value i) { copy(i, lanes, {}); });
-          // The vector also writes elements after the run. They are overwritten
-          // by the next run or row, or lie in unused memory.
+          // The vector also writes elements after the run, which are
+          // overwritten by the next run or row, or lie in unused memory.
           b.when(b.less(full, upper),
                  [&] { copy(full, lanes, b.getMask(rest, lanes)); });
         });
@@ -236,8 +236,9 @@ void ContractionKernel::packVectorTransposed(const PanelVector &vector,
                 }));
           }
           elements = b.transpose(std::move(elements));
-          // The vectors also write elements after the run. They are overwritten
-          // by the next run, or lie in unused memory after the panel.
+          // The vectors also write elements after the run, which are
+          // overwritten by the next run, or lie in unused memory after the
+          // panel.
           Value k = b.sub(b.add(first, b.sub(i, lower)), kBlock.start);
           for (auto [j, element] : llvm::enumerate(elements))
             b.storeVector(element, panelBuffer,

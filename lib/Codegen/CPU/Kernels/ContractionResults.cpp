@@ -150,8 +150,8 @@ Value ContractionKernel::applyEpilogue(Value total, const ResultRow &row,
                                       lanes, mask));
   }
   Value stored = b.canonicalizeNaN(body.inlineBody(*epilogue.op.getBody())[0]);
-  // The value is already rounded to the storage type; f32 holds it because not
-  // all targets can shuffle vectors of storage types.
+  // The value is already rounded to the storage type, but is kept as f32
+  // because not all targets can shuffle vectors of storage types.
   bool isStorage = epilogue.output.element.getIntOrFloatBitWidth() < 32;
   return isStorage ? b.convertFloat(stored, b.getF32Type()) : stored;
 }

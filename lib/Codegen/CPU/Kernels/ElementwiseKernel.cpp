@@ -56,7 +56,7 @@ private:
   void findTranspose();
   void expandTransposed();
   /// Computes the square of `lanes` times `lanes` elements from (row, column)
-  /// on. `isFull`: no row or column of it lies beyond the end.
+  /// on. `isFull`: no row or column of the square lies beyond the end.
   void emitSquare(Value row, Value column, bool isFull);
   void setCoordinate(const CollapsedDim &loop, Value value);
   Value getOffset(unsigned access, Value inner);

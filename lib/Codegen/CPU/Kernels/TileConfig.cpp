@@ -30,8 +30,8 @@ static constexpr int64_t kMostTileRows = 12, kMostTileVectors = 8;
 /// A multiple of all numbers of tile rows that occur with vectors of at least
 /// 256 bits.
 static constexpr int64_t kTileMultiple = 24;
-/// The rating counts the share of lanes in use, multiplied by this factor if
-/// results are contiguous along them.
+/// In a rating, the share of lanes in use is multiplied by this factor if
+/// results are contiguous along the lanes.
 static constexpr double kContiguous = 1.1;
 /// The maximum number of tile rows if each row needs its own address register.
 /// With more, the compiler moves loads so early that vectors are spilled.
@@ -79,9 +79,9 @@ static constexpr int64_t kSharedItems = 8, kDividedWork = 1 << 21,
                          kLeastBlockTiles = 8;
 /// The minimum number of multiply-adds for which another thread is worthwhile.
 static constexpr int64_t kGrainWork = 1 << 18;
-/// A K-block of a panel takes 1/kL1Parts of the L1 cache. It stays cached while
-/// all rows of the block are processed, even if another thread of the core uses
-/// half of the cache.
+/// A K-block of a panel takes 1/kL1Parts of the L1 cache. The K-block then
+/// stays cached while all rows of the block are processed, even if another
+/// thread of the core uses half of the cache.
 static constexpr int64_t kL1Parts = 3;
 
 /// The numbers of vectors and of rows of a tile with a matrix unit's

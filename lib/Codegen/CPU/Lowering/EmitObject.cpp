@@ -29,14 +29,14 @@ using namespace mlir;
 using namespace mlir::repro;
 
 /// The maximum number of operations of an object, unless one kernel has more.
-/// It is constant, so that the bytes depend only on the program, and small, so
-/// that all threads of a compilation have work.
+/// This number is constant, so that the bytes depend only on the program, and
+/// small, so that all threads of a compilation have work.
 static constexpr size_t opsPerObject = 8192;
 
 /// No pass vectorizes (kernels already are), unrolls or changes floating-point
 /// bits (V3). Widening induction variables and removing dead stores are left
-/// out: they took 20 % and 25 % of the compile time and did not make kernels
-/// faster.
+/// out, because these passes took 20 % and 25 % of the compile time and did not
+/// make kernels faster.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"

@@ -31,8 +31,8 @@ FailureOr<SmallVector<std::string>> emitObjects(ModuleOp module,
 /// an error message, empty on success.
 using PrepareAssembly = llvm::function_ref<std::string(llvm::Module &)>;
 
-/// Returns the assembly of the kernels, for human readers. It lacks the entries
-/// of the kernels and has the names of basic blocks as comments.
+/// Returns the assembly of the kernels, for human readers: without the kernels'
+/// entries, and with the names of basic blocks as comments.
 FailureOr<SmallVector<std::string>>
 emitAssembly(ModuleOp module, ArrayRef<std::string> kernels, const Level &level,
              unsigned jobs, PrepareAssembly prepare);

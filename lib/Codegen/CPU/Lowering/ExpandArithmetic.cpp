@@ -148,7 +148,8 @@ static void expandRoundedDivision(Op op, bool isSigned, bool isFloor,
         compare(isFloor ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sge,
                 signs, zero));
   }
-  // (I1) x/0 is -1 without a correction, although the remainder x is nonzero.
+  // (I1) x/0 is -1: the quotient is not corrected, although the remainder x is
+  // nonzero.
   corrects = arith::AndIOp::create(b, corrects,
                                    compare(arith::CmpIPredicate::ne, y, zero));
   Value one = createConstant(b, type, APInt(getWidth(type), 1));

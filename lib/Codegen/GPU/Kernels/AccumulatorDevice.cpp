@@ -100,9 +100,9 @@ private:
   /// f32 or two f16.
   SmallVector<Value> pack(ArrayRef<Value> values);
   SmallVector<Value> unpack(ArrayRef<Value> sums);
-  /// Calls `handle` for each sum of the thread, with the sum's number, its
-  /// offset in the output, and an i1 that tells whether it is a result (null:
-  /// it always is).
+  /// Calls `handle` for each sum of the thread, with the number of the sum, its
+  /// offset in the output, and an i1 that tells whether the sum is a result
+  /// (null: always).
   void forSums(function_ref<void(int64_t, Value offset, Value exists)> handle);
   Value readInit(Value offset);
   void storeResult(Value result, Value offset);

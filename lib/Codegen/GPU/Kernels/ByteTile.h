@@ -42,8 +42,8 @@ public:
   /// The number of 32-bit words of a line (two rows) and of a slot (the words
   /// of one thread).
   static constexpr int64_t kLine = 16, kSlot = 4;
-  /// The number of 32-bit words of a part (one step of a factor). It consists
-  /// of one slot for each thread.
+  /// The number of 32-bit words of a part (one step of a factor), which
+  /// consists of one slot for each thread.
   static constexpr int64_t kPart = kTile / 2 * kLine;
   static_assert(kPart == kThreads * kSlot);
 

@@ -391,8 +391,9 @@ void ContractionDevice::fillBuffer(Value start, Value end) {
 }
 
 /// (F1), (F4) Returns the sums of elements [start, end). `buffer` is the offset
-/// of the chunk's first slice; it becomes that of the slice after the chunk.
-/// `stop` is the end of this block's elements, after which no slice follows.
+/// of the chunk's first slice, and is set to the offset of the slice after the
+/// chunk. `stop` is the end of this block's elements, after which no slice
+/// follows.
 SmallVector<Value> ContractionDevice::computeChunk(Value start, Value end,
                                                    Value stop, Value &buffer) {
   Value zero =

@@ -70,7 +70,7 @@ Value DeviceBuilder::createTile(ArrayRef<int64_t> shape, Type element) {
 }
 
 /// Returns the alignment of a vector access of `lanes` elements: its size, but
-/// at most 16 bytes, because hardware moves no more at once.
+/// at most 16 bytes, the most that hardware moves at once.
 static llvm::MaybeAlign getVectorAlignment(Type element, int64_t lanes) {
   int64_t bytes = element.getIntOrFloatBitWidth() / 8 * lanes;
   return llvm::Align(std::min<int64_t>(bytes, 16));

@@ -69,7 +69,7 @@ public:
 
   /// Sets the launch of a kernel that does not use `forEachItem`.
   void setLaunch(LaunchShape shape) { launch = std::move(shape); }
-  /// Returns the launch of the kernel. It is final after `finish`.
+  /// Returns the launch of the kernel, which is final after `finish`.
   const LaunchShape &getLaunch() const { return launch; }
   /// Whether the kernel has no work items.
   bool isEmpty() const { return empty; }

@@ -55,7 +55,7 @@ public:
     LaunchShape launch;
   };
   /// Gives the kernels their workspace, whose size is now final. Kernels that
-  /// do not use it lose the argument.
+  /// do not use the workspace lose their argument for it.
   void finish();
   ArrayRef<Kernel> getKernels() const { return kernels; }
   Workspace &getWorkspace() { return workspace; }
@@ -100,8 +100,8 @@ LogicalResult expandExact(DeviceKernelFactory &factory, FoldOp op);
 /// they support it, otherwise literally.
 LogicalResult expandBlockContraction(DeviceKernelFactory &factory,
                                      BlockContractionOp op);
-/// Expands a fold with one result and one combining operation. Groups of
-/// threads share its elements.
+/// Expands a fold with one result and one combining operation. The elements of
+/// the fold are divided among groups of threads.
 LogicalResult expandFold(DeviceKernelFactory &factory, FoldOp op);
 /// Expands a scatter to three kernels, which use no atomics.
 LogicalResult expandScatter(DeviceKernelFactory &factory, ScatterOp op);

@@ -40,7 +40,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The LLVM passes. None of them unrolls: loops that should be unrolled are
+/// The LLVM passes. No pass unrolls loops: loops that should be unrolled are
 /// emitted unrolled.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
@@ -95,7 +95,7 @@ createTargetMachine(const Architecture &architecture, StringRef version,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// Gives all atomics relaxed ordering. They only change the error word, on
+/// Gives all atomics relaxed ordering. Atomics only change the error word, on
 /// which no other work within a launch depends.
 static void relaxAtomics(llvm::Module &module) {
   llvm::SyncScope::ID device =
@@ -169,8 +169,8 @@ static void separateStores(llvm::Module &module) {
 }
 
 /// Marks matrix instructions as convergent, which LLVM's intrinsics are not.
-/// All threads of a warp must execute them together, so no pass may move them
-/// into a branch.
+/// All threads of a warp must execute a matrix instruction together, so no pass
+/// may move it into a branch.
 static void markConvergent(llvm::Module &module) {
   for (llvm::Function &function : module)
     if (function.getName().starts_with("llvm.nvvm.mma."))

@@ -127,7 +127,8 @@ Value RemainderBuilder::build(Value x, Value y) {
       low, left(select(isNormal, at, zero), constant(int64_t(mantissa))));
   Value by = select(isNormal, zero, sub(one, at));
   // The shift of a nonzero remainder is below `width`. Other shift amounts,
-  // whose results are not used, become 0, because they would be undefined.
+  // whose results are not used, become 0, because the results would be
+  // undefined.
   by = select(compare(P::ugt, by, constant(int64_t(width - 1))), zero, by);
   Value magnitude = select(isNormal, normal, right(normalized, by));
   magnitude = select(isZero, zero, magnitude);

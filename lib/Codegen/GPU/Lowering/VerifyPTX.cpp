@@ -75,7 +75,7 @@ static constexpr StringLiteral allowed[] = {
 };
 
 /// (M3) Matrix instructions, whose sums depend on the class of the device's
-/// matrix unit. They are allowed only with a certificate.
+/// matrix unit. These instructions are allowed only with a certificate.
 static constexpr StringLiteral tensorCoreOpcodes[] = {
     "mma.sync.aligned.m16n8k{8,16}.row.col.f32.{f16.f16,bf16.bf16}.f32",
     "mma.sync.aligned.m16n8k{8,16}.row.col.f16.f16.f16.f16",

@@ -220,9 +220,9 @@ LogicalResult PlanBuffers::placeResults() {
   unsigned numArguments = main.getNumArguments();
   OpBuilder builder(terminator);
 
-  // Copies a result to a buffer of its own if it is an argument, a constant or
-  // a part of a buffer, or if it occurs twice. These copies read old states, so
-  // they precede all copies that write states.
+  // Copies a result to a buffer of its own if the result is an argument, a
+  // constant or a part of a buffer, or if it occurs twice. The copies read old
+  // states, so they precede all copies that write states.
   llvm::SmallDenseSet<Value> taken;
   for (OpOperand &result : terminator->getOpOperands()) {
     Value value = result.get();

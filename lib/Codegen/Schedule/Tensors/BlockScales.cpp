@@ -151,7 +151,7 @@ static Value roundScale(const FloatWords &w, Scalar scale) {
   return roundElement(w, scale, format, nearest);
 }
 
-/// (Q1) Returns the value of a scale; its sign is ignored.
+/// (Q1) Returns the value of a scale, whose sign is ignored.
 static Scalar readScale(const FloatWords &w, Value code) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Scalar value(b, arith::ExtFOp::create(b, b.getF32Type(), code));

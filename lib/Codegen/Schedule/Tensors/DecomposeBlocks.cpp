@@ -84,8 +84,8 @@ public:
   /// index of the column is odd.
   Value createParity(ImplicitLocOpBuilder &inner) const;
   /// Returns the map from `numDims` dimensions, which begin with those that
-  /// count blocks, to the dimensions of `tensor`. That tensor has one value in
-  /// total, or one per index of its leading dimensions.
+  /// count blocks, to the dimensions of `tensor`, which has one value in total,
+  /// or one per index of its leading dimensions.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
     SmallVector<AffineExpr> leading;
     for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)
@@ -402,8 +402,8 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     Type scaleType = getTypeConverter()->convertType(format.getScaleType());
     Tiling tiling(b, format, shape, input.order);
     if (tiling.isEmpty()) {
-      // (E1) Even for an empty tensor, the step counter must be checked to fit
-      // in 32 bits.
+      // (E1) Even an empty tensor needs the check that the step counter fits in
+      // 32 bits, which comes with drawing the bits.
       if (op.getSeed())
         drawBits(b, op);
       rewriter.replaceOp(

@@ -61,7 +61,8 @@ struct Body {
   Value mul(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
 
   /// Returns the least e with magnitude < 2^e, or 0 for 0. `magnitude` is a
-  /// finite f32 that is not negative. As an f64 it is normal, or 0.
+  /// finite f32 that is not negative; converted to f64, it is a normal number
+  /// or 0.
   Value exponent(Value magnitude) {
     Value wide = extend(magnitude, b.getF64Type());
     Value bits = arith::BitcastOp::create(b, b.getI64Type(), wide);
@@ -106,8 +107,9 @@ struct Factor {
   Value tensor;
   AffineMap map;
   /// `magnitude` is an f32 tensor with the largest magnitude among the elements
-  /// that a result uses. It has one dimension for each parallel dimension of
-  /// the fold on which the factor depends; `magnitudeMap` is its indexing map.
+  /// that a result uses. This tensor has one dimension for each parallel
+  /// dimension of the fold on which the factor depends; `magnitudeMap` is its
+  /// indexing map.
   Value magnitude;
   AffineMap magnitudeMap;
   SmallVector<unsigned> magnitudeDims;

@@ -141,8 +141,8 @@ Scalar FloatWords::atMost(Scalar x, double most) const {
 Scalar repro::decodePower(const FloatWords &w, Value byte) {
   ImplicitLocOpBuilder &b = w.getBuilder();
   Value code = arith::ExtUIOp::create(b, b.getI32Type(), byte);
-  // 2^-127 is a subnormal f32. Byte 255 means NaN; its bits, those of infinity,
-  // are replaced below.
+  // 2^-127 is a subnormal f32. Byte 255 means NaN; here it gives the bits of
+  // infinity, which are replaced below.
   constexpr uint32_t kLeastPower = 1u << (kSingleFraction - 1);
   Value bits = w.left(code, kSingleFraction);
   bits = w.select(w.compare(arith::CmpIPredicate::eq, code, w.constant(0)),
@@ -273,8 +273,8 @@ static Value roundUnits(const FloatWords &w, Scalar units,
   llvm_unreachable("unknown direction");
 }
 
-/// Returns the code of a number, given its magnitude and sign; it is
-/// unspecified for NaN.
+/// Returns the code of a number, given its magnitude and sign. The code of a
+/// NaN is unspecified.
 static Value roundFixed(const FloatWords &w, Scalar magnitude, Value isNegative,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
@@ -300,8 +300,8 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
   Value field = w.right(w.bitsOf(magnitude), kSingleFraction);
   Value least = w.constant(format.minExponent + kSingleBias);
   field = arith::MaxUIOp::create(w.getBuilder(), field, least);
-  // `units` is the magnitude in units of the last bit that rounding keeps. It
-  // is at most 2^(M+1), where M is the number of fraction bits.
+  // `units` is the magnitude in units of the last bit that rounding keeps: at
+  // most 2^(M+1), where M is the number of fraction bits.
   Value up = w.sub(w.constant(2 * kSingleBias + format.fractionBits), field);
   Scalar units = magnitude * w.floatOf(w.left(up, kSingleFraction));
   Value integer = roundUnits(w, units, rounding, random);

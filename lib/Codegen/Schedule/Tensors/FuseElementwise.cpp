@@ -33,7 +33,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// The limits of a fused operation. Larger ones would run out of registers.
+/// The limits of a fused operation. Larger operations would run out of
+/// registers.
 static constexpr unsigned maxOperands = 20;
 static constexpr int64_t maxBodyCost = 400;
 /// A producer that costs at most this number of additions is recomputed instead

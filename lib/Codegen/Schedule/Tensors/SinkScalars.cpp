@@ -37,9 +37,9 @@ struct SinkScalars : public repro::impl::ReproSinkScalarsBase<SinkScalars> {
 private:
   /// Returns a rank-0 tensor with the value of a scalar in the body of `main`.
   Value getTensor(Value scalar);
-  /// Creates a linalg.generic of rank 0 and returns its result. Its body
-  /// computes `scalar` from constants and rank-0 tensors (getTensor), and then
-  /// what `finish` adds.
+  /// Creates a linalg.generic of rank 0 and returns its result. The body
+  /// computes `scalar` from constants and rank-0 tensors (getTensor), followed
+  /// by the operations that `finish` creates.
   Value
   createRankZero(OpBuilder &builder, Location loc, Value scalar, Type result,
                  function_ref<Value(ImplicitLocOpBuilder &, Value)> finish);
@@ -60,7 +60,7 @@ static bool isConstant(Value value) {
   return def && def->hasTrait<OpTrait::ConstantLike>();
 }
 
-/// Creates a linalg.generic that returns a tensor of `type`. Its inputs are
+/// Creates a linalg.generic that returns a tensor of `type`. The inputs are
 /// rank-0 tensors, whose elements `body` receives.
 static linalg::GenericOp
 createBroadcast(OpBuilder &builder, Location loc, RankedTensorType type,

@@ -62,9 +62,8 @@ struct CanonicalOp {
   llvm::ArrayRef<CanonicalAttribute> attributes;
 };
 
-/// Returns the name of an operation in the identity. It is the MLIR name,
-/// except for operations with an attribute that was added after the identity
-/// was defined.
+/// Returns the name of an operation in the identity: the MLIR name, except for
+/// operations with an attribute that was added after the identity was defined.
 llvm::StringRef getStoredName(Operation *op);
 
 /// Returns the MLIR name of the operation whose name in the identity is

@@ -18,8 +18,8 @@ namespace mlir::repro {
 LogicalResult verifyCanonicalProgram(ModuleOp module);
 
 /// Whether the results of the operation depend on the elements of this tensor
-/// operand. They do not if the operand is an init that is only a destination,
-/// or an input that only determines a shape.
+/// operand. False if the operand is an init that is only a destination, or an
+/// input that only determines a shape.
 bool readsElements(OpOperand &operand);
 
 /// (V1) Whether the type is a storage type: bf16, f16 or an f8 type. Tensors

@@ -54,8 +54,8 @@ public:
   /// Reads a number that must be below `limit`.
   LogicalResult readBelow(uint64_t limit, StringRef what, uint64_t &value,
                           unsigned bytes = 8);
-  /// Reads the number of the elements that follow. Fails if the remaining bytes
-  /// cannot contain them, at `least` bytes or more per element.
+  /// Reads the number of elements that follow. Fails if the remaining bytes
+  /// cannot contain this number of elements of at least `least` bytes.
   LogicalResult readCount(StringRef what, size_t least, size_t &count);
   LogicalResult readString(StringRef &text);
   LogicalResult readText(StringAttr &text);
@@ -460,7 +460,8 @@ LogicalResult BodyReader::readSum(unsigned numDims, unsigned depth,
   return success();
 }
 
-/// Reads a term without its factor, and sets `written` to its bytes.
+/// Reads a term without its factor, and sets `written` to the bytes that were
+/// read.
 LogicalResult BodyReader::readTerm(unsigned numDims, unsigned depth,
                                    AffineExpr &term, StringRef &written) {
   size_t start = bytes.getPosition();

@@ -162,8 +162,8 @@ void BodyWriter::writeElements(Values values, bool isSplat, GetBits getBits) {
   }
 }
 
-/// Writes the elements of a constant in row-major order. Their type and shape
-/// are not written: the type of the result states them.
+/// Writes the elements of a constant in row-major order, without their type and
+/// shape, which the type of the result states.
 LogicalResult BodyWriter::writeConstant(Operation *op, Attribute value) {
   auto typed = dyn_cast<TypedAttr>(value);
   auto dense = dyn_cast<DenseElementsAttr>(value);

@@ -12,8 +12,8 @@
 
 namespace mlir::repro {
 
-/// The first bytes of a stored program. They contain line ends, so that a
-/// reader detects a transfer that has converted line ends.
+/// The first bytes of a stored program. These bytes contain line ends, so that
+/// a reader detects a transfer that has converted line ends.
 inline constexpr llvm::StringRef kFileMagic("\x89repro-mlir\r\n\x1a\n\0", 16);
 inline constexpr uint32_t kFileVersion = 1;
 

@@ -29,7 +29,7 @@ inline constexpr int64_t kGreatestSize = (int64_t(1) << 31) - 1;
 struct SymbolicSignature {
   SmallVector<Symbol> symbols;
   /// For each argument, the map from the symbols to the extents of the
-  /// argument; null if its type is static.
+  /// argument; null if the argument has a static type.
   SmallVector<AffineMap> extents;
 };
 
@@ -37,7 +37,8 @@ struct SymbolicSignature {
 bool isSymbolic(func::FuncOp main);
 
 /// Reads the attributes `repro.symbols`, `repro.bounds` and `repro.extents`.
-/// Fails with an error if they violate docs/contributors/architecture.md.
+/// Fails with an error if the attributes violate
+/// docs/contributors/architecture.md.
 FailureOr<SymbolicSignature> readSymbolicSignature(func::FuncOp main);
 
 /// Removes the attributes that `readSymbolicSignature` reads.

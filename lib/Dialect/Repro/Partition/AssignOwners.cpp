@@ -33,7 +33,7 @@ static int64_t countBytes(Value tensor) {
 }
 
 /// Whether the value may have a single owner. Tensors of one element may not:
-/// sending them costs less than tracking their owners.
+/// sending such a tensor costs less than tracking its owner.
 static bool isOwnable(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getNumElements() > 1;
@@ -149,8 +149,8 @@ Value OwnedValues::getOwned(Value value, unsigned owner) {
 }
 
 /// Returns the owner of the tensors that the operation reads; std::nullopt if
-/// they have several owners or none. Owners of tensors of one element count
-/// only if the operation reads no larger tensor.
+/// these tensors have several owners or none. Owners of tensors of one element
+/// count only if the operation reads no larger tensor.
 std::optional<unsigned> OwnedValues::findOwner(Operation *op) const {
   if (!llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
     return std::nullopt;

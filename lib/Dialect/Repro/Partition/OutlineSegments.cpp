@@ -100,8 +100,8 @@ struct OutlineSegments
                value;
   }
 
-  /// Adds to a segment the operations that it repeats, and finds the inputs of
-  /// the segment.
+  /// Adds to a segment the operations that the segment repeats, and finds its
+  /// inputs.
   void findOperands(func::FuncOp main, Segment &segment) {
     SetVector<Operation *> needed;
     for (Operation *op : segment.operations)

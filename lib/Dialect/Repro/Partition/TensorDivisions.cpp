@@ -26,9 +26,9 @@ static int64_t multiply(ArrayRef<int64_t> extents) {
 //===----------------------------------------------------------------------===//
 
 /// Returns the cut of an expanded tensor that corresponds to `cut` of the
-/// collapsed one; std::nullopt if there is none. It divides the first dimension
-/// of which each rank has whole indices and whose earlier dimensions only
-/// number blocks.
+/// collapsed one; std::nullopt if there is none. The returned cut divides the
+/// first dimension of which each rank has whole indices and before which all
+/// dimensions only number blocks.
 static std::optional<Cut> expandCut(const Cut &cut, ArrayRef<int64_t> shape,
                                     ArrayRef<ReassociationIndices> groups) {
   ArrayRef<int64_t> dims = groups[cut.dim];

@@ -32,8 +32,8 @@ struct ContractionRole {
   /// The argument that is the layer's weight; -1 if there is none.
   int64_t weight = -1;
   /// The number of the layer's contraction in the forward pass, -1 if there is
-  /// none. For a wgrad it is the contraction that reads the same activation;
-  /// for a recomputed contraction it is that of the original.
+  /// none. For a wgrad, that contraction is the one that reads the same
+  /// activation; for a recomputed contraction, it is the original.
   int64_t forward = -1;
 };
 

@@ -41,8 +41,8 @@ static std::optional<int64_t> countElements(Type type, int64_t most) {
   return count;
 }
 
-/// (V1) Whether the operation computes in its own types. Arithmetic on storage
-/// types does not, since it is widened to f32 later; conversions do.
+/// (V1) Whether the operation computes in its own types: false for arithmetic
+/// on storage types, which is widened to f32 later, but true for conversions.
 static bool hasWidth(Operation *op) {
   auto isNarrow = [](Type type) {
     return isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 32;
@@ -186,8 +186,8 @@ SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
     if (points == 0)
       return {};
   }
-  // The result does not depend on the order for sums of integers. For sums of
-  // floats it does, and the order is chosen later.
+  // The result of a sum of integers does not depend on the order. That of a sum
+  // of floats does, and its order is chosen later.
   for (Value result : op->getResults())
     if (!isa<RankedTensorType>(result.getType()) ||
         (op.getNumReductionLoops() &&

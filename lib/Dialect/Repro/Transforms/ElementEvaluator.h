@@ -25,14 +25,14 @@ using Elements = SmallVector<Attribute>;
 /// their order has not been chosen.
 class ElementEvaluator {
 public:
-  /// Returns the elements of `value`; null if they are not known.
+  /// Returns the elements of `value`; null if the elements are not known.
   const Elements *find(Value value) const {
     auto entry = known.find(value);
     return entry == known.end() ? nullptr : &entry->second;
   }
 
   /// Returns the integer that `value` is, or contains as its only element;
-  /// std::nullopt if it is not known.
+  /// std::nullopt if the integer is not known.
   std::optional<APInt> findInteger(Value value) const;
 
   /// Records the elements of a value.

@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 /// Returns the input whose elements a linalg.generic yields unchanged or
-/// converted; null if it computes.
+/// converted; null if the operation computes its elements.
 static OpOperand *getYieldedInput(linalg::GenericOp generic) {
   if (generic.getNumResults() != 1)
     return nullptr;

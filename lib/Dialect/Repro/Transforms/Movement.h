@@ -27,8 +27,8 @@ SmallVector<Value> getMovements(Value value);
 Value getMovedFrom(Value value);
 
 /// Moves `values`, which correspond to the elements of `from`, so that they
-/// correspond to those of `to`. Both must be moved from one tensor, `from` by
-/// permutations and reshapes alone; returns null otherwise.
+/// correspond to those of `to`. Returns null unless `from` and `to` are moved
+/// from the same tensor, `from` by permutations and reshapes only.
 Value moveAlike(OpBuilder &builder, Value values, Value from, Value to);
 
 } // namespace mlir::repro

@@ -439,8 +439,8 @@ BlockFactor repro::createBlockFactor(ImplicitLocOpBuilder &b,
                          numRows, numBlocks);
   } else if (format.getRows() > 1) {
     factor.scaleRows = format.getRows();
-    // A matrix with square blocks may be viewed without a permutation; the
-    // scales then need one.
+    // A matrix with square blocks may be viewed without a permutation; its
+    // scales then need the permutation here.
     factor.scales = layout.batch.empty() && wanted == ArrayRef<int64_t>({1, 0})
                         ? transpose(b, scales, wanted)
                         : scales;

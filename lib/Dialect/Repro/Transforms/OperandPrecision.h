@@ -38,7 +38,8 @@ struct OperandPrecision {
   SmallVector<int64_t> signs; ///< (Q5) of the transform; empty if none
   bool toBF16 = false; ///< (Q5) whether the transform's result is rounded
   bool hasAmaxOfRows = false;
-  /// (Q6) The delayed scale of a format that requires one; it records the amax.
+  /// (Q6) The delayed scale, which also records the operand's amax; null if the
+  /// format requires none.
   DelayedScale *delayed = nullptr;
 
   BlockFormatAttr getBlockFormat() const {
@@ -98,7 +99,7 @@ struct BlockFactor {
 };
 
 /// (Q4) Converts a quantized operand to a factor. The scales become f32 factors
-/// of the codes (Q8); if `isScaled`, they keep their stored type (M5).
+/// of the codes (Q8) or, if `isScaled`, keep their stored type (M5).
 BlockFactor createBlockFactor(ImplicitLocOpBuilder &b,
                               const QuantizedOperand &quantized,
                               const OperandLayout &layout, bool isScaled);

@@ -25,8 +25,8 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (M1) depends on the element types before extension, so move extensions that
-/// precede the contraction into its body.
+/// Moves extensions that precede the contraction into its body, because (M1)
+/// depends on the element types before extension.
 static void readExtendedInputs(FoldOp fold) {
   Block *body = fold.getBody();
   SmallVector<AffineMap> maps = fold.getIndexingMapsArray();

@@ -52,9 +52,9 @@ static bool readsAny(Operation *op, const DenseSet<Value> &values) {
   return result.wasInterrupted();
 }
 
-/// Returns the sources and all values of `block` that depend on them. Values
-/// that depend on them only through operations for which `isEnd` is true are
-/// not included.
+/// Returns the sources and all values of `block` that depend on a source.
+/// Values that depend on sources only through operations for which `isEnd` is
+/// true are not included.
 static DenseSet<Value> findDependent(Block &block, ArrayRef<Value> sources,
                                      function_ref<bool(Operation *)> isEnd) {
   DenseSet<Value> dependent(sources.begin(), sources.end());
