@@ -63,9 +63,8 @@ std::vector<Value> Decoder::getElements(const Operand &operand, Type type,
   if (bits > type.bits && type.kind == Type::Float)
     fail("'" + statementText + "' on a register of " + std::to_string(bits) +
          " bits");
-  // ptxas implements a store that is narrower than a register with a float
-  // wrongly: it converts the float to an integer instead of storing its low
-  // bits.
+  // If a store is narrower than a register with a float, ptxas wrongly converts
+  // the float to an integer instead of storing its low bits.
   if (!isLoad)
     for (const Operand &part : parts)
       if (scope->floats.count(part.name) && getRegisterBits(part) > type.bits)

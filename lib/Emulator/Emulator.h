@@ -56,7 +56,8 @@ struct Region {
 /// addresses.
 class Memory {
 public:
-  /// Adds a buffer of `bytes` bytes. Returns false if it overlaps another one.
+  /// Adds a buffer of `bytes` bytes. Returns false if it overlaps another
+  /// buffer.
   bool add(uint64_t begin, uint64_t bytes, std::string name,
            bool writable = true);
   /// Removes the buffer that begins at `begin`. Returns false if there is none.

@@ -14,8 +14,8 @@ extern "C" {
 /// machines without an fma instruction.
 double repro_fma(double a, double b, double c);
 
-/// (S4) Returns the exact remainder of x / y, with the sign of x even if it is
-/// zero.
+/// (S4) Returns the exact remainder of x / y, with the sign of x even if the
+/// remainder is zero.
 double repro_fmod(double x, double y);
 }
 

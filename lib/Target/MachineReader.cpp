@@ -25,8 +25,8 @@ constexpr size_t mostFileBytes = 65536;
 constexpr unsigned deepestNesting = 8;
 
 /// An integer parameter of a machine and its permitted range. The range bounds
-/// scratch memory, which grows with the sizes of caches; apart from that,
-/// unsuitable values only make code slow.
+/// scratch memory, which grows with the sizes of caches. Unsuitable values
+/// within the range only make code slow.
 template <typename T>
 struct Size {
   StringLiteral key;

@@ -29,14 +29,14 @@ struct ContractionBody {
     /// Whether the factor depends on the index of a loop, or on memory in
     /// addition to `inputs`.
     bool readsOthers = false;
-    /// The number of operations of the body that compute the factor, without
-    /// constants.
+    /// The number of operations of the body that compute the factor, not
+    /// counting constants.
     unsigned numOperations = 0;
   };
 
   Factor x, y;
   Type type; ///< of the accumulator
-  /// Whether the body has operations besides the step and exact extensions.
+  /// Whether the body has operations other than the step and exact extensions.
   bool hasOtherOperations = false;
   /// (F1) Whether the fold's order has several lanes or refolds totals, so that
   /// the products are not added one after the other.

@@ -69,9 +69,9 @@ Scalar compare(arith::CmpFPredicate predicate, Scalar a, Scalar b);
 /// Selects `a` if the condition is true, else `b`.
 Scalar select(Scalar condition, Scalar a, Scalar b);
 
-/// Rounds an f64, or a vector of them, to an f32 whose last bit is odd unless
-/// the conversion is exact. Rounding this f32 to fewer bits then gives the same
-/// result as rounding the f64 once.
+/// Rounds an f64, or each element of a vector of f64, to an f32 whose last bit
+/// is odd unless the conversion is exact. Rounding this f32 to fewer bits then
+/// gives the same result as rounding the f64 once.
 Value roundToOdd(ImplicitLocOpBuilder &b, Value wide);
 
 /// Returns the gradient of a power's base, given the power's gradient g; 0 if

@@ -82,7 +82,7 @@ private:
   using GetProduct = function_ref<Product(Value j)>;
 
   Value addBlock(Value count, Value c, GetProduct getProduct);
-  /// (M1) The sum T = magnitude * 2^place, or minus that if `negative`.
+  /// (M1) The sum T: magnitude * 2^place, negated if `negative`.
   struct Sum {
     Value negative, magnitude, place;
   };

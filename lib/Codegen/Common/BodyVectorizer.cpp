@@ -282,8 +282,8 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   SmallVector<Value> converted(operands);
   if (isa<arith::BitcastOp>(op) && isStorageFloat(op->getOperand(0).getType()))
     converted[0] = b.convertFloat(operands[0], op->getOperand(0).getType());
-  // The result of these operations is one of the operands, so both may be
-  // computed in f32.
+  // The result of these operations is one of the operands, so operands and
+  // result may be kept in f32.
   if (isa<arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp>(op) &&
       isStorageFloat(resultType)) {
     for (Value &operand : converted)
@@ -301,7 +301,8 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   return b.create(state)->getResult(0);
 }
 
-/// (S3) Converts a float to an integer: toward zero, saturating, NaN to 0.
+/// (S3) Converts a float to an integer: rounds toward zero, saturates, and maps
+/// NaN to 0.
 Value BodyVectorizer::computeConversion(Operation *op, Value value, Type type) {
   auto floatType = cast<FloatType>(getElementTypeOrSelf(value.getType()));
   Type integer = getElementTypeOrSelf(type);

@@ -58,7 +58,7 @@ public:
 
   /// Finds the factors. Fails if the fold is not such a contraction (K1).
   LogicalResult matchFactors();
-  /// Returns the properties that decide the tiling. Call it before
+  /// Returns the properties that decide the tiling. Must be called before
   /// `settleFactors`.
   ContractionShape getShape() const;
   /// Finishes both factors, after exchanging rows and columns if `swap`.

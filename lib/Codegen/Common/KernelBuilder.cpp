@@ -229,7 +229,7 @@ Value KernelBuilder::flatten(Value memref) {
       ArrayRef<OpFoldResult>{getIndexAttr(1)});
   Type storage = getStorageType(type.getElementType());
   if (storage != type.getElementType()) {
-    // Both memrefs lower to one LLVM type, so this cast disappears.
+    // Both memrefs lower to the same LLVM type, so this cast disappears.
     auto raw = MemRefType::get({last + 1}, storage, flatType.getLayout());
     result = UnrealizedConversionCastOp::create(*this, TypeRange(raw),
                                                 ValueRange(result))

@@ -147,8 +147,8 @@ protected:
       return result;
     }
 
-    /// Returns the magnitude of a sum in (-1, 1); it must be below `bound`.
-    /// Sets `sign` to -1 if the sum is negative, otherwise to 0.
+    /// Returns the magnitude of a sum in (-1, 1). The magnitude must be below
+    /// `bound`. Sets `sign` to -1 if the sum is negative, otherwise to 0.
     Fixed magnitude(double bound, I64 &sign) {
       signedTerms = true;
       Fixed twos = carried(0, 1, /*keepSign=*/true);

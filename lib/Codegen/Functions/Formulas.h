@@ -434,9 +434,9 @@ private:
   F64 one() { return m.constant(1.0); }
   I64 i(int64_t value) { return m.constant(value); }
 
-  /// Evaluates the polynomial with the coefficients `table`: by Estrin's scheme
-  /// within groups of up to 8 terms, and by Horner's scheme over the groups.
-  /// Short dependency chains matter as much as few operations.
+  /// Evaluates the polynomial with the coefficients `table` at x: by Estrin's
+  /// scheme within groups of up to 8 terms, and by Horner's scheme over the
+  /// groups. Short dependency chains matter as much as few operations.
   template <size_t n>
   F64 polynomial(const double (&table)[n], F64 x) {
     constexpr size_t size = n < 5 ? 1 : n < 8 ? 2 : n < 16 ? 4 : 8;

@@ -379,8 +379,9 @@ static Value extend(RewriterBase &rewriter, Location loc, Value value,
   return arith::ExtFOp::create(rewriter, loc, type, value);
 }
 
-/// Rewrites the step as repro.fold requires: (K1) a multiplication and addition
-/// become math.fma, (F7) the accumulator of a narrow float is widened.
+/// Rewrites the step as repro.fold requires: (K1) a multiplication and an
+/// addition become math.fma, and (F7) an accumulator of a narrow float type is
+/// widened.
 static void convertStep(RewriterBase &rewriter, linalg::GenericOp op) {
   Block *body = op.getBody();
   if (op.getNumDpsInits() != 1)

@@ -189,8 +189,8 @@ static Error optimize(llvm::Module &module, TargetMachine &machine,
   if (Error failed = builder.parsePassPipeline(pipeline, passes))
     return failed;
   pipeline.run(module, modules);
-  // Loads from buffers yield 0 in the copy, so an exit condition that depends
-  // on data may never hold.
+  // An exit condition that depends on data may never hold, because loads from
+  // buffers yield 0 in the copy. All loops are therefore limited.
   GlobalVariable &left = *module.getGlobalVariable(leftName, true);
   for (Function &function : module) {
     if (function.isDeclaration())

@@ -57,7 +57,8 @@ private:
   std::vector<uint64_t> numbers; // most recently used of a set first
 };
 
-/// Tracks runs: sequences of lines whose numbers rise or fall by at most 2.
+/// Tracks runs: sequences of lines whose numbers rise or fall by at most 2 from
+/// one line to the next.
 class Runs {
 public:
   void clear() { runs.fill({}); }

@@ -372,8 +372,9 @@ Value AccumulatedBlocks::round(Value exact) {
   Value rounded = arith::TruncFOp::create(b, floats, exact);
   if (rule.getRound() == SumRounding::rne_f32)
     return arith::ExtFOp::create(b, exact.getType(), rounded);
-  // Rounds toward zero: where TruncFOp has rounded away from zero, the result
-  // is one unit less. Magnitudes of 2^128 and above stay infinite.
+  // Rounds toward zero: where TruncFOp has rounded away from zero, the
+  // magnitude is decreased by one unit in the last place. Magnitudes of 2^128
+  // and above stay infinite.
   auto integers = VectorType::get({lanes}, b.getI32Type());
   auto constant = [&](int32_t value) {
     return b.constant(

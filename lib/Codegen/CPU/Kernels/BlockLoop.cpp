@@ -96,7 +96,8 @@ Value BlockBuilder::getEnd() {
 
 void BlockBuilder::setWork(int64_t items, int64_t) {
   numItems = items;
-  // A loop may be built before the number of its work items is known.
+  // If the loop was built before the number of its work items was known, sets
+  // its end now.
   if (end)
     end.setValueAttr(getIndexAttr(items));
 }

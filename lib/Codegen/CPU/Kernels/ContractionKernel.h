@@ -176,7 +176,7 @@ protected:
   SmallVector<RowPlaces> getRowPlaces(const Tile &tile,
                                       ArrayRef<ResultRow> resultRows);
   /// Writes one vector of each row: the totals, or the results of the epilogue.
-  /// If `places` is empty, it emits short code that writes row by row.
+  /// If `places` is empty, emits short code that writes row by row.
   void writeVector(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,
                    const PanelVector &vector, ArrayRef<RowPlaces> places);
   void writeAlongRows(ArrayRef<Value> values, ArrayRef<ResultRow> resultRows,

@@ -95,8 +95,8 @@ Value HostBuilder::convertTowardZero(Value vector) {
     return arith::BitcastOp::create(*this, integers, value);
   };
   // `value` is rounded to nearest. If its magnitude is larger than that of the
-  // integer, `difference` is negative and the bits of `value` are decreased by
-  // one.
+  // integer, `difference` is negative, and 1 is subtracted from the bits of
+  // `value`, which gives the next float toward zero.
   auto takeExcess = [&](Value value, Value difference) -> Value {
     return arith::AddIOp::create(
         *this, toIntegers(value),

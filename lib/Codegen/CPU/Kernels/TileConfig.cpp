@@ -55,8 +55,9 @@ static constexpr int64_t kSlack = 16;
 /// A factor that is read several times is packed if the first and the last
 /// element of a chunk are more than this number of bytes apart.
 static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
-/// If columns are used only once, a K-block has this number of elements: about
-/// as many streams as hardware prefetchers follow.
+/// If columns are used only once, a K-block has this number of elements of K.
+/// Each of them is read as a stream, and hardware prefetchers follow about as
+/// many streams.
 static constexpr int64_t kStreams = 8;
 /// The number of sums that stay in the L1 cache while columns are read only
 /// once.
@@ -266,8 +267,8 @@ bool Chooser::canStayInPlace(const Factor &factor) const {
   if (factor.reduction.size() > 1 && step < c.lanes &&
       std::abs(factor.reduction.back().coefficients[0]) < c.lanes)
     return true;
-  // Rows are read in place unless their distance is a multiple of a large power
-  // of two: such rows map to few sets of the cache.
+  // Rows are read in place unless the distance between them is a multiple of a
+  // large power of two: such rows map to few sets of the cache.
   int64_t bytes = step * shape.elementBytes, way = level.getL1WayBytes();
   return isAscending(factor.reduction) && factor.loops.size() == 1 &&
          std::gcd(bytes, way) <= way / 8;

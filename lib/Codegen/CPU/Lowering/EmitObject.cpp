@@ -33,10 +33,10 @@ using namespace mlir::repro;
 /// small, so that all threads of a compilation have work.
 static constexpr size_t opsPerObject = 8192;
 
-/// No pass vectorizes (kernels already are), unrolls or changes floating-point
-/// bits (V3). Widening induction variables and removing dead stores are left
-/// out, because these passes took 20 % and 25 % of the compile time and did not
-/// make kernels faster.
+/// No pass vectorizes (kernels are vectorized already), unrolls loops or
+/// changes floating-point bits (V3). Widening induction variables and removing
+/// dead stores are left out, because these passes took 20 % and 25 % of the
+/// compile time and did not make kernels faster.
 static constexpr char passes[] =
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
     "simplifycfg,loop-mssa(licm),gvn,loop-mssa(loop-rotate,licm),"

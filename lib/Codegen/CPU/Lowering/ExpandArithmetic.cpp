@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-arithmetic (Passes.td), run by lib/Pipelines/CPU.cpp and
-// GPU.cpp: rewrites each `arith` operation whose result LLVM leaves undefined,
-// or computes by a library call, so that every operand has one defined result
-// (I1), (S3), (S4).
+// GPU.cpp: rewrites each `arith` operation whose result LLVM leaves undefined
+// for some operands or computes by a library call, so that the result is
+// defined for all operands (I1), (S3), (S4).
 //
 //===----------------------------------------------------------------------===//
 
@@ -361,7 +361,7 @@ static bool isStorage(Type type) {
 
 namespace {
 /// Rewrites conversions to and from storage types (V1). `hasF16`: the target
-/// converts between f16 and f32 itself.
+/// has instructions that convert between f16 and f32.
 struct Conversions {
   bool hasF16;
 

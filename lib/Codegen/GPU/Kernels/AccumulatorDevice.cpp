@@ -235,9 +235,10 @@ void AccumulatorDevice::chooseTile() {
     return batchSize * llvm::divideCeil(rows.size, extents[0]) *
            llvm::divideCeil(columns.size, extents[1]);
   };
-  // A large tile has many sums. Totals of chunks would double the number of
-  // registers; for late sums, ptxas also keeps factors as f16 and the sums of
-  // each half in registers.
+  // Large tiles have many sums, so they are used only without chunks, whose
+  // totals would double the number of registers. For late sums they have fewer
+  // rows, because ptxas also keeps factors as f16 and the sums of each half in
+  // registers.
   bool isLarge = rows.size >= kLargeProduct && columns.size >= kLargeProduct &&
                  fold.chunk >= fold.n &&
                  setTile(rule.getLate() ? 2 : 4, 8) >=
@@ -360,7 +361,7 @@ void AccumulatorDevice::storeSlices(ArrayRef<Value> values, Value buffer) {
 //===----------------------------------------------------------------------===//
 
 /// Emits one mma.sync. The number of words in `right` determines how many
-/// elements of K it covers.
+/// elements of K the instruction covers.
 void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
                                  MutableArrayRef<Value> sums) {
   SmallVector<Value> operands(left);

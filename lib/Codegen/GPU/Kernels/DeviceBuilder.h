@@ -114,7 +114,8 @@ protected:
 private:
   /// Returns a new index, which `finish` replaces by a constant.
   Value createPlaceholder();
-  /// Computes this thread's number at the start of the kernel, if not done yet.
+  /// Computes this thread's number at the start of the kernel, unless this has
+  /// been done already.
   void numberThreads();
 
   Workspace &workspace;

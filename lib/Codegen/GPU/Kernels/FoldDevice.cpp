@@ -54,7 +54,7 @@ public:
   LogicalResult match();
   size_t getNumLevels() const { return levels.size(); }
   /// Returns the size in bytes of the list that a level writes. The last level
-  /// writes none.
+  /// writes no list.
   int64_t getListBytes(size_t level) const;
   /// Builds the kernel of a level. `lists` are the offsets of the levels' lists
   /// in the workspace.
@@ -101,7 +101,8 @@ private:
 // Choices
 //===----------------------------------------------------------------------===//
 
-/// (F5) Chooses the order of a fold whose order is free, to suit the threads.
+/// (F5) If the order of the fold is free, chooses an order that suits the
+/// threads.
 void FoldDevice::chooseOrder() {
   bool isRow = llvm::any_of(fold.inputs, [&](const Access &access) {
     unsigned i = &access - fold.inputs.begin();

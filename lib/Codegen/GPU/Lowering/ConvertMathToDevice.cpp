@@ -7,7 +7,8 @@
 //
 // Pass repro-convert-math-to-device (Passes.td), run by lib/Pipelines/GPU.cpp:
 // replaces each math operation by LLVM intrinsics that compile to exact
-// instructions. An operation for which there are none is an error.
+// instructions. An operation for which there are no such intrinsics is an
+// error.
 //
 //===----------------------------------------------------------------------===//
 

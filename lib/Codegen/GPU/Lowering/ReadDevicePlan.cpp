@@ -20,7 +20,7 @@ FailureOr<TranslatedPlan> mlir::repro::readDevicePlan(ModuleOp module) {
   FailureOr<TranslatedPlan> result =
       translatePlan(module, ::repro_runtime::Processor::GPU, describe);
   // Earlier messages have greater numbers in the error word
-  // (DeviceBuilder.cpp).
+  // (DeviceBuilder.cpp), so the plan has the messages in reverse order.
   if (succeeded(result))
     std::reverse(result->plan.messages.begin(), result->plan.messages.end());
   return result;

@@ -84,8 +84,8 @@ static constexpr StringLiteral tensorCoreOpcodes[] = {
     "mma.sync.aligned.m16n8k32.row.col.f16.{e4m3,e5m2}.{e4m3,e5m2}.f16",
 };
 
-/// Adds all strings that a pattern such as "add.{f32,f64}" stands for to
-/// `result`.
+/// Adds to `result` all strings for which a pattern such as "add.{f32,f64}"
+/// stands.
 static void expandPattern(StringRef pattern, llvm::StringSet<> &result) {
   size_t open = pattern.find('{');
   if (open == StringRef::npos) {

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Pass repro-bufferize (Passes.td), run by lib/Pipelines/Schedule.cpp: one-shot
-// bufferization to buffers with identity layouts. Arguments are never written.
+// Pass repro-bufferize (Passes.td), run by lib/Pipelines/Schedule.cpp: runs
+// one-shot bufferization, with identity layouts for all buffers. Arguments are
+// never written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,8 +52,8 @@ static void separateEmptyTensors(func::FuncOp function) {
   }
 }
 
-/// Returns the constant that fills `tensor`; null if it is not filled with a
-/// constant.
+/// Returns the constant that fills `tensor`; null if `tensor` is not filled
+/// with a constant.
 static TypedAttr getFillValue(Value tensor) {
   auto fill = tensor.getDefiningOp<linalg::GenericOp>();
   if (!fill || fill.getNumDpsInputs() != 0 || fill->getNumResults() != 1 ||
@@ -77,7 +78,7 @@ static void takeConstantInits(FoldOp fold) {
     values.push_back(value);
   }
   // (F3) A fold without elements returns its initial value, so it keeps the
-  // tensor.
+  // tensor of initial values.
   SmallVector<int64_t> sizes = fold.getStaticLoopRanges();
   if (values.empty() || llvm::is_contained(sizes, 0))
     return;
@@ -146,7 +147,7 @@ void Bufferize::runOnOperation() {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       function.setArgAttr(i, writable, no);
   }
-  // If a value is inserted into another tensor, it is computed directly at its
+  // Computes values that are inserted into another tensor directly at their
   // destination.
   IRRewriter rewriter(&getContext());
   if (failed(eliminateEmptyTensors(rewriter, module)))

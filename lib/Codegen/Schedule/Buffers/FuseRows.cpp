@@ -45,11 +45,11 @@ static constexpr int64_t leastBlockBytes = 4 << 10;
 /// The maximum number of bytes that one row accesses: a share of an L3 cache.
 static constexpr int64_t rowBytesLimit = 4 << 20;
 /// The same maximum if there are fewer than `leastRows` rows: so few rows may
-/// not occupy all threads, whereas a single op could.
+/// not occupy all threads, whereas an op in a kernel of its own could.
 static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
 /// The maximum number of ops in a run, because compile time grows faster than
-/// the run.
+/// the length of the run.
 static constexpr size_t mostOps = 64;
 /// The maximum number of neighbouring ops that are added to a run in order to
 /// include one that shares rows with the run.
@@ -256,7 +256,7 @@ private:
   void grow(size_t position, int64_t rows);
 
   func::FuncOp main;
-  /// The structured ops of `main`; null in the place of a loop or a scope.
+  /// The structured ops of `main`, with null in place of each loop and scope.
   SmallVector<Operation *> ops;
 };
 

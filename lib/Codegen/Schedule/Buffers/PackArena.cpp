@@ -83,8 +83,8 @@ int64_t mlir::repro::packArena(MutableArrayRef<ArenaItem> items) {
   int64_t best = std::numeric_limits<int64_t>::max();
   Order bestOrder;
   SmallVector<int64_t> offsets, bestOffsets;
-  // Packs in the given order. Returns whether the arena is the smallest so far,
-  // and keeps its offsets then.
+  // Packs in the given order. If the arena is the smallest so far, keeps its
+  // offsets and returns true.
   auto attempt = [&](const Order &order) {
     --tries;
     int64_t bytes = place(items, order, offsets);

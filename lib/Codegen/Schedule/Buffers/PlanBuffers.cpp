@@ -322,8 +322,8 @@ void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place,
 void PlanBuffers::reuseOperands() {
   for (auto [number, dispatch] : llvm::enumerate(dispatches)) {
     int64_t position = number;
-    // `dying` are the allocations whose last use is this launch, and `born`
-    // those whose first use it is.
+    // `dying` are the allocations whose last use is this launch, and `born` are
+    // those whose first use is this launch.
     SmallVector<memref::AllocOp> dying, born;
     llvm::SmallDenseSet<Value> seen;
     for (Value operand : dispatch.getBuffers()) {
@@ -554,8 +554,8 @@ void PlanBuffers::runOnOperation() {
   reuseOperands();
   dropCopies();
   markChecks();
-  // This must precede the arena: until then, different buffers have different
-  // roots.
+  // This must precede placeArena: until the arena exists, different buffers
+  // have different roots.
   markAliases();
   if (failed(placeArena()))
     return signalPassFailure();

@@ -13,8 +13,8 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::launch;
 
-/// Appends the elements of `attr` in the format of memory: little-endian, with
-/// an i1 as a byte.
+/// Appends the elements of `attr` as they are in memory: little-endian, with an
+/// i1 as a byte.
 static LogicalResult appendElements(Location loc, ElementsAttr attr,
                                     std::string &bytes) {
   auto dense = dyn_cast<DenseElementsAttr>(attr);

@@ -162,9 +162,9 @@ Value BlockWriter::getPart(const RowOp &op, const RowAccess &access) {
       getAsIndexOpFoldResult(b.getContext(), access.strides));
 }
 
-/// Returns the elementwise op with the most arithmetic: during it the memory
-/// system is idle. Returns null if the run has contractions, which use the
-/// caches fully.
+/// Returns the elementwise op with the most arithmetic: while this op runs, the
+/// memory system is idle. Returns null if the run has contractions, which use
+/// the caches fully.
 linalg::GenericOp BlockWriter::findBusiest() {
   linalg::GenericOp busiest;
   int64_t mostWork = 0;

@@ -94,8 +94,8 @@ static bool needsElements(FoldOp fold) {
   return isa_and_present<ExactAttr, FdpaAttr>(fold.getOrderAttr());
 }
 
-/// Whether the operation only moves elements and all its users can read them
-/// from its input instead.
+/// Whether the operation only moves elements, and all its users can read its
+/// input instead of its result.
 static bool isReadThrough(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return generic && generic->getNumResults() == 1 &&
@@ -415,8 +415,8 @@ static bool fuseIntoFold(FoldOp fold, OpOperand &operand,
       inner.getTerminator()->getOperand(result.getResultNumber()));
   body.getArgument(index).replaceAllUsesWith(yielded);
   body.eraseArgument(index);
-  // Inputs that the body does not read determine the extents of other
-  // dimensions.
+  // Adds inputs that the body does not read. They determine the extents of
+  // dimensions for which no other operand does.
   builder.setInsertionPoint(fold);
   Type element = getElementTypeOrSelf(result.getType());
   for (unsigned dim : getUnboundDims(maps)) {
@@ -475,7 +475,7 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
   if (!once)
     return false;
   // The fused operation also returns the producer's result for other users,
-  // which must come after it.
+  // which must come after the fused operation.
   if (!isa<linalg::GenericOp>(consumer))
     return false;
   return llvm::all_of(producer->getUsers(), [&](Operation *user) {

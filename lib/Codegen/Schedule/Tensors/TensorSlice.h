@@ -25,9 +25,9 @@ using TensorSlice = SmallVector<StridedRange>;
 /// Returns the slice that is a whole tensor of static shape.
 TensorSlice getWhole(RankedTensorType type);
 
-/// Returns the slice that an insertion overwrites. Returns std::nullopt if it
-/// is dynamic, empty or of rank 0, or if the source has fewer dimensions than
-/// the target.
+/// Returns the slice that an insertion overwrites. Returns std::nullopt if the
+/// slice is dynamic, empty or of rank 0, or if the source has fewer dimensions
+/// than the target.
 std::optional<TensorSlice> getSlice(tensor::InsertSliceOp op);
 
 /// Creates the insertion of `source` into `slice` of `target`, and returns its

@@ -65,8 +65,9 @@ Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops, Value values,
                  ArrayRef<int64_t> dims, AffineMap map, RankedTensorType type);
 
 /// (J4) Sums a number for each point of the loops into a tensor. `read` is an
-/// operation of the body: the result has the type of the tensor that it reads,
-/// and its indices select the element to which a number is added.
+/// operation of the body: the result has the type of the tensor that `read`
+/// reads, and the indices of `read` select the element to which a number is
+/// added.
 Value accumulate(ImplicitLocOpBuilder &b, const Loops &loops,
                  tensor::ExtractOp read, ArrayRef<Loops::Read> extra,
                  PointFunction compute);

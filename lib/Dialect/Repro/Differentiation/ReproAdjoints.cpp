@@ -161,8 +161,8 @@ static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
 // repro.scatter
 //===----------------------------------------------------------------------===//
 
-/// Returns a tensor of `type`, which is that of the updates of a scatter: the
-/// slices of `from` at the positions in the rows of `indices`.
+/// Returns the slices of `from` at the positions in the rows of `indices`, as a
+/// tensor of `type`, which is the type of a scatter's updates.
 static Value gather(ImplicitLocOpBuilder &b, Value from, Value indices,
                     RankedTensorType type) {
   RankedTensorType source = getTensorType(from);

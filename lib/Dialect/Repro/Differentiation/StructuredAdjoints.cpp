@@ -250,8 +250,8 @@ static LogicalResult addOfSum(Adjoints &adjoints, StepFold &fold) {
   return success();
 }
 
-/// (J3) Maxima and minima: the elements that equal the result share the
-/// gradient equally, and so does the initial value.
+/// (J3) Maxima and minima: the gradient is shared equally by the elements that
+/// equal the result, and by the initial value if it equals the result.
 static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
   ImplicitLocOpBuilder b = adjoints.builderAt(fold.op.getLoc());
   using Predicate = arith::CmpFPredicate;

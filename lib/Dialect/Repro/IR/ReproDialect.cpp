@@ -53,8 +53,8 @@ LogicalResult ReproDialect::verifyOperationAttribute(Operation *op,
   if (attr.getName() == InitAttrHelper::getNameStr() && !isa<FoldOp>(op))
     return op->emitOpError("expected '")
            << attr.getName().getValue() << "' on a repro.fold alone";
-  // The passes that read the other attributes of kernels and launches verify
-  // them.
+  // The other attributes of kernels and launches are verified by the passes
+  // that read them.
   if (attr.getName() != "repro.num_state")
     return success();
   auto count = dyn_cast<IntegerAttr>(attr.getValue());
@@ -156,7 +156,7 @@ LogicalResult FdpaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult PowiOp::verify() {
-  // The elementwise trait has rejected different shapes.
+  // The elementwise trait has already rejected operands of different shapes.
   if (isa<ShapedType>(getBase().getType()) ==
       isa<ShapedType>(getExponent().getType()))
     return success();

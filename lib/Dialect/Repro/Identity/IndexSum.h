@@ -31,9 +31,9 @@ public:
   using Term = std::pair<AffineExpr, uint64_t>;
   using Emitter = function_ref<InFlightDiagnostic()>;
 
-  /// Converts `expr` to a sum. MLIR simplifies expressions that are built,
-  /// depending on the order of the terms. The expression that `build` returns
-  /// for this sum nevertheless converts to the same sum.
+  /// Converts `expr` to a sum. MLIR simplifies an expression when it is built,
+  /// and the result depends on the order of the terms. The expression that
+  /// `build` returns for a sum nevertheless converts to that sum.
   static FailureOr<IndexSum> get(Emitter emitError, AffineExpr expr);
 
   /// Builds an expression as a reader of stored programs does: from terms that

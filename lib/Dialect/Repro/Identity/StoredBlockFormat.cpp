@@ -80,9 +80,9 @@ SmallVector<int64_t> repro::getStoredNumbers(BlockFormatAttr format) {
 }
 
 namespace {
-/// Reads numbers one after the other. After a number that is not a value of the
-/// enumeration to which it is converted, or if there are too few or too many
-/// numbers, `isDone` returns false.
+/// Reads numbers one after the other. `isDone` returns false if a number was
+/// not a value of the enumeration to which it was converted, or if there were
+/// too few or too many numbers.
 class Numbers {
 public:
   explicit Numbers(ArrayRef<int64_t> numbers) : left(numbers) {}

@@ -50,8 +50,8 @@ public:
     parts[value].push_back({cut, part});
   }
   void addWhole(Value value) { whole.map(value, value); }
-  /// Creates the operations by which this rank computes `op`, an operation of
-  /// the whole program, or its part of `op`.
+  /// Creates the operations with which this rank computes its part of `op`, or
+  /// all of `op`, which is an operation of the whole program.
   void add(Operation *op);
   /// (T2) Returns the value on every rank, gathered if only parts are
   /// available.
@@ -268,7 +268,7 @@ struct Partition : public repro::impl::ReproPartitionBase<Partition> {
     SmallVector<std::optional<Cut>> cuts(main.getNumArguments());
     if (failed(findNamed(main, cuts)))
       return signalPassFailure();
-    // A single rank has all elements, so that nothing is cut.
+    // A single rank has all elements, so nothing is cut.
     if (ranks == 1)
       llvm::fill(cuts, std::nullopt);
     else if (chooses)

@@ -115,7 +115,8 @@ struct LoopModel : PartitionOpInterface::ExternalModel<LoopModel<Op>, Op> {
       return std::nullopt;
     unsigned loop = getDividedLoop(op, *division);
     // If the cut has several blocks, an index in the whole program is not the
-    // sum of the loop's index and a constant.
+    // sum of the loop's index and a constant, so operations that need this
+    // index are not divided.
     bool hasBlocks = cut.blocks != 1;
     auto maps = cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
     for (auto [map, own] : llvm::zip_equal(maps, division->operands))

@@ -27,8 +27,8 @@ static int64_t multiply(ArrayRef<int64_t> extents) {
 
 /// Returns the cut of an expanded tensor that corresponds to `cut` of the
 /// collapsed one; std::nullopt if there is none. The returned cut divides the
-/// first dimension of which each rank has whole indices and before which all
-/// dimensions only number blocks.
+/// first dimension for which each rank has whole indices; the dimensions before
+/// it only number blocks.
 static std::optional<Cut> expandCut(const Cut &cut, ArrayRef<int64_t> shape,
                                     ArrayRef<ReassociationIndices> groups) {
   ArrayRef<int64_t> dims = groups[cut.dim];

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-assign-orders (Passes.td), run by
-// lib/Pipelines/ImportPipelines.cpp: walks the folds and sets the order of each
-// fold without one by order policy v1 of docs/reference/numerics.md; existing
-// orders stay.
+// lib/Pipelines/ImportPipelines.cpp: walks the folds and gives each fold that
+// has no order the one of order policy v1 of docs/reference/numerics.md;
+// existing orders stay.
 //
 //===----------------------------------------------------------------------===//
 

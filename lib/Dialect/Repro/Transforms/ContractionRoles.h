@@ -24,7 +24,7 @@ enum class Role { fprop, dgrad, wgrad, product, other };
 /// The role of a factor of a contraction.
 enum class Factor { activation, weight, gradient, none };
 
-/// A contraction's role, that of its factors, and its layer.
+/// The role of a contraction, the roles of its factors, and its layer.
 struct ContractionRole {
   Role role = Role::other;
   /// The factors x and y of the body.

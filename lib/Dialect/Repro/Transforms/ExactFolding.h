@@ -19,9 +19,9 @@ namespace mlir::repro {
 /// indices.
 ArrayRef<StringRef> getTrustedDialects();
 
-/// (V3) Adds patterns that fold constants, the identities that keep every bit,
-/// and operations that move data or compute integers. The driver must not fold
-/// by itself.
+/// (V3) Adds patterns that fold constants, apply the identities that keep every
+/// bit, and fold operations that move data or compute integers. The driver must
+/// not fold by itself.
 void populateExactFolding(RewritePatternSet &patterns);
 
 /// Whether an empty slice starts at the end of a dimension, an offset that MLIR

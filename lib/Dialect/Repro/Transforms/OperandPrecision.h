@@ -84,8 +84,8 @@ FailureOr<QuantizedOperand> quantizeOperand(ImplicitLocOpBuilder &b,
 Value dequantizeOperand(ImplicitLocOpBuilder &b,
                         const QuantizedOperand &quantized);
 
-/// Rounds a float tensor to a format without blocks, keeping its shape; see
-/// `quantizeOperand`.
+/// Rounds a float tensor to a format without blocks and keeps its shape.
+/// Reports errors like `quantizeOperand`.
 FailureOr<Value> roundOperand(ImplicitLocOpBuilder &b, FoldOp fold,
                               Value operand, const OperandPrecision &precision,
                               const OperandLayout &layout);

@@ -63,9 +63,9 @@ static void readExtendedInputs(FoldOp fold) {
   }
 }
 
-/// Sets `order` on the contractions with these numbers, or on all contractions
-/// if the list is empty. The fold's verifier reports a contraction that does
-/// not permit the order.
+/// Sets `order` on the contractions whose numbers are in `contractions`, or on
+/// all contractions if that list is empty. The fold's verifier reports a
+/// contraction that does not permit the order.
 static LogicalResult setOrder(Operation *root, Attribute order,
                               ArrayRef<int64_t> contractions) {
   SmallVector<FoldOp> folds;
