@@ -217,8 +217,8 @@ void Allocator::placeRegisters() {
       order.push_back(value);
   std::stable_sort(order.begin(), order.end(),
                    [&](Value a, Value b) { return first[a] < first[b]; });
-  // `free` has the free locations for each size in bytes, and `ends` the live
-  // registers by the ends of their lifetimes.
+  // `free` has the free locations for each size in bytes, and `ends` has the
+  // live registers, ordered by the ends of their lifetimes.
   std::vector<uint32_t> free[9];
   std::vector<std::pair<uint32_t, uint32_t>> ends; // a heap of (end, value)
   auto later = std::greater<>();

@@ -216,7 +216,7 @@ static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {
 }
 
 /// Removes fast-math flags (V3), and the flags `nsw`, `nuw` and `exact`, with
-/// which some operands have no defined result. Fails for other roundings than
+/// which some operands have no defined result. Fails for roundings other than
 /// to nearest even (V2).
 static LogicalResult dropFlags(Operation *op) {
   MLIRContext *context = op->getContext();

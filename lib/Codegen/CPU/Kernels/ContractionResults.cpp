@@ -318,7 +318,8 @@ ContractionKernel::getRowPlaces(const Tile &tile,
   RowPlaces together{step};
   together.condition = isNeighbour(rowCount - 1);
   // The rows may continue on the next line of an image, so that the results lie
-  // in two runs. Separate code for this is faster only with mask registers.
+  // in two runs. Separate code for this case is faster only with mask
+  // registers.
   if (b.getLanes() < 8 || rows.loops.back().size < rowCount - 1)
     return {together, RowPlaces()};
   Value neighbours = b.index(1);

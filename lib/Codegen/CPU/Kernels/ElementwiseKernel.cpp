@@ -74,8 +74,8 @@ private:
   /// Whether an input is contiguous along `loop`, possibly with each element
   /// used by a pair of lanes.
   bool isContiguous(unsigned input, unsigned loop) const;
-  /// Returns `lanes` lanes in which each loaded element is in two adjacent
-  /// lanes.
+  /// Returns a vector of `lanes` lanes in which each loaded element fills two
+  /// adjacent lanes.
   Value loadPairs(const Access &access, Type element, Value offset,
                   int64_t lanes, LaneMask mask);
   void emitFetches(Value inner, int64_t lanes);

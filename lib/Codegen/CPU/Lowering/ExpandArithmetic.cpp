@@ -312,9 +312,10 @@ Value StorageConverter::truncate(Value value) {
   return bitcast(result, type);
 }
 
-/// Converts an integer to f32 (at most 24 bits) or f64. Rounding the result to
-/// fewer bits then gives the same as rounding the integer: if an i64 needs more
-/// than 48 bits, its lowest 16 are first merged into one sticky bit.
+/// Converts an integer of at most 24 bits to f32, and a wider one to f64.
+/// Rounding the result to fewer bits then gives the same as rounding the
+/// integer: if an i64 needs more than 48 bits, its lowest 16 bits are first
+/// merged into one sticky bit.
 static Value squeeze(ImplicitLocOpBuilder &b, Value integer, bool isSigned) {
   auto like = [&](Type element) -> Type {
     auto vector = dyn_cast<VectorType>(integer.getType());

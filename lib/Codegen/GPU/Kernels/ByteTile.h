@@ -8,11 +8,11 @@
 // Tiles for the instructions that multiply byte matrices of 16 x 32 and 32 x 8
 // and add the products in i32. Shared memory holds the bytes in the order in
 // which the instructions read them. A part has the bytes of one factor's rows
-// for a step of 32 elements of K. It consists of lines of 16 words, each for
-// the rows r and r + 8. Four threads share a line: words 4 t to 4 t + 3 are the
-// slot of thread t, with two words of each row. The order of elements along K
-// does not matter, because it is the same in both factors. Rows after the last
-// one repeat it.
+// for a step of 32 elements of K. A part consists of lines of 16 words, each
+// line for two rows r and r + 8. Four threads share a line: words 4 t to 4 t +
+// 3 are the slot of thread t, with two words of each row. The order of elements
+// along K does not matter, because it is the same in both factors. Rows after
+// the last one are copies of it.
 //
 //===----------------------------------------------------------------------===//
 

@@ -22,7 +22,7 @@ using namespace kernels;
 constexpr int64_t kWarp = 32, kBlock = 128;
 
 /// Device memory that the launches of one kernel function share, in addition to
-/// its buffers. Offsets are in bytes, and multiples of 256.
+/// the function's buffers. Offsets are in bytes, and multiples of 256.
 class Workspace {
 public:
   int64_t allocate(int64_t bytes) {

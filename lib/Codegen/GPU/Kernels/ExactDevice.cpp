@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (K4) Computes an exact matrix product with five kernels. Two find the largest
-// magnitude in each row of a factor, one for each factor. Two convert a factor
-// to the integers q_t of (K4), stored as signed bytes d0, d1, ... with q = d0 +
-// 256 d1 + .... The last multiplies the bytes with matrix instructions, whose
-// sums fit in i32. Products of digits p and q with equal p + q are added to one
-// accumulator; all accumulators together represent T.
+// (K4) Computes an exact matrix product with five kernels. Two kernels, one for
+// each factor, find the largest magnitude in each row of the factor. Two more
+// convert the factors to the integers q_t of (K4), stored as signed bytes d0,
+// d1, ... with q = d0 + 256 d1 + .... The last kernel multiplies the bytes with
+// matrix instructions, whose sums fit in i32. Products of digits p and q with
+// equal p + q are added to one accumulator; all accumulators together represent
+// T.
 //
 // Digits are stored like the parts of a ByteTile: one part for each step of K
 // and each digit. Words 2 t and 2 t + 1 of both rows are in the slot of thread

@@ -127,8 +127,8 @@ void DeviceKernelFactory::finish() {
           FunctionType::get(function.getContext(), types, {}));
       continue;
     }
-    // eraseArgument() does not support functions with shared-memory tiles,
-    // which follow the arguments.
+    // Erases the argument without eraseArgument(), which does not support
+    // functions with shared-memory tiles: these follow the arguments.
     SmallVector<DictionaryAttr> attrs;
     for (unsigned i = 0; i < types.size(); ++i)
       attrs.push_back(function.getArgAttrDict(i));

@@ -147,7 +147,7 @@ void Bufferize::runOnOperation() {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       function.setArgAttr(i, writable, no);
   }
-  // Computes values that are inserted into another tensor directly at their
+  // Values that are inserted into another tensor are computed directly at their
   // destination.
   IRRewriter rewriter(&getContext());
   if (failed(eliminateEmptyTensors(rewriter, module)))

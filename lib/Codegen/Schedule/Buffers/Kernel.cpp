@@ -152,8 +152,8 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   return result;
 }
 
-/// Returns the byte offset of a buffer, of static shape and offset, in its
-/// root. Returns std::nullopt if the offset overflows or is hidden by a
+/// Returns the byte offset, in its root buffer, of a buffer with a static shape
+/// and offset. Returns std::nullopt if the offset overflows or is hidden by a
 /// memref.view.
 static std::optional<int64_t> getByteOffset(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());

@@ -273,8 +273,8 @@ Value Decomposition::contract(const Factor &x, const Factor &y,
       inputs.push_back(input); // only defines extents
       maps.push_back(map);
     }
-  // If an element occurs in several windows, it has a different integer in
-  // each, which the body computes.
+  // If an element occurs in several windows, it has a different integer in each
+  // window. The body then computes these integers.
   struct Use {
     unsigned position;
     bool isInteger;

@@ -249,7 +249,8 @@ void SinkScalars::replaceSplat(tensor::SplatOp op) {
 void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   OpBuilder builder(op);
   auto type = cast<RankedTensorType>(op.getType());
-  // Constants become constants in the body and need no operand.
+  // Elements that are constants become constants in the body and need no
+  // operand.
   SmallVector<Value> inputs, elements(op.getElements());
   for (Value element : elements)
     if (!isConstant(element))

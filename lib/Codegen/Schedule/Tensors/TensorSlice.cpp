@@ -96,8 +96,8 @@ static std::optional<TensorSlice> expandDimension(const StridedRange &range,
     offset /= extent;
   }
   std::reverse(result.begin(), result.end());
-  // The elements must be all of some inner dimensions, and a range of the next
-  // one.
+  // The elements must fill some inner dimensions and form a range in the next
+  // dimension.
   StridedRange rest = range;
   for (int64_t i = extents.size() - 1; i >= 0 && rest.size > 1; --i) {
     if (result[i].offset + (rest.size - 1) * rest.stride < extents[i]) {

@@ -71,8 +71,8 @@ static Value splitBatchGroups(ImplicitLocOpBuilder &b, Value joined,
   return reshape(b, parts, shape);
 }
 
-/// Exchanges input and output channels of a kernel [O, C / groups, ...] within
-/// groups: [C, O / groups, ...].
+/// Exchanges the input and output channels of a kernel [O, C / groups, ...]
+/// within each group, which gives [C, O / groups, ...].
 static Value exchangeChannels(ImplicitLocOpBuilder &b, Value kernel,
                               int64_t groups) {
   SmallVector<int64_t> shape(getShape(kernel));

@@ -480,7 +480,7 @@ FailureOr<Value> QuantizeContractions::getValues(unsigned number,
 }
 
 /// Quantizes a factor. The codes are created right after the operand, because
-/// another contraction that reads the operand may precede this one.
+/// another contraction that reads the operand may precede this contraction.
 FailureOr<QuantizedOperand>
 QuantizeContractions::quantize(const Contraction &contraction, unsigned side) {
   Key key = getKey(contraction, side);
@@ -676,7 +676,8 @@ static FailureOr<Value> contractBlocks(FoldOp fold, BlockStep step,
   return transpose(b, reshape(b, result, sizes), back);
 }
 
-/// Makes a factor read `values`. (K1) The body extends types other than f32.
+/// Makes a factor read `values`. The fold's body extends values of types other
+/// than f32 (K1).
 void QuantizeContractions::replace(const Contraction &contraction,
                                    unsigned side, Value values) {
   FoldOp fold = contraction.fold;

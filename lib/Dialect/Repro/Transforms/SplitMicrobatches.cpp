@@ -231,8 +231,8 @@ struct SplitMicrobatches
     return outputs;
   }
 
-  /// Sets the results of `main`. Each result keeps the attributes of the former
-  /// result at its position, if any.
+  /// Sets the results of `main` to `values`, and their attributes to
+  /// `attributes`.
   void setResults(func::FuncOp main, ValueRange values,
                   ArrayRef<DictionaryAttr> attributes) {
     auto ends = cast<func::ReturnOp>(main.front().getTerminator());
