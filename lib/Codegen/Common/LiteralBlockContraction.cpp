@@ -39,7 +39,7 @@ void repro::kernels::expandLiteralBlockContraction(KernelBuilder &b,
   Access y = b.getAccess(op.getInputs()[2], identity);
   Access yScales = b.getAccess(op.getInputs()[3], identity);
   Access output = b.getAccess(op.getOutputs()[0], identity);
-  // Sums of products of integers are exact in i32, those of f8 in f64.
+  // Sums of products of integers are exact in i32, and those of f8 in f64.
   bool isInteger = op.getFractionBits().has_value();
   Type f32 = b.getF32Type();
   Type sumType = isInteger ? Type(b.getI32Type()) : Type(b.getF64Type());

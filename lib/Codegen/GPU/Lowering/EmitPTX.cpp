@@ -72,7 +72,7 @@ static StringRef getVersion(const Architecture &architecture,
   if (hasFloat8)
     return "+ptx87";
   // For the oldest matrix units, LLVM's default PTX version lacks the matrix
-  // instructions on f16.
+  // instructions on f16, so a newer version is requested.
   bool isOld =
       architecture.matrixUnit && !architecture.matrixUnit->hasDepth16();
   return isOld ? "+ptx65" : "";

@@ -601,7 +601,7 @@ static void moveReshapes(func::FuncOp function) {
   GreedyRewriteConfig config;
   config.enableFolding(false);
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
-  // If this does not converge, some reshapes remain, which is harmless.
+  // If the patterns do not converge, some reshapes remain, which is harmless.
   (void)applyPatternsGreedily(function, std::move(patterns), config);
 }
 

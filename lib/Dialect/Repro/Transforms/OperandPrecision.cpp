@@ -225,7 +225,8 @@ static Value transform(ImplicitLocOpBuilder &b, Value tensor,
 
 /// Returns the scale of the whole tensor: (Q2) the amax, which is divided by
 /// the greatest value of both levels for `nvfp4_quotient`; or (Q6) the scale
-/// before the step. Returns null if the format has none.
+/// before the step. Returns null if the format has no
+/// such scale.
 static Value createTensorScale(ImplicitLocOpBuilder &b, Value tensor,
                                const OperandPrecision &precision) {
   BlockFormatAttr format = precision.getBlockFormat();
