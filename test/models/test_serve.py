@@ -421,4 +421,4 @@ def test_tokens_that_the_model_never_gives_end_no_answer(tmp_path: Path, monkeyp
     known = identity.ModelIdentity("0" * 64, "1" * 64, "2" * 64, 128, 320)
     monkeypatch.setattr(identity, "identity_of", lambda *_: known)
     assert main(["serve", str(folder), "--port", "0"]) == 2
-    assert "expected eos_token_id of tokens from 0 to 319, got 50256" in capsys.readouterr().err
+    assert "expected an eos_token_id from 0 to 319, got 50256" in capsys.readouterr().err

@@ -91,7 +91,7 @@ def run_command(
     except SystemExit as error:
         if error.code in (None, 0):
             raise
-        return _fail(program, f"error: the command was ended by SystemExit({error.code!r})")
+        return _fail(program, f"error: the command ended early with SystemExit({error.code!r})")
     except BaseException as error:
         # Catches BaseException, because a panic in a Rust package does not raise an Exception.
         reason, place = foreign(str(error), 300), _place(error.__traceback__)
@@ -110,7 +110,7 @@ def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse
     except SystemExit as error:
         # A user script that the command ran may have raised SystemExit. Its status must not be mistaken for the
         # command's answer.
-        raise ReproError(f"the command was ended by SystemExit({error.code!r})") from None
+        raise ReproError(f"the command ended early with SystemExit({error.code!r})") from None
     if status != 0 and not isinstance(status, Status):
         raise TypeError(f"expected the command to return 0 or a Status, got {status!r}")
     return status
@@ -130,7 +130,9 @@ def _check_outputs(options: argparse.Namespace) -> None:
     files = [os.path.realpath(each) for each in outputs.values()]
     for file in files:
         if files.count(file) > 1 and (os.path.isfile(file) or not os.path.exists(file)):
-            raise ReproError(f"{file}: expected one output to be written there, got {files.count(file)}")
+            raise ReproError(
+                f"{file}: expected a file of its own for each output, got {files.count(file)} outputs for this file"
+            )
     for name, output in outputs.items():
         for other, values in given.items():
             # `save` may equal `state`: the old state is replaced only after the new state is stored.
@@ -138,7 +140,9 @@ def _check_outputs(options: argparse.Namespace) -> None:
                 continue
             for value in values if isinstance(values, list) else [values]:
                 if isinstance(value, str) and _is_or_holds(value, output):
-                    raise ReproError(f"{output}: expected another output, this would change the input {value}")
+                    raise ReproError(
+                        f"{output}: expected an output that is not an input, but this would overwrite {value}"
+                    )
 
 
 def _is_or_holds(given: str, output: str) -> bool:

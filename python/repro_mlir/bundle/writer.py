@@ -82,23 +82,23 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
         if number == 1:
             captured, imported = given.capture(batch)
             if not isinstance(captured, Program):
-                raise ReproError("a step in microbatches is several programs: expected a script without microbatches")
+                raise ReproError("expected a script without microbatches: a bundle holds one program for a step")
             program = captured
             if imported.bindings.depends_on_state:
                 raise ReproError(
-                    "the optimizer's step is another one in another state of it: expected one program, as a bundle has"
+                    "expected an optimizer whose step is the same program in each of its states, as a bundle holds one"
                 )
             form = given.form(imported, batch)
         elif given.form(imported, batch) != form:
             raise ReproError(
-                f"batch {number} of training() needs another program than the first: expected batches of one shape "
-                "and an unchanged model, as all inputs are of one program"
+                f"batch {number} of training() needs another program than batch 1: expected batches of one shape "
+                "and an unchanged model, as a bundle holds one program"
             )
         # Copied, because the script may reuse its arrays for the next batch.
         if number > skipped:
             steps.append([value.copy() for value in imported.read_inputs(batch)])
     if len(steps) < count:
-        raise ReproError(f"expected training() to give {skipped + count} batches, got {number}")
+        raise ReproError(f"expected training() to yield {skipped + count} batches, got {number}")
     return program, steps
 
 
@@ -180,15 +180,15 @@ def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
     """
     if bundle.signature is None:
         if expected is not None:
-            raise ReproError(f"{bundle.path}: no signature, expected one by {expected.hex()}")
+            raise ReproError(f"{bundle.path}: expected a signature by {expected.hex()}, got none")
         return None
     key, signature = bundle.signature
     if expected is not None and key != expected:
-        raise ReproError(f"{bundle.path}: signed by {key.hex()}, expected a signature by {expected.hex()}")
+        raise ReproError(f"{bundle.path}: expected a signature by {expected.hex()}, got one by {key.hex()}")
     if not is_strong(key):
         raise ReproError(f"{bundle.path}: signed by {key.hex()}, {WEAK}")
     if not holds(key, signature, bundle.signed_bytes()):
-        raise ReproError(f"{bundle.path}: the signature is not one by {key.hex()}")
+        raise ReproError(f"{bundle.path}: the signature by {key.hex()} is invalid")
     return key.hex()
 
 

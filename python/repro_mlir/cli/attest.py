@@ -19,7 +19,7 @@ def register(commands: Commands) -> None:
     command = add_command(commands, "attest", _attest, "export a finished receipt as a signed in-toto statement (DSSE)")
     command.add_argument("receipt", metavar="RECEIPT", help="a directory written by repro train --receipt")
     command.add_argument("--sign", metavar="KEY", required=True, help="the ed25519 private key (PEM) that signs")
-    command.add_argument("-o", "--output", metavar="FILE", required=True, help="where the envelope goes")
+    command.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write")
 
 
 def _attest(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from repro_mlir.cli.options import Commands, add_command
 def register(commands: Commands) -> None:
     """Adds the parser of `repro cache`."""
     command = add_command(commands, "cache", _cache, "show or empty the cache of captures and compiled code")
-    command.add_argument("--clear", action="store_true", help="remove all of it, and nothing else")
+    command.add_argument("--clear", action="store_true", help="remove all entries")
 
 
 def _cache(options: argparse.Namespace) -> int:

@@ -15,9 +15,9 @@ from repro_mlir.base.printing import tell
 from repro_mlir.cli.options import Commands, add_command
 
 _NOTES = """exit status:
-  0  every result has the bits of the class; code with tensor cores runs on such devices with this driver
-  1  results of some instructions differ: no code with these runs
-  2  no answer: no GPU, or one whose class is not known
+  0  every result has the bits of the class: code with tensor cores runs on such devices with this driver
+  1  results of some instructions differ: code with these instructions is refused
+  2  no answer: no GPU, or the class of the GPU is not known
 """
 
 
@@ -27,8 +27,8 @@ def register(commands: Commands) -> None:
     command = add_command(commands, "certify-device", _certify_device, summary)
     command.epilog = _NOTES
     command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.add_argument("--device", type=int, default=0, metavar="N", help="which GPU (0)")
-    command.add_argument("-o", "--output", metavar="FILE", help="write the certificate here, too")
+    command.add_argument("--device", type=int, default=0, metavar="N", help="the number of the GPU (0)")
+    command.add_argument("-o", "--output", metavar="FILE", help="also write the certificate to this file")
 
 
 def _certify_device(options: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ from repro_mlir.cli.options import (
     add_sizes,
     numerics_of,
     read_program,
+    refuse_sizes,
 )
 
 if TYPE_CHECKING:
@@ -49,26 +50,28 @@ def register(commands: Commands) -> None:
     )
     add_numerics(command)
     add_sizes(command)
-    command.add_argument("--state", metavar="FILE", help="of a module with state: its initial values (safetensors)")
+    command.add_argument("--state", metavar="FILE", help="the initial values of a module's state (safetensors)")
     command.add_argument(
         "--store-codes",
         action="store_true",
-        help="of inference with --precision: store the codes and scales of weights in blocks, not the weights",
+        help="with --precision, for inference: store the codes and scales of weights in blocks, not the weights",
     )
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the program file or bundle to write")
     command.add_argument(
         "--target",
         metavar="T",
-        help="also compile for this target, which shows whether it can be; cuda or cuda:sm_75,sm_90 writes a bundle "
+        help="also compile for this target, to check that this works; cuda or cuda:sm_75,sm_90 writes a bundle "
         "with the code for these GPUs, which runs without this package",
     )
-    command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of so many steps in the bundle")
-    command.add_argument("--expect", action="store_true", help="run these steps here and record the hashes they give")
+    command.add_argument("--steps", type=positive, metavar="N", help="record the inputs of N steps in the bundle")
+    command.add_argument(
+        "--expect", action="store_true", help="run these steps here and record the hashes of their results"
+    )
     command.add_argument("--sign", metavar="KEY", help="sign the bundle with this ed25519 private key (PEM)")
     command.add_argument(
         "--timing",
         action="store_true",
-        help="tell on stderr how long the capture took, and with --target each pass of a compilation anew",
+        help="print to stderr how long the capture took and, with --target, each pass of another compilation",
     )
     add_no_cache(command)
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of repro_mlir.initialize, if used (0)")
@@ -90,11 +93,11 @@ def _compile(options: argparse.Namespace) -> int:
     kind = expect(options.script, SCRIPT, MODULE, ONNX, SAVED_MODEL)
     is_script = kind not in (MODULE, ONNX, SAVED_MODEL)
     if not is_script and architectures:
-        raise ReproError(f"{options.script}: expected a script for a bundle, which records inputs of its steps")
+        raise ReproError(f"{options.script}: expected a script, as a bundle records the inputs of its steps")
     if options.state and kind is not MODULE:
-        raise ReproError(f"{options.script}: expected an MLIR module with --state: others have a state of their own")
-    if options.size and kind not in (ONNX, SAVED_MODEL):
-        raise ReproError(f"{options.script}: expected an ONNX model or a SavedModel with --size")
+        raise ReproError(f"{options.script}: expected an MLIR module with --state: others contain their state")
+    if kind not in (ONNX, SAVED_MODEL):
+        refuse_sizes(options.script, options.size)
     start = time.perf_counter()
     steps: list[list[np.ndarray]] = []
     if is_script:

@@ -23,21 +23,27 @@ _NOTES = """examples:
 exit status:
   0  no difference
   1  a difference
-  2  no answer: runs that cannot be compared, or not here, or any failure of this program
+  2  no answer: the runs cannot be compared, or cannot be run here, or this program failed
 
-Receipts are compared as they are: whether they are right is for repro verify.
+Receipts are compared without checking them: see repro verify.
 """
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro diff`."""
-    command = add_command(commands, "diff", _diff, "show where two runs part: step, operator, tensor and element")
+    command = add_command(
+        commands, "diff", _diff, "show where two runs first differ: step, operator, tensor and element"
+    )
     command.epilog = _NOTES
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("runs", metavar="RUN", nargs="+", help="two receipts, or one script")
-    command.add_argument("--targets", metavar="T,T", help="what to compare, for a script; eager is PyTorch itself")
+    command.add_argument(
+        "--targets", metavar="T,T", help="with a script: the two targets to compare; eager is PyTorch itself"
+    )
     command.add_argument("--steps", type=positive, default=1, metavar="N", help="steps of a script, at most (1)")
-    command.add_argument("--ulps", type=int, default=0, metavar="N", help="how far apart elements may be (0)")
+    command.add_argument(
+        "--ulps", type=int, default=0, metavar="N", help="accept elements that differ by at most N ulps (0)"
+    )
     add_threads(command)
     add_no_cache(command)
     add_numerics(command)
@@ -53,7 +59,7 @@ def _diff(options: argparse.Namespace) -> int:
     for run in options.runs:
         expect(run, RECEIPT if len(options.runs) == 2 else SCRIPT)
     if options.ulps < 0:
-        raise ReproError(f"expected a number of ulps of at least 0, got {options.ulps}")
+        raise ReproError(f"expected --ulps of at least 0, got {options.ulps}")
     targets = options.targets.split(",") if options.targets else None
     found = diff(
         *options.runs,

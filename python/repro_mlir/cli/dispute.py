@@ -24,20 +24,20 @@ from repro_mlir.frontends.torch.scripts import allow_numerics
 if TYPE_CHECKING:
     from repro_mlir.verification.dispute import Channel, Published, ReceiptRun, Terms
 
-_NOTES = """A and B are receipts (their runs are repeated here with --target), or provers elsewhere:
+_NOTES = """A and B are receipts (their runs are repeated here with --target), or addresses of provers:
   tcp:HOST:PORT  unix:PATH  files:FOLDER
-A prover is:  repro dispute --serve RECEIPT --listen ADDRESS [--token FILE]
+To start a prover:  repro dispute --serve RECEIPT --listen ADDRESS [--token FILE]
 
-A token is a text of 16 to 1024 bytes that a prover and its referee share, and with each prover another one:
+A token is a text of 16 to 1024 bytes that a prover and its referee share. Each prover has its own token:
   openssl rand -hex 32 > token; chmod 600 token
-Without --token, --token-a and --token-b the environment may have them, as
+Without --token, --token-a and --token-b, tokens are read from the environment variables
   REPRO_DISPUTE_TOKEN, REPRO_DISPUTE_TOKEN_A, REPRO_DISPUTE_TOKEN_B
 
 exit status:
   0  the runs agree
-  1  they do not, and the party that is wrong is named
+  1  the runs differ, and the wrong party is named
   2  no verdict: no receipts, no prover, or a run that cannot be repeated here
-  3  they do not, and nothing shows who is wrong (see --terms)
+  3  the runs differ, and nothing shows which party is wrong (see --terms)
 """
 
 _TOKEN = "REPRO_DISPUTE_TOKEN"
@@ -45,26 +45,34 @@ _TOKEN = "REPRO_DISPUTE_TOKEN"
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro dispute`."""
-    command = add_command(commands, "dispute", _dispute, "narrow two runs to one wrong operator")
+    command = add_command(
+        commands, "dispute", _dispute, "find the first operator on which two runs differ, and which run is wrong"
+    )
     command.epilog = _NOTES
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("parties", metavar="A B", nargs="*", help="receipts or addresses of provers")
     add_target(command)
-    command.add_argument("--terms", metavar="T", help="what was agreed on: a script, or a receipt of the same data")
-    command.add_argument("--receipt-a", metavar="DIR", help="the receipt that A published, where A is an address")
-    command.add_argument("--receipt-b", metavar="DIR", help="the receipt that B published, where B is an address")
-    command.add_argument("--steps", type=positive, metavar="N", help="how many steps were agreed on")
+    command.add_argument(
+        "--terms", metavar="T", help="what the parties agreed on: a script, or a receipt of the same data"
+    )
+    command.add_argument("--receipt-a", metavar="DIR", help="the receipt that A published, if A is an address")
+    command.add_argument("--receipt-b", metavar="DIR", help="the receipt that B published, if B is an address")
+    command.add_argument("--steps", type=positive, metavar="N", help="the number of steps that the parties agreed on")
     command.add_argument("--timeout", type=float, default=600.0, metavar="S", help="seconds for each answer (600)")
     command.add_argument(
         "--total", type=float, default=3600.0, metavar="S", help="seconds for all answers of a party (3600)"
     )
-    command.add_argument("--token-a", metavar="FILE", help="what the prover A shares with us")
-    command.add_argument("--token-b", metavar="FILE", help="what the prover B shares with us")
+    command.add_argument("--token-a", metavar="FILE", help="the token of prover A")
+    command.add_argument("--token-b", metavar="FILE", help="the token of prover B")
     command.add_argument("--evidence", metavar="DIR", help="write the operator and its inputs, for repro run")
     command.add_argument("--serve", metavar="RECEIPT", help="answer a referee's questions about this receipt")
-    command.add_argument("--listen", metavar="ADDRESS", help="where, with --serve: tcp:HOST:PORT, unix:PATH, ...")
-    command.add_argument("--token", metavar="FILE", help="what the referee shares with us, with --serve")
-    command.add_argument("--script", metavar="FILE", help="gives the batches, where a receipt has none of them")
+    command.add_argument(
+        "--listen", metavar="ADDRESS", help="with --serve: the address, tcp:HOST:PORT, unix:PATH or files:FOLDER"
+    )
+    command.add_argument("--token", metavar="FILE", help="with --serve: the token that the referee has, too")
+    command.add_argument(
+        "--script", metavar="FILE", help="the script that yields the batches, if a receipt does not store them"
+    )
     add_numerics(command)
 
 
@@ -74,14 +82,14 @@ def _dispute(options: argparse.Namespace) -> int:
     for name in ("timeout", "total"):
         seconds = getattr(options, name)
         if not 0 < seconds <= LONGEST_SECONDS:
-            raise ReproError(f"expected --{name} above 0 s and of at most {LONGEST_SECONDS:,.0f} s, got {seconds:g}")
+            raise ReproError(f"expected --{name} above 0 and at most {LONGEST_SECONDS:,.0f} seconds, got {seconds:g}")
     allow_numerics(options.script or (options.terms and Path(options.terms).is_file()), **numerics_of(options))
     if options.serve is not None:
         if options.parties or options.listen is None:
-            raise ReproError("expected repro dispute --serve RECEIPT --listen ADDRESS")
+            raise ReproError("expected --serve RECEIPT with --listen ADDRESS, and without A and B")
         return _serve(options)
     if len(options.parties) != 2 or options.listen is not None or options.token is not None:
-        raise ReproError("expected two receipts or addresses (see repro dispute --help)")
+        raise ReproError("expected two receipts or addresses, without --listen and --token (see repro dispute --help)")
     return _settle(options)
 
 
@@ -156,7 +164,7 @@ def _token(address: str, file: str | None, variable: str) -> bytes:
 
     if not address.startswith(("tcp:", "unix:")):
         if file is not None:
-            raise ReproError(f"expected tcp:HOST:PORT or unix:PATH where a token is given, got {address}")
+            raise ReproError(f"expected tcp:HOST:PORT or unix:PATH with a token, got {address}")
         return NO_TOKEN
     return read_token(file) if file is not None else token_of_environment(variable) or NO_TOKEN
 

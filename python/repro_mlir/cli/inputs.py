@@ -19,7 +19,7 @@ def register(commands: Commands) -> None:
     command = add_command(commands, "inputs", _inputs, "write the inputs of a script's step, for repro run --inputs")
     add_script(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="the .npz file to write")
-    command.add_argument("--batch", type=positive, default=1, metavar="N", help="which batch of the script (1)")
+    command.add_argument("--batch", type=positive, default=1, metavar="N", help="the number of the script's batch (1)")
 
 
 def _inputs(options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from repro_mlir.cli.options import Commands, add_command, add_public_key, add_si
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro inspect`."""
-    summary = "show what a program file, an ONNX model, a SavedModel, an MLIR module, a bundle or a receipt holds"
+    summary = "show the contents of a program file, an ONNX model, a SavedModel, an MLIR module, a bundle or a receipt"
     command = add_command(commands, "inspect", _inspect, summary)
     command.add_argument(
         "program",
@@ -28,7 +28,9 @@ def register(commands: Commands) -> None:
         help="written by repro compile, Program.save or train --receipt, or ONNX, SavedModel or MLIR",
     )
     add_sizes(command)
-    command.add_argument("--text", action="store_true", help="print the canonical module; of a receipt, its first one")
+    command.add_argument(
+        "--text", action="store_true", help="print the canonical module (of a receipt: of its first program)"
+    )
     add_public_key(command)
 
 
@@ -88,7 +90,7 @@ def _inspect_receipt(options: argparse.Namespace) -> int:
         tell(json.dumps(dataclasses.asdict(summary)))
         return 0
     tell(*summary.lines())
-    tell("         as the receipt says: repro verify checks it")
+    tell("         as the receipt states: repro verify checks it")
     return 0
 
 

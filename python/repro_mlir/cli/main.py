@@ -75,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=PrintVersions, help="print the versions of what takes part and exit")
+    parser.add_argument(
+        "--version", action=PrintVersions, help="print the versions of repro-mlir, LLVM and PyTorch, and exit"
+    )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in _COMMANDS:
         importlib.import_module(f".{command}", __package__).register(commands)

@@ -68,7 +68,7 @@ def add_public_key(command: argparse.ArgumentParser) -> None:
 
 def add_no_cache(command: argparse.ArgumentParser) -> None:
     """Adds the option --no-cache of commands that compile."""
-    command.add_argument("--no-cache", action=_NoCache, help="capture and compile anew: read and keep nothing on disk")
+    command.add_argument("--no-cache", action=_NoCache, help="capture and compile again, without the cache on disk")
 
 
 class _NoCache(argparse.Action):
@@ -89,8 +89,8 @@ def add_sizes(command: argparse.ArgumentParser) -> None:
         default=[],
         type=_size,
         metavar="NAME=N",
-        help="the size of a dimension that an ONNX model, by its name, or a SavedModel, as <input>.<dimension>, leaves "
-        "open; may be given again",
+        help="the size of a dimension that the model leaves open; NAME is the dimension's name in an ONNX model, or "
+        "<input>.<dimension> in a SavedModel; may be given again",
     )
 
 
@@ -116,9 +116,14 @@ def read_program(path: str, sizes: Sequence[tuple[str, int]]) -> Program:
         from repro_mlir.frontends.onnx.programs import load
 
         return load(path, sizes=dict(sizes))
-    if sizes:
-        raise ReproError("--size is for ONNX models and SavedModels: a program has its own sizes")
+    refuse_sizes(path, sizes)
     return Program.load(path)
+
+
+def refuse_sizes(path: str, sizes: Sequence[tuple[str, int]]) -> None:
+    """Raises ReproError if sizes are given for a file that is neither an ONNX model nor a SavedModel."""
+    if sizes:
+        raise ReproError(f"{path}: expected an ONNX model or a SavedModel with --size: others have fixed sizes")
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ _NOTES = """examples:
   repro precision examples/names_gpt.py --recipes mxfp8,mxfp4,nvfp4 --steps 300
   repro precision SCRIPT --recipes bf16,mine.json --steps 50 --samples 5 --output comparison
 
-f32 is always there: the others are compared with it. What is measured is in docs/guides/precision.md.
+Every recipe is compared with f32. docs/guides/precision.md describes the measurements.
 """
 
 
@@ -42,11 +42,13 @@ def register(commands: Commands) -> None:
         metavar="R,R",
         help="names of precision recipes (docs/guides/precision.md), or .json files with one",
     )
-    command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps of each")
+    command.add_argument("--steps", type=positive, required=True, metavar="N", help="training steps under each recipe")
     command.add_argument(
-        "--samples", type=int, default=3, metavar="N", help="steps whose contractions are looked at, 0 for none (3)"
+        "--samples", type=int, default=3, metavar="N", help="steps in which contractions are measured, 0 for none (3)"
     )
-    command.add_argument("--output", metavar="FOLDER", help="where page and data go (SCRIPT's name with .precision)")
+    command.add_argument(
+        "--output", metavar="FOLDER", help="the folder for the page and the data (SCRIPT's name with .precision)"
+    )
 
 
 def _precision(options: argparse.Namespace) -> int:

@@ -21,19 +21,19 @@ def add_ranks(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--shares",
         metavar="N:N...",
-        help="under torchrun or mpirun: how much of the work each rank does, or `measured` (equal)",
+        help="under torchrun or mpirun: each rank's share of the work, or `measured` (equal shares)",
     )
     command.add_argument(
         "--check-share",
         type=float,
         metavar="P",
-        help="under torchrun or mpirun: how much of the work of each rank another one does too, from 0 to 1 (0)",
+        help="under torchrun or mpirun: the part of each rank's work that another rank repeats, from 0 to 1 (0)",
     )
     command.add_argument(
         "--shard-optimizer",
         action="store_true",
         default=None,
-        help="under torchrun or mpirun: each rank has its own part of the optimizer's state, and updates that",
+        help="under torchrun or mpirun: each rank holds and updates only its own part of the optimizer's state",
     )
     command.add_argument(
         "--target-of", metavar="R=T,...", help="under torchrun or mpirun: the target of rank R, in place of --target"
@@ -59,7 +59,9 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
     names = ("shares", "target_of") if is_launched() else ("shares", "check_share", "shard_optimizer", "target_of")
     for name in names:
         if getattr(options, name) is not None:
-            raise ReproError(f"--{name.replace('_', '-')} is of processes that torchrun or mpirun has started")
+            raise ReproError(
+                f"--{name.replace('_', '-')} needs several processes: start the command with torchrun or mpirun"
+            )
     return None
 
 
@@ -74,7 +76,9 @@ def target_of(options: argparse.Namespace, ranks: Ranks | None) -> str:
     for entry in options.target_of.split(","):
         rank, _, name = entry.partition("=")
         if not rank.isascii() or not rank.isdigit() or not name or int(rank) >= ranks.size:
-            raise ReproError(f"expected --target-of as 0=cpu,1=ptx-emulator, of {ranks.size} ranks, got {entry!r}")
+            raise ReproError(
+                f"expected --target-of such as 0=cpu,1=ptx-emulator with ranks below {ranks.size}, got {entry!r}"
+            )
         check_target(name)
         if int(rank) == ranks.rank:
             target = name

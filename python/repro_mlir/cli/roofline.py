@@ -30,13 +30,15 @@ _NOTES = """examples:
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro roofline`."""
-    summary = "predict how long a step takes, and explain how long it took"
+    summary = "predict the time of a step, and explain a measured time"
     group = commands.add_parser("roofline", help=summary, description=summary, epilog=_NOTES)
     group.formatter_class = argparse.RawDescriptionHelpFormatter
     parts = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
     command = add_command(parts, "predict", _predict, "predict a step of a script, a program file or a model")
     add_step(command, "V")
-    command.add_argument("--measure", action="store_true", help="run the step here, and show the gap")
+    command.add_argument(
+        "--measure", action="store_true", help="run the step here, and show the gap between measured and predicted time"
+    )
     command.add_argument(
         "--measured", metavar="RESULTS", help="show the gap to the row of FILE in a file of benchmarks/gpu/run.py"
     )
@@ -71,9 +73,9 @@ def _predict(options: argparse.Namespace) -> int:
     # Measured times are compared with the prediction for the first machine, so that machine must be the measured one.
     first = changed[0]
     if options.measure and not isinstance(first, CpuMachine):
-        raise ReproError(f"{first.name}: expected a CPU first with --measure")
+        raise ReproError(f"--measure: expected a CPU as the first --machine, got {first.name}")
     if options.measured is not None and not isinstance(first, Accelerator):
-        raise ReproError(f"{first.name}: expected a GPU first with --measured")
+        raise ReproError(f"--measured: expected a GPU as the first --machine, got {first.name}")
     program, inputs = read_step(options, options.precision)
     codes = Codes(program)
     cases: list[Case] = []
@@ -107,9 +109,9 @@ def _calibrate(options: argparse.Namespace) -> int:
     from repro_mlir.roofline import calibrate, write_cpu_machine
 
     if not options.output.endswith(".json"):
-        raise ReproError(f"{options.output}: expected a name that ends with .json, by which --machine knows a file")
+        raise ReproError(f"{options.output}: expected a name that ends with .json, as --machine requires")
     if not Path(options.output).parent.is_dir():
-        raise ReproError(f"{options.output}: there is no such folder")
+        raise ReproError(f"{options.output}: the folder of this file does not exist")
     if Path(options.output).is_dir():
         raise ReproError(f"{options.output}: expected a name for a file, got a folder")
     found = calibrate(Path(options.output).stem, options.level, lambda line: tell(line, stream=sys.stderr))

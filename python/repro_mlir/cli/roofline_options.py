@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from repro_mlir.base.command_line import positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.cli.file_kinds import BUNDLE, MODULE, ONNX, PROGRAM, SAVED_MODEL, SCRIPT, expect
-from repro_mlir.cli.options import add_no_cache, add_numerics, add_sizes, read_program
+from repro_mlir.cli.options import add_no_cache, add_numerics, add_sizes, read_program, refuse_sizes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ def add_step(command: argparse.ArgumentParser, values: str) -> None:
     )  # fmt: skip
     command.add_argument("--threads", type=positive, default=1, metavar="N", help="threads of a step (1)")
     add_set(command, f"[M:]NAME={values}", "machines, or of the machine M")
-    command.add_argument("--html", metavar="PAGE", help="write a page, too")
+    command.add_argument("--html", metavar="PAGE", help="also write a page")
     add_no_cache(command)
 
 
@@ -52,8 +52,8 @@ def add_set(command: argparse.ArgumentParser, taken: str, whose: str) -> None:
       whose: the machines that the option changes, in words for the help text.
     """
     command.add_argument(
-        "--set", action="append", default=[], type=_change, metavar=taken, help=f"another number of the {whose}, or a "
-        "factor such as 2x; may be given again",
+        "--set", action="append", default=[], type=_change, metavar=taken, help="another value of a parameter "
+        f"of the {whose}, or a factor such as 2x; may be given again",
     )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def read_machines(options: argparse.Namespace) -> list[tuple[CpuMachine | Accele
     for given in options.machine:
         machine = read_machine(given)
         if any(machine.name == other.name for other, _ in found):
-            raise ReproError(f"expected machines with names of their own, got {machine.name} twice")
+            raise ReproError(f"expected machines with different names, got {machine.name} twice")
         found.append((machine, {}))
     names = [machine.name for machine, _ in found]
     for name, value in options.set:
@@ -106,7 +106,7 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
     kind = expect(options.program, *KINDS)
     if kind is not SCRIPT:
         if options.exact_digits is not None or precision is not None:
-            raise ReproError(f"{options.program}: expected a script with --exact-digits and --precision")
+            raise ReproError(f"{options.program}: expected a script with --exact-digits or --precision")
         if kind is BUNDLE:
             from repro_mlir.runner.bundle import Bundle
 
@@ -116,8 +116,7 @@ def read_step(options: argparse.Namespace, precision: str | None) -> tuple[Progr
     from repro_mlir.frontends.torch.scripts import load_training
     from repro_mlir.precision_report.compare import F32
 
-    if options.size:
-        raise ReproError(f"{options.program}: expected an ONNX model or a SavedModel with --size")
+    refuse_sizes(options.program, options.size)
     chosen = None if precision == F32 else precision
     given = load_training(options.program, exact_digits=options.exact_digits, precision=chosen)
     if precision == F32:

@@ -21,10 +21,10 @@ from repro_mlir.cli.roofline_options import KINDS, add_step, read_machines, read
 
 def register(parts: Commands) -> None:
     """Adds the parser of `repro roofline sweep`."""
-    command = add_command(parts, "sweep", _sweep, "predict a step for all combinations of numbers of machines")
+    command = add_command(parts, "sweep", _sweep, "predict a step for all combinations of machine parameters")
     add_step(command, "V,V")
     command.add_argument(
-        "--steps", type=positive, metavar="N", help="train a script so many steps under f32 and each recipe of "
+        "--steps", type=positive, metavar="N", help="train a script for N steps under f32 and each recipe of "
         "--precision R,R, and show losses against predicted time",
     )  # fmt: skip
 
@@ -41,9 +41,9 @@ def _sweep(options: argparse.Namespace) -> int:
     kind = expect(options.program, *KINDS)
     recipes = [*dict.fromkeys(each.strip() for each in (options.precision or "").split(",") if each.strip())]
     if options.precision is not None and not recipes:
-        raise ReproError(f"--precision: expected recipes, got {shown(options.precision)}")
+        raise ReproError(f"--precision: expected names of recipes, got {shown(options.precision)}")
     if options.steps and (kind is not SCRIPT or not recipes or options.exact_digits is not None):
-        raise ReproError(f"{options.program}: expected a script, --precision and no --exact-digits with --steps")
+        raise ReproError(f"{options.program}: expected a script and --precision, without --exact-digits, with --steps")
     if kind is not SCRIPT and options.precision is not None:
         raise ReproError(f"{options.program}: expected a script with --precision")
     if options.steps:

@@ -17,41 +17,51 @@ from repro_mlir.cli.roofline_options import add_change, add_set
 
 def register(parts: Commands) -> None:
     """Adds the parser of `repro roofline transformer`."""
-    command = add_command(parts, "transformer", _transformer, "predict a step of a transformer that nobody compiles")
-    command.add_argument("transformer", metavar="NAME", help="a published one, or a .json file of its sizes")
+    command = add_command(
+        parts, "transformer", _transformer, "predict a step of a transformer from its sizes, without compiling it"
+    )
+    command.add_argument(
+        "transformer", metavar="NAME", help="the name of a published transformer, or a .json file of its sizes"
+    )
     command.add_argument("--machine", required=True, metavar="M", help="an accelerator, or a .json file of one")
     add_set(command, "NAME=V", "machine")
     command.add_argument(
-        "--batch", type=positive, metavar="N", help="sequences of all devices (one microbatch of each)"
+        "--batch", type=positive, metavar="N", help="sequences of a step on all devices (one microbatch per device)"
     )
     command.add_argument(
-        "--microbatch", type=positive, default=1, metavar="N", help="sequences of a device at once (1)"
+        "--microbatch", type=positive, default=1, metavar="N", help="sequences that a device processes at once (1)"
     )
     command.add_argument(
         "--sequence", type=positive, metavar="N", help="tokens of a sequence (those of the transformer)"
     )
-    command.add_argument("--precision", default="bf16", metavar="P", help="format that projections read (bf16)")
+    command.add_argument("--precision", default="bf16", metavar="P", help="the format that projections read (bf16)")
     command.add_argument("--recompute", default="none", metavar="R", help="what backward computes again (none)")
     for degree, text in _DEGREES.items():
         command.add_argument(degree, type=positive, default=1, metavar="N", help=f"{text} (1)")
     command.add_argument("--sharding", default="none", metavar="S", help="what --data shares (none)")
     command.add_argument(
-        "--sequence-parallel", action="store_true", help="--tensor shares tokens of norms and sums too"
+        "--sequence-parallel", action="store_true", help="--tensor also divides the tokens of norms and sums"
     )
-    command.add_argument("--overlap-tensor", action="store_true", help="exchanges of --tensor go beside products")
+    command.add_argument("--overlap-tensor", action="store_true", help="exchanges of --tensor overlap with products")
     command.add_argument(
-        "--gather-operands", action="store_true", help="--decode with --tensor, without added sums (T2)"
+        "--gather-operands",
+        action="store_true",
+        help="with --decode and --tensor: gather operands instead of adding partial sums (T2)",
     )
-    command.add_argument("--unfused", action="store_true", help="chains of element-wise operations are many kernels")
-    command.add_argument("--decode", action="store_true", help="one more token of each sequence, without training")
+    command.add_argument("--unfused", action="store_true", help="each element-wise operation is a kernel of its own")
+    command.add_argument(
+        "--decode",
+        action="store_true",
+        help="predict the decoding of one token of each sequence instead of a training step",
+    )
 
 
 _DEGREES = {
     "--tensor": "devices that share each layer",
     "--pipeline": "stages of layers",
-    "--virtual-stages": "parts of a stage, which interleave",
+    "--virtual-stages": "interleaved parts of a stage",
     "--context": "devices that share a sequence",
-    "--data": "devices with other sequences",
+    "--data": "devices with different sequences",
     "--expert": "devices of --data that share experts",
 }
 
@@ -90,7 +100,7 @@ def _transformer(options: argparse.Namespace) -> int:
         add_change(changes, machine, name, value)
     machine = machine.with_changes(changes)
     if not isinstance(machine, Accelerator):
-        raise ReproError(f"{options.machine}: expected an accelerator")
+        raise ReproError(f"{options.machine}: expected an accelerator, got a CPU")
     if options.sequence is not None:
         config = replace(config, sequence=options.sequence)
     if options.gather_operands and not options.decode:

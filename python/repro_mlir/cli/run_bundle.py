@@ -12,15 +12,15 @@ from repro_mlir.cli.options import Commands, add_command, add_public_key
 from repro_mlir.runner.command import add_options, run
 
 _NOTES = """exit status:
-  0  the steps gave what the bundle expects, or it expects nothing
-  1  they gave something else
-  2  no answer: no bundle, a signature that does not hold, or no GPU that runs it
+  0  the results are those that the bundle expects, or the bundle expects none
+  1  the results differ from those that the bundle expects
+  2  no answer: no bundle, an invalid signature, or no GPU that can run it
 """
 
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro run-bundle`."""
-    summary = "run a bundle on a GPU; no code of the bundle but its kernels"
+    summary = "run a bundle on a GPU, with this package's runner: only the bundle's kernels are executed"
     command = add_command(commands, "run-bundle", _run_bundle, summary)
     command.epilog = _NOTES
     command.formatter_class = argparse.RawDescriptionHelpFormatter

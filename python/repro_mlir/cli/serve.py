@@ -28,7 +28,7 @@ _CAPACITY = 2048
 
 _STATUS = """exit status:
   0    ended by SIGINT or SIGTERM, after the answers that were running; a second signal ends it at once
-  2           could not start, or failed
+  2    could not start, or failed
 """
 
 
@@ -39,21 +39,29 @@ def register(commands: Commands) -> None:
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("folder", metavar="DIR", help="a model of transformers and its tokenizer (safetensors)")
     add_target(command)
-    command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
-    command.add_argument("--port", type=_port, default=8000, metavar="N", help="0: any that is free (8000)")
-    command.add_argument("--name", metavar="NAME", help="of the model, for clients (the directory's)")
+    command.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (127.0.0.1)")
+    command.add_argument(
+        "--port", type=_port, default=8000, metavar="N", help="the port to listen on, 0 for any free one (8000)"
+    )
+    command.add_argument("--name", metavar="NAME", help="the model's name for clients (the directory's name)")
     command.add_argument(
         "--capacity", type=positive, metavar="N", help=f"tokens of a request, prompt included ({_CAPACITY} or less)"
     )
-    command.add_argument("--slots", type=positive, default=4, metavar="N", help="requests worked on at a time (4)")
+    command.add_argument("--slots", type=positive, default=4, metavar="N", help="requests computed at a time (4)")
     command.add_argument("--chunk", type=positive, default=32, metavar="N", help="tokens of a prompt at a time (32)")
     command.add_argument(
-        "--cache", metavar="FORMAT", help="blocks of keys and values: a recipe's name, or a format in JSON (f32)"
+        "--cache",
+        metavar="FORMAT",
+        help="the format of cached keys and values: a recipe's name, or a format in JSON (f32)",
     )
     command.add_argument("--waiting", type=positive, default=64, metavar="N", help="requests that may wait (64)")
     command.add_argument("--connections", type=positive, default=256, metavar="N", help="open connections (256)")
-    command.add_argument("--body-bytes", type=positive, default=1 << 18, metavar="N", help="of a request (262144)")
-    command.add_argument("--grace", type=positive, default=30, metavar="S", help="seconds to end answers (30)")
+    command.add_argument(
+        "--body-bytes", type=positive, default=1 << 18, metavar="N", help="bytes of a request, at most (262144)"
+    )
+    command.add_argument(
+        "--grace", type=positive, default=30, metavar="S", help="seconds in which running answers may end (30)"
+    )
 
 
 def _port(text: str) -> int:
@@ -110,7 +118,7 @@ def _load(options: argparse.Namespace) -> tuple[Generator, Tokenizer, ModelIdent
     beyond = max(folder.tokenizer.stop_tokens, default=0)
     if beyond >= identity.vocabulary:
         most = identity.vocabulary - 1
-        raise ReproError(f"{folder.path}: expected eos_token_id of tokens from 0 to {most}, got {beyond}")
+        raise ReproError(f"{folder.path}: expected an eos_token_id from 0 to {most}, got {beyond}")
     generator = Generator(
         folder.model,
         capacity,

@@ -23,7 +23,7 @@ from repro_mlir.verification.receipts.options import NONFINITE_LOSS, ReceiptOpti
 
 def register(commands: Commands) -> None:
     """Adds the parser of `repro train`."""
-    command = add_command(commands, "train", _train, "train what a script's training() describes")
+    command = add_command(commands, "train", _train, "train the model of a script")
     add_target(command)
     add_ranks(command)
     add_script(command)
@@ -31,22 +31,24 @@ def register(commands: Commands) -> None:
     command.add_argument(
         "--nonfinite-loss",
         choices=NONFINITE_LOSS,
-        help="after a loss that is NaN or infinite: warn once, stop, or ignore it; else as the script's option (warn)",
+        help="what to do after a loss that is NaN or infinite (the script's choice, or warn)",
     )
     command.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
     command.add_argument("--receipt", metavar="DIR", help="record the run, for repro verify")
-    command.add_argument("--resume", action="store_true", help="go on with the receipt if it is there already")
+    command.add_argument("--resume", action="store_true", help="continue the receipt if it exists")
     command.add_argument(
         "--checkpoint-every", type=positive, metavar="N", help="steps between the states that the receipt keeps (100)"
     )
     command.add_argument(
-        "--leave-batches", action="store_true", help="keep the batches out of the receipt: it needs the script then"
+        "--leave-batches",
+        action="store_true",
+        help="do not store the batches in the receipt: its verification then needs the script",
     )
     command.add_argument(
         "--microbatches-every",
         type=positive,
         metavar="N",
-        help="steps between two that commit to each of their microbatches, for repro verify --microbatches (never)",
+        help="steps between those that commit to each of their microbatches, for repro verify --microbatches (never)",
     )
     command.add_argument("--sign", metavar="KEY", help="sign the receipt with this ed25519 private key (PEM)")
 

@@ -22,11 +22,11 @@ from repro_mlir.cli.target import add_target
 from repro_mlir.frontends.torch.scripts import allow_numerics
 
 _STATUS = """exit status:
-  0    right  the receipt agrees with itself, and the chosen steps, or the model, give what it says; what was not
+  0    right  the receipt is consistent, and the chosen steps, or the model, reproduce its values; what was not
               checked is listed
-  1    wrong  something contradicts it; the step and the tensor or file are named, or the token
+  1    wrong  something contradicts the receipt; the step and the tensor or file, or the token, is named
   2           no answer: not a receipt, one that has not ended (without --unfinished), without steps or of another
-              version, one that cannot be run here, or any failure of this program
+              version, one that cannot be run here, or this program failed
   130         interrupted
 """
 
@@ -45,16 +45,20 @@ def register(commands: Commands) -> None:
         metavar="RECEIPT",
         help="a directory written by repro train --receipt, or a file with an answer of repro serve",
     )
-    command.add_argument("--model", metavar="DIR", help="of an answer: the directory of the model that gave it")
+    command.add_argument("--model", metavar="DIR", help="for an answer: the directory of the model that gave it")
     command.add_argument(
-        "--programs", metavar="OUT", help="of an answer: write the model's programs and list of weights to a new folder"
+        "--programs",
+        metavar="OUT",
+        help="for an answer: write the model's programs and list of weights to a new folder",
     )
     add_target(command)
-    command.add_argument("--steps", default="all", metavar="S", help="all, sample:N, A-B or A (all)")
+    command.add_argument(
+        "--steps", default="all", metavar="S", help="the steps to check: all, sample:N, A-B or A (all)"
+    )
     command.add_argument(
         "--microbatches",
         metavar="M",
-        help="run these alone of each chosen step that commits to its microbatches: all, sample:N, A-B or A, from 0",
+        help="of each chosen step that commits to its microbatches, run only these: all, sample:N, A-B or A, from 0",
     )
     command.add_argument("--seed", type=int, metavar="N", help="draw the sample from this seed")
     command.add_argument("--script", metavar="FILE", help="also compare program, batches and rates with this script's")
@@ -184,7 +188,7 @@ def _verify_answer(options: argparse.Namespace) -> int:
 
     wrong = [f"--{name.replace('_', '-')}" for name, value in _OF_STEPS.items() if getattr(options, name) != value]
     if wrong:
-        raise ReproError(f"{', '.join(wrong)}: only of receipts of runs, which have no --model")
+        raise ReproError(f"{', '.join(wrong)}: only for receipts of training runs, which are verified without --model")
     expect(options.receipt, ANSWER)
     data = read_regular(options.receipt, canonical_json.LIMIT, follow=True)
     receipt, said = find_receipt(parse(data, options.receipt), options.receipt)

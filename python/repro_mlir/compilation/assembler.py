@@ -35,7 +35,7 @@ def assemble(ptx: str, architecture: str) -> bytes:
     """
     assembler = find_assembler()
     if assembler is None:
-        raise ReproError("expected ptxas: pip install 'repro-mlir[cuda]' or a CUDA toolkit on PATH")
+        raise ReproError("ptxas is not installed: pip install 'repro-mlir[cuda]', or add a CUDA toolkit to PATH")
     with tempfile.TemporaryDirectory(prefix="repro-ptxas-") as folder:
         source, result = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)
@@ -45,5 +45,5 @@ def assemble(ptx: str, architecture: str) -> bytes:
         run = subprocess.run(ending_with_this(command), capture_output=True, text=True)
         if run.returncode:
             reason = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[0]
-            raise ReproError(f"ptxas does not take the code for {architecture}: {reason}")
+            raise ReproError(f"ptxas rejects the code for {architecture}: {reason}")
         return result.read_bytes()

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = Parser(prog="runner", description="Trains what a bundle holds on a GPU.")
+    parser = Parser(prog="runner", description="Runs the steps of a bundle on a GPU.")
     # If this process was started as `python model.rmb`, the runner inside the bundle is running, so no argument names
     # the bundle.
     own = sys.argv[0] if is_bundle(sys.argv[0]) else None
@@ -55,11 +55,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=positive, metavar="N", help="steps (as many as the bundle has inputs for, at least 1)"
     )
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="which GPU (0)")
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="the number of the GPU (0)")
     parser.add_argument("--inputs", metavar="FILE", help=".npz with an array for each input, the same in each step")
     parser.add_argument("--state", metavar="FILE", help="start from this state (safetensors) instead of the bundle's")
     parser.add_argument("--save", metavar="FILE", help="write the final state (safetensors)")
-    parser.add_argument("--ptx", action="store_true", help="have the driver assemble PTX even where there is a cubin")
+    parser.add_argument("--ptx", action="store_true", help="let the driver assemble the PTX, even if there is a cubin")
 
 
 def run(bundle: Bundle, options: argparse.Namespace) -> int:
@@ -74,7 +74,7 @@ def run(bundle: Bundle, options: argparse.Namespace) -> int:
             arrays = load_tensors(bundle.state, options.state)
             session.set_state({kind.name: array for kind, array in zip(bundle.state, arrays, strict=True)})
         elif session.state_hash() != bundle.initial_state_hash:
-            raise ReproError(f"{bundle.path}: the initial state is not the one that was bundled")
+            raise ReproError(f"{bundle.path}: the initial state does not have the hash that the manifest gives")
         hashes: dict[str, list[str]] = {kind.name: [] for kind in bundle.outputs}
         scalars: dict[str, list[float]] = {kind.name: [] for kind in bundle.outputs if not kind.shape}
         start = time.perf_counter()

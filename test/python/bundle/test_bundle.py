@@ -128,7 +128,7 @@ def _unlisted(members: dict[str, bytes], name: str) -> None:
             lambda m: _manifest(m, numerics=2),
             "expected a bundle of format 2 and numerics 1, got format 2 and numerics 2",
         ),
-        (lambda m: _manifest(m, state=[{}]), r"manifest.json.state\[0\]: no name"),
+        (lambda m: _manifest(m, state=[{}]), r"manifest.json.state\[0\]: expected the key 'name'"),
         (lambda m: _manifest(m, more=1), "unknown key 'more'"),
         (lambda m: _manifest(m, steps=True), "steps: expected a whole number of at least 0"),
         (lambda m: _manifest(m, steps=1 << 40), "more than 4,294,967,296 steps"),
@@ -167,7 +167,7 @@ def test_damaged_files(bundle: Path, tmp_path: Path) -> None:
         Bundle(tmp_path / "none.rmb")
     data = bytearray(bundle.read_bytes())
     bundle.write_bytes(data[: len(data) // 2])
-    with pytest.raises(ReproError, match="got a damaged or another file"):
+    with pytest.raises(ReproError, match="got a damaged file or one of another kind"):
         Bundle(bundle)
     data[200] ^= 1
     bundle.write_bytes(data)

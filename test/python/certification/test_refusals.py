@@ -137,7 +137,7 @@ def test_certificates_of_something_else(
     [
         ("", "is damaged"),
         ("[]", "expected an object"),
-        ('{"format": 2}', "no device"),
+        ('{"format": 2}', "expected the key 'device', which is missing"),
         ('{"format": 2, "format": 2}', "a key occurs twice"),
         ("[" * 70000, "expected at most 65,536 bytes"),
     ],

@@ -182,12 +182,12 @@ def test_run_on_the_reference(capsys, program: Program, tmp_path: Path) -> None:
 def test_run_mistakes(capsys, program: Program, tmp_path: Path) -> None:
     path, inputs = str(tmp_path / "p.repro"), str(tmp_path / "i.npz")
     program.save(path)
-    assert "expected --inputs with lr: f32, x: 2x3xf32" in failing(capsys, "run", path, "--target", "reference")
+    assert "expected --inputs FILE with lr: f32, x: 2x3xf32" in failing(capsys, "run", path, "--target", "reference")
     np.savez(inputs, lr=np.float32(0.5))
     run = ["run", path, "--inputs", inputs, "--target", "reference"]
-    assert "no input x; it has lr" in failing(capsys, *run)
+    assert "expected the inputs lr, x, got lr" in failing(capsys, *run)
     np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 3), np.float32), momentum=np.float32(0.9))
-    assert "the program has no input momentum" in failing(capsys, *run)
+    assert "unknown inputs momentum, expected lr, x" in failing(capsys, *run)
     np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 4), np.float32))
     assert "input x: expected shape [2, 3], got [2, 4]" in failing(capsys, *run)
     Path(inputs).write_text("no arrays")

@@ -31,7 +31,7 @@ def deep(depth: int) -> int:
         (ValueError("two\nlines"), 2, "internal error: ValueError: two lines (test_ending.py:"),
         (MemoryError(), 2, "error: not enough memory"),
         (OSError(28, "No space left on device", "/file"), 2, "error: /file: No space left on device"),
-        (SystemExit(0), 2, "error: the command was ended by SystemExit(0)"),
+        (SystemExit(0), 2, "error: the command ended early with SystemExit(0)"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BrokenPipeError(), 141, ""),
         (PermissionError(13, "Permission denied", "/file"), 2, "error: /file: Permission denied"),

@@ -80,7 +80,7 @@ def test_output_of_inputs(capsys: pytest.CaptureFixture[str], tmp_path: Path, sc
 
 def test_mistakes(capsys: pytest.CaptureFixture[str], tmp_path: Path, script: str) -> None:
     for arguments, message in (
-        (["-o", str(tmp_path / "b"), "--batch", "4"], "expected training() to give 4 batches, got 3"),
+        (["-o", str(tmp_path / "b"), "--batch", "4"], "expected training() to yield 4 batches, got 3"),
         (["-o", str(tmp_path / "b"), "--batch", "0"], "expected a whole number of at least 1, got '0'"),
         (["-o", str(tmp_path / "no" / "b")], "cannot write"),
         ([], "the following arguments are required: -o/--output"),

@@ -75,9 +75,15 @@ def test_the_first_machine_is_measured(capsys: pytest.CaptureFixture[str]) -> No
     ("options", "message"),
     [
         (["--machine", "gpu.json", "--threads", "2"], "expected a CPU with threads, got gpu"),
-        (["--machine", "gpu.json", "--machine", "cpu.json", "--measure"], "gpu: expected a CPU first with --measure"),
-        (["--machine", "cpu.json", "--measured", "r.json"], "cpu: expected a GPU first with --measured"),
-        (["--machine", "cpu.json", "--measured", ""], "cpu: expected a GPU first with --measured"),
+        (
+            ["--machine", "gpu.json", "--machine", "cpu.json", "--measure"],
+            "--measure: expected a CPU as the first --machine, got gpu",
+        ),
+        (
+            ["--machine", "cpu.json", "--measured", "r.json"],
+            "--measured: expected a GPU as the first --machine, got cpu",
+        ),
+        (["--machine", "cpu.json", "--measured", ""], "--measured: expected a GPU as the first --machine, got cpu"),
         (["--machine", "cpu.json", "--threads", "9"], "expected threads from 1 to the 8 cores of cpu, got 9"),
     ],
 )

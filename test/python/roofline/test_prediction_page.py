@@ -224,7 +224,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert one["given"]["seconds"] < one["seconds"] == two["seconds"]
     for wrong, message in (
         (["--set", "three:clock_hz=2x"], "--set three:clock_hz: expected a machine among one, two"),
-        (["--machine", str(tmp_path / "one.json")], "expected machines with names of their own, got one twice"),
+        (["--machine", str(tmp_path / "one.json")], "expected machines with different names, got one twice"),
         (["--html", str(tmp_path / "none" / "page.html")], "none/page.html"),
         (["--html", ""], "cannot write"),
         (["--set", "clock_hz=2x", "--set", "one:clock_hz=1x"], "expected one --set for clock_hz of one, got two"),

@@ -162,8 +162,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--set", "two:clock_hz=2x"], "expected one --set for clock_hz of two, got two"),
         (["--html", ""], "cannot write"),
         (["--precision", "bf16"], "expected a script with --precision"),
-        (["--precision", ",,"], "--precision: expected recipes, got ',,'"),
-        (["--steps", "3"], "expected a script, --precision and no --exact-digits with --steps"),
+        (["--precision", ",,"], "--precision: expected names of recipes, got ',,'"),
+        (["--steps", "3"], "expected a script and --precision, without --exact-digits, with --steps"),
     ):
         assert main([*command, *wrong]) == 2
         assert message in capsys.readouterr().err

@@ -53,7 +53,7 @@ def test_files_and_options_that_do_not_go_together(capsys: Any, answer: Path, tm
     assert "got the receipt of an answer (taken by repro verify --model)" in failed(capsys, "run", answer)
     for option in (["--steps", "1"], ["--seed", "1"], ["--no-changes"], ["--unfinished"], ["--script", "x.py"]):
         message = failed(capsys, "verify", answer, "--model", "nowhere", *option)
-        assert f"{option[0]}: only of receipts of runs" in message
+        assert f"{option[0]}: only for receipts of training runs" in message
     (tmp_path / "receipt.json").write_text("{}")
     assert "got a receipt (taken by" in failed(capsys, "verify", tmp_path, "--model", "nowhere")
     for data in (b"", b"{", b"[]", b"{}", b"\xff", b'{"receipt": {}}'):

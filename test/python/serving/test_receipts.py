@@ -310,7 +310,7 @@ def test_other_json(value: Any) -> None:
 def test_a_field_that_is_missing(missing: str) -> None:
     given = copy.deepcopy(receipt(0))
     del given[missing]
-    with pytest.raises(ReproError, match=f"no {missing}"):
+    with pytest.raises(ReproError, match=f"expected the key '{missing}', which is missing"):
         read_receipt(given, "answer.json")
 
 

@@ -70,7 +70,9 @@ def read_archive(path: str | Path, known: Callable[[str], bool], what: str) -> d
     except OSError as error:
         raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise ReproError(f"{path}: expected {what}, got a damaged or another file ({foreign(str(error))})") from None
+        raise ReproError(
+            f"{path}: expected {what}, got a damaged file or one of another kind ({foreign(str(error))})"
+        ) from None
 
 
 def _inflated(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -105,7 +107,7 @@ def _check_directory(file: BinaryIO, size: int, where: str) -> None:
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or at + _END.size > len(tail):
-        raise zipfile.BadZipFile("no end of a directory")
+        raise zipfile.BadZipFile("it has no end-of-directory record")
     sizes = [_END.unpack_from(tail, at)[5]]
     at64 = size - len(tail) + at - _LOCATOR_BYTES - _END64.size
     if at64 >= 0:
@@ -114,25 +116,25 @@ def _check_directory(file: BinaryIO, size: int, where: str) -> None:
         if end64[:4] == b"PK\6\6":
             sizes.append(_END64.unpack(end64)[8])
     if max(sizes) > _DIRECTORY_BYTES:
-        raise ReproError(f"{where}: a directory of {max(sizes):,} bytes, expected at most {_DIRECTORY_BYTES:,}")
+        raise ReproError(f"{where}: expected a zip directory of at most {_DIRECTORY_BYTES:,} bytes, got {max(sizes):,}")
     file.seek(0)
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int, known: Callable[[str], bool], where: str) -> None:
     if len(members) > _MEMBERS:
-        raise ReproError(f"{where} {len(members):,} members, at most {_MEMBERS:,}")
+        raise ReproError(f"{where} {len(members):,} members (at most {_MEMBERS:,})")
     seen = set()
     for member in members:
         name = member.filename
         if len(name) > _NAME_CHARACTERS or not known(name):
-            raise ReproError(f"{where} unknown member {foreign(repr(name))}")
+            raise ReproError(f"{where} an unknown member {foreign(repr(name))}")
         if name in seen:
-            raise ReproError(f"{where} two members {foreign(name)}")
+            raise ReproError(f"{where} two members named {foreign(name)}")
         seen.add(name)
         if member.flag_bits & _ENCRYPTED or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ReproError(f"{where} member {foreign(name)}, which is neither stored nor deflated")
+            raise ReproError(f"{where} member {foreign(name)} encrypted or compressed by another method than deflate")
     total = sum(member.file_size for member in members)
     bounds = limits()
     most = min(bounds.archive_bytes, max(_FREE_BYTES, size * bounds.archive_ratio))
     if total > most:
-        raise ReproError(f"{where} members of {total:,} bytes in a file of {size:,}, at most {most:,} are read")
+        raise ReproError(f"{where} {total:,} bytes of members in a file of {size:,} bytes (at most {most:,})")

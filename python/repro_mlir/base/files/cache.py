@@ -201,7 +201,7 @@ class _Store:
         # The existing key is damaged or readable by others. A new key invalidates all artifacts, which are rebuilt.
         self._put(_KEY, secrets.token_bytes(_KEY_BYTES), os.replace)
         if (key := self._read_key()) is None:
-            raise PermissionError("no key that this user alone can read")
+            raise PermissionError("cannot make a key that only this user can read")
         return key
 
     def _put(self, name: str, content: bytes, move: Callable[..., None]) -> None:
@@ -284,4 +284,4 @@ def _open(path: Path) -> _Store:
     try:
         return _Store(path)
     except OSError as error:
-        raise ReproError(f"{path}: no folder that can be used, so that nothing is kept: {error}") from None
+        raise ReproError(f"{path}: cannot use this folder as the cache: {error}") from None

@@ -53,7 +53,7 @@ def load(data: bytes, where: str, limit: int = LIMIT) -> Any:
         raise ReproError(f"{where}: expected canonical JSON") from None
     if canonical != data:
         # The comparison with the canonical text also detects a duplicate key.
-        raise ReproError(f"{where}: expected canonical JSON, got JSON in another form")
+        raise ReproError(f"{where}: expected canonical JSON (sorted keys, no spaces), got JSON in another form")
     return value
 
 
@@ -62,7 +62,7 @@ def check_bounds(data: bytes, where: str, limit: int = LIMIT) -> None:
     if len(data) > limit:
         raise ReproError(f"{where}: expected at most {limit:,} bytes of JSON, got {len(data):,}")
     if _is_too_deep(data):
-        raise ReproError(f"{where}: expected JSON of at most {DEPTH} levels")
+        raise ReproError(f"{where}: expected JSON nested at most {DEPTH} levels deep")
 
 
 def _is_too_deep(data: bytes) -> bool:
@@ -86,7 +86,7 @@ def _check(value: Any, depth: int) -> None:
             raise ValueError(f"expected text in Unicode normalization form C, got {value!a}")
     elif isinstance(value, dict | list):
         if depth == 0:
-            raise ValueError(f"expected at most {DEPTH} levels")
+            raise ValueError(f"expected at most {DEPTH} nested levels")
         if isinstance(value, dict):
             for key in value:
                 if not isinstance(key, str):
@@ -97,4 +97,4 @@ def _check(value: Any, depth: int) -> None:
     elif isinstance(value, int) and not -_NUMBER_LIMIT < value < _NUMBER_LIMIT:
         raise ValueError(f"expected a whole number below 2^53, got {value}")
     elif value is not None and not isinstance(value, bool | int):
-        raise TypeError(f"expected a value of JSON without fractions, got a {type(value).__name__}")
+        raise TypeError(f"expected a JSON value other than a fraction, got a {type(value).__name__}")

@@ -25,7 +25,7 @@ def record(required: dict[str, Shape], optional: dict[str, Shape] | None = None)
             raise ReproError(f"{where}: expected an object, got {_kind(value)}")
         for key in required:
             if key not in value:
-                raise ReproError(f"{where}: no {key}")
+                raise ReproError(f"{where}: expected the key {key!r}, which is missing")
         for key, item in value.items():
             shape = required.get(key) or optional.get(key)
             if shape is None:
@@ -88,7 +88,9 @@ def hexadecimal(digits: int | None = None) -> Shape:
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise ReproError(f"{where}: expected {digits or 'pairs of'} hexadecimal digits, got {_shown(value)}")
+            raise ReproError(
+                f"{where}: expected {digits or 'an even number of'} hexadecimal digits, got {_shown(value)}"
+            )
 
     return check
 

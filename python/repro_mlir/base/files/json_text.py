@@ -55,4 +55,4 @@ def _finite(text: str) -> float:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:40]} is no finite number")
+    raise ValueError(f"{text[:40]} is not a finite number")

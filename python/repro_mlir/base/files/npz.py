@@ -37,7 +37,7 @@ def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarr
     wanted = [kind.name for kind in inputs]
     if path is None:
         if wanted:
-            raise ReproError(f"expected --inputs with {', '.join(map(str, inputs))}")
+            raise ReproError(f"expected --inputs FILE with {', '.join(map(str, inputs))}")
         return []
     what = "an .npz file of plain arrays"
     members = read_archive(path, lambda name: name.endswith(".npy"), what)
@@ -54,7 +54,7 @@ def load_inputs(path: str | None, inputs: Sequence[TensorType]) -> list[np.ndarr
     missing = [name for name in wanted if name not in found]
     unknown = [name for name in others if name not in wanted]
     if missing:
-        raise ReproError(f"{path}: no input {', '.join(missing)}; it has {', '.join(others) or 'none'}")
+        raise ReproError(f"{path}: expected the inputs {', '.join(wanted)}, got {', '.join(others) or 'none'}")
     if unknown:
-        raise ReproError(f"{path}: the program has no input {', '.join(unknown)}")
+        raise ReproError(f"{path}: unknown inputs {', '.join(unknown)}, expected {', '.join(wanted) or 'none'}")
     return [found[name] for name in wanted]

@@ -88,7 +88,7 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
                 raise
             raise ReproError(f"cannot read {path}: {error.strerror}") from None
     if len(data) > size:
-        raise ReproError(f"cannot read {path}: it grows while it is read")
+        raise ReproError(f"cannot read {path}: another process writes to it")
     return data
 
 

@@ -186,7 +186,7 @@ class Lock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise ReproError(f"{path}: another process writes this receipt") from None
+            raise ReproError(f"{path}: another process is writing this receipt") from None
 
     def release(self) -> None:
         """Releases the lock."""

@@ -92,7 +92,7 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
     arrays = []
     for kind in kinds:
         if kind.name not in found:
-            raise ReproError(f"{where}: no tensor {kind.name}")
+            raise ReproError(f"{where}: expected a tensor {kind.name}, which is missing")
         dtype, shape, offsets = (found[kind.name][key] for key in ("dtype", "shape", "data_offsets"))
         known = _NAMES[kind.element, kind.unsigned]
         if dtype != known or shape != list(kind.shape):
@@ -104,7 +104,9 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
         except ReproError as error:
             raise ReproError(f"{where}: {error}") from None
         if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
-            raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes in the file, got {offsets}")
+            raise ReproError(
+                f"{where}: tensor {kind.name}: expected {size} bytes in the file, got data_offsets {offsets}"
+            )
         array = unpack(body[offsets[0] : offsets[1]], kind)
         check_canonical(array, kind, where)
         arrays.append(array)
@@ -132,7 +134,7 @@ def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[n
         return kinds, read_tensors(kinds, data, where), metadata
     except (ValueError, OverflowError):
         # NumPy supports neither these extents nor this rank.
-        raise ReproError(f"{where}: expected shapes of arrays") from None
+        raise ReproError(f"{where}: expected shapes that NumPy supports") from None
 
 
 def _parsed(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, str], memoryview]:

@@ -81,7 +81,7 @@ def round_to_format(x: np.ndarray, to: ElementType, saturate: bool = False) -> n
     """
     fmt = to.format
     if fmt.is_scale:
-        raise ProgramError(f"(V1) no rule rounds to {to.name}")
+        raise ProgramError(f"(V1) expected an element type that values can be rounded to, got {to.name}")
     wide = np.asarray(x, np.float64)
     # After scaling to units in the last place, every operation is exact except rint, which rounds to nearest even.
     _, exponent = np.frexp(wide)

@@ -36,8 +36,9 @@ def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
         given, array = array, parts_of(array)
         if (array.dtype, array.shape) != (kind.dtype, kind.shape):
             raise ReproError(
-                f"{what} {kind.name}: expected {kind.shown_element} of shape {list(kind.shown_shape)}, or the parts, "
-                f"{kind.element} of shape {list(kind.shape)}; got {given.dtype} of shape {list(given.shape)}"
+                f"{what} {kind.name}: expected {kind.shown_element} of shape {list(kind.shown_shape)}, "
+                f"or its real and imaginary parts, {kind.element} of shape {list(kind.shape)}; "
+                f"got {given.dtype} of shape {list(given.shape)}"
             )
         return array
     if array.dtype != kind.dtype:
@@ -73,7 +74,9 @@ def _number(value: bool | int | float | complex, kind: TensorType, what: str) ->
     try:
         return np.array([value.real, value.imag] if kind.complex else value, kind.dtype)
     except OverflowError:
-        raise ReproError(f"{what} {kind.name}: {value!r} does not fit {kind.shown_element}") from None
+        raise ReproError(
+            f"{what} {kind.name}: expected a value in the range of {kind.shown_element}, got {value!r}"
+        ) from None
 
 
 def _shared(value: Any, kind: TensorType, what: str) -> np.ndarray:

@@ -35,7 +35,7 @@ def share(tensor: Any, kind: TensorType, what: str) -> np.ndarray:
     try:
         if _is_jax(tensor):
             if tensor.__dlpack_device__()[0] != _CPU:
-                raise ReproError(f"{what} {kind.name}: expected an array in the memory of the CPU")
+                raise ReproError(f"{what} {kind.name}: expected an array in CPU memory")
             # NumPy's DLPack import does not support the ml_dtypes types.
             is_named = tensor.dtype.type.__module__ == np.__name__
             tensor = np.from_dlpack(tensor) if is_named else np.asarray(tensor)

@@ -53,7 +53,7 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
         _check_file(receipt, seal, HEADER)
         signing.check(seal, key)
     elif key is not None:
-        raise ReceiptWrong(SEAL, f"no signature, expected one by {key.hex()}")
+        raise ReceiptWrong(SEAL, f"expected a signature by {key.hex()}, got none")
     files = list_files(receipt.path)
     files.require(always_needed(receipt.header))
     # Read every program, because `program_at` compares it with the header.

@@ -12,7 +12,7 @@ from repro_mlir.base.errors import ReceiptWrong, ReproError
 from repro_mlir.base.files.regular import read_regular
 from repro_mlir.verification.receipts.form import SEAL, Seal
 
-WEAK = "a public key of small order or in another than its only encoding, with which anybody could sign"
+WEAK = "a weak public key (of small order, or not canonically encoded), with which anybody could sign"
 
 _PRIME = 2**255 - 19
 # The y coordinate of points of order 8 is this constant or its negative; y = 0, 1 and -1 have the orders 4, 1 and 2.
@@ -86,7 +86,7 @@ def check(seal: Seal, expected: bytes | None) -> None:
     """
     if seal.signature is None:
         if expected is not None:
-            raise ReceiptWrong(SEAL, f"no signature, expected one by {expected.hex()}")
+            raise ReceiptWrong(SEAL, f"expected a signature by {expected.hex()}, got none")
         return
     key, signature = seal.signature
     if expected is not None and key != expected:
@@ -94,7 +94,7 @@ def check(seal: Seal, expected: bytes | None) -> None:
     if not is_strong(key):
         raise ReceiptWrong(SEAL, f"signed by {key.hex()}, {WEAK}")
     if not holds(key, signature, seal.signed_bytes()):
-        raise ReceiptWrong(SEAL, f"the signature is not one by {key.hex()}")
+        raise ReceiptWrong(SEAL, f"the signature by {key.hex()} is invalid")
 
 
 def _read_key(path: str | Path) -> bytes:

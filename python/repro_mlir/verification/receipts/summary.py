@@ -115,7 +115,7 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
     if seal is not None:
         signing.check(seal, key)
     elif key is not None:
-        raise ReceiptWrong(SEAL, f"no signature, as the run has not ended; expected one by {key.hex()}")
+        raise ReceiptWrong(SEAL, f"the run has not ended, so there is no signature: expected one by {key.hex()}")
     files = list_files(receipt.path)
     steps = Counter[int]()
     first: Record | None = None

@@ -51,7 +51,7 @@ def test_a_declared_bomb(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "z", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a", "w") as stream:
         for _ in range(300):
             stream.write(bytes(1 << 20))
-    refused(tmp_path / "z", r"members of 314,572,800 bytes in a file of .*, at most 268,435,456 are read")
+    refused(tmp_path / "z", r"314,572,800 bytes of members in a file of .* bytes \(at most 268,435,456\)")
 
 
 def test_a_bomb_that_declares_little(tmp_path: Path) -> None:
@@ -75,13 +75,13 @@ def test_a_bomb_that_declares_little(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ([("c", b"")], "expected a box, got unknown member 'c'"),
+        ([("c", b"")], "expected a box, got an unknown member 'c'"),
         ([("../a", b"")], "unknown member '../a'"),
         ([("/a", b"")], "unknown member"),
         ([("a\x1b[2J", b"")], r"unknown member 'a\\x1b\[2J'"),
         ([("a" * 300, b"")], "unknown member"),
-        ([("a", b"1"), ("a", b"2")], "got two members a"),
-        ([(f"n{i}", b"") for i in range(5000)], "5,000 members, at most 4,096"),
+        ([("a", b"1"), ("a", b"2")], "got two members named a"),
+        ([(f"n{i}", b"") for i in range(5000)], r"5,000 members \(at most 4,096\)"),
     ],
 )
 def test_members(tmp_path: Path, members: list[tuple[str, bytes]], message: str) -> None:
@@ -89,8 +89,12 @@ def test_members(tmp_path: Path, members: list[tuple[str, bytes]], message: str)
 
 
 def test_methods(tmp_path: Path) -> None:
-    refused(write(tmp_path / "z", [("a", b"1")], zipfile.ZIP_BZIP2), "member a, which is neither stored nor deflated")
-    refused(write(tmp_path / "z", [("a", b"1")], zipfile.ZIP_LZMA), "member a, which is neither stored nor deflated")
+    refused(
+        write(tmp_path / "z", [("a", b"1")], zipfile.ZIP_BZIP2), "member a encrypted or compressed by another method"
+    )
+    refused(
+        write(tmp_path / "z", [("a", b"1")], zipfile.ZIP_LZMA), "member a encrypted or compressed by another method"
+    )
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -104,7 +108,7 @@ def test_a_directory_without_bounds(tmp_path: Path, wide: bool) -> None:
         file.truncate(size)
         file.seek(size)
         file.write((end64 + locator if wide else b"") + end)
-    refused(tmp_path / "z", "a directory of 1,073,741,824 bytes, expected at most 4,194,304")
+    refused(tmp_path / "z", "expected a zip directory of at most 4,194,304 bytes, got 1,073,741,824")
     assert member_names(tmp_path / "z") == set()
 
 
@@ -114,7 +118,7 @@ def test_no_zip(tmp_path: Path, data: bytes) -> None:
     if data == b"PK\5\6" + bytes(18):
         assert read_archive(tmp_path / "z", known, WHAT) == {}
     else:
-        refused(tmp_path / "z", "expected a box, got a damaged or another file")
+        refused(tmp_path / "z", "expected a box, got a damaged file or one of another kind")
 
 
 def test_no_file(tmp_path: Path) -> None:

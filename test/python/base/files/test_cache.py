@@ -307,7 +307,7 @@ def test_cache_command_without_a_cache(
     monkeypatch.setenv("REPRO_MLIR_CACHE", str(folder))
     for arguments in (["cache"], ["cache", "--clear"]):
         assert main(arguments) == 2
-        assert "no folder that can be used" in capsys.readouterr().err
+        assert "cannot use this folder as the cache" in capsys.readouterr().err
     assert len(list((tmp_path / "elsewhere").iterdir())) == 1
 
 

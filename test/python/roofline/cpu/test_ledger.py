@@ -100,7 +100,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for wrong, message in (
         (["--set", "speed=2x"], "expected what is set among"),
         (["--threads", "9"], "expected threads from 1 to the 8 cores of here, got 9"),
-        (["--precision", ""], "expected a script with --exact-digits and --precision"),
+        (["--precision", ""], "expected a script with --exact-digits or --precision"),
     ):
         assert main([*command, *wrong]) == 2
         assert message in capsys.readouterr().err
@@ -111,7 +111,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "loop").symlink_to("loop")
     for folder in ("none", "loop"):
         assert main(["roofline", "calibrate", "-o", str(tmp_path / folder / "a.json")]) == 2
-        assert "there is no such folder" in capsys.readouterr().err
+        assert "the folder of this file does not exist" in capsys.readouterr().err
     (tmp_path / "folder.json").mkdir()
     assert main(["roofline", "calibrate", "-o", str(tmp_path / "folder.json")]) == 2
     assert "expected a name for a file, got a folder" in capsys.readouterr().err

@@ -49,7 +49,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert slow["measured_on"] == "a GPU that is made up" and slow["measured_code"] == "not recorded"
     assert slow["measured"] == 1e-3 and slow["ledger"]["unknown"] < -0.9
     assert main([*command, "--measure"]) == 2
-    assert "fast: expected a CPU first with --measure" in capsys.readouterr().err
+    assert "--measure: expected a CPU as the first --machine, got fast" in capsys.readouterr().err
     write_gpu(tmp_path / "other.json", None)
     assert main([*command[:-1], str(tmp_path / "other.json")]) == 2
     assert "other runs no code of the compiler" in capsys.readouterr().err

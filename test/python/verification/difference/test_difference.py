@@ -300,7 +300,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         (receipt, "--targets", "cpu,reference"): "expected a Python script, got a receipt",
         (script, "--targets", "cpu,nowhere"): "unknown target 'nowhere'",
         (receipt, receipt, "--targets", "nowhere"): "unknown target 'nowhere'",
-        (script, "--targets", "cpu,eager", "--ulps", "-1"): "expected a number of ulps of at least 0",
+        (script, "--targets", "cpu,eager", "--ulps", "-1"): "expected --ulps of at least 0",
         (script, "--targets", "cpu,eager", "--html", str(tmp_path)): "Is a directory",
         (str(ragged), "--targets", "cpu,reference", "--steps", "2"): "takes another program: expected fewer steps",
     }

@@ -145,7 +145,7 @@ def test_two_writers(finished: Path, copy: Callable[[], Path]) -> None:
     model, loss_fn, optimizer, batches, extra = training()
     with repro_mlir.Trainer(model, loss_fn, optimizer, receipt=options, **extra) as trainer:
         trainer.fit(batches, STEPS)
-        with pytest.raises(ReproError, match="another process writes this receipt"):
+        with pytest.raises(ReproError, match="another process is writing this receipt"):
             train(options)
 
 

@@ -84,7 +84,7 @@ def test_signatures_are_checked(capsys, receipt: Path, tmp_path: Path) -> None:
     assert "signed by another key" in capsys.readouterr().err
     object.__setattr__(seal, "signature", (public, bytes(64)))
     (receipt / SEAL).write_bytes(seal.dump())
-    with pytest.raises(ReceiptWrong, match="the signature is not one by"):
+    with pytest.raises(ReceiptWrong, match=r"the signature by .* is invalid"):
         summarize(Receipt(receipt))
 
 
