@@ -409,7 +409,7 @@ def test_commands_that_cannot_be(tmp_path: Path) -> None:
     status, _, errors = repro("serve", folder, "--capacity", "129")
     assert status == 2 and errors.endswith("repro: error: expected a capacity of at most 128, got 129\n")
     status, _, errors = repro("serve", folder, "--cache", "bf16")
-    assert status == 2 and errors.endswith("(K7) expected codes and scales as the format of a cache, got bf16\n")
+    assert status == 2 and errors.endswith("(K7) expected a format of blocks for a cache, got bf16\n")
     status, _, errors = repro("serve", folder, "--host", "256.1.1.1")
     assert status == 2 and "cannot listen on 256.1.1.1:8000" in errors
 

@@ -111,7 +111,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
     examined = examine_admitted(data)
     if examined.identity != bundle.program:
         raise ReproError(
-            f"{options.program}: the program is {examined.identity}, not {bundle.program} as the manifest says"
+            f"{options.program}: expected the program {bundle.program} of the manifest, got {examined.identity}"
         )
     sizes = bundle.member_sizes()
     codes = [bundle.code(architecture) for architecture in bundle.architectures]

@@ -93,4 +93,4 @@ def _require_equal(reports: Sequence[Report], value: Callable[[Report], object],
         wrong = [str(rank) for rank, each in enumerate(reports) if value(each) != counts[0][0]]
         raise ReproError(f"ranks disagree: {', '.join(wrong)} of {len(reports)} {what} than most")
     groups = [" and ".join(str(r) for r, each in enumerate(reports) if value(each) == found) for found, _ in counts]
-    raise ReproError(f"ranks disagree: ranks {' / '.join(groups)} {what} than each other")
+    raise ReproError(f"ranks disagree: ranks {' / '.join(groups)} each {what} than the others")

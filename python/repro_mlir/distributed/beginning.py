@@ -92,8 +92,8 @@ def _compare(ranks: Ranks, digest: bytes | None, failure: BaseException | None) 
     others = [str(rank) for rank, (_, each, *_) in enumerate(said) if each != said[0][1]]
     if others:
         raise Agreed from ReproError(
-            f"ranks {', '.join(others)} of {ranks.size} begin another run than rank 0: another program, initial state, "
-            "or option of the receipt"
+            f"ranks {', '.join(others)} of {ranks.size} begin another run than rank 0: expected the same program, "
+            "initial state and options of the receipt"
         )
 
 

@@ -95,10 +95,11 @@ def require_right(
         wrong = [each for each, claim in claims.items() if claim != right]
         leaves = f"leaves {nodes[0].start} to {max(node.stop for node in nodes) - 1}"
         if votes * 2 > ranks.size and len(wrong) == 1:
-            message = f"rank {wrong[0]} of {ranks.size} has computed something wrong in {leaves} of the microbatches"
+            message = f"rank {wrong[0]} of {ranks.size} has computed wrong results in {leaves} of the microbatches"
         else:
             who = " and ".join(map(str, claims))
             message = (
-                f"ranks {who} of {ranks.size} differ in {leaves} of the microbatches, and who is right is not told"
+                f"ranks {who} of {ranks.size} differ in {leaves} of the microbatches, "
+                "and no majority shows which is wrong"
             )
         raise Agreed from ReproError(message)

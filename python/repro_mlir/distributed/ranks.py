@@ -50,14 +50,14 @@ class Ranks(ConstantAttributes):
 
     def __post_init__(self) -> None:
         if not 0 <= self.check_share <= 1:
-            raise ReproError(f"expected a share of checks from 0 to 1, got {self.check_share}")
+            raise ReproError(f"expected check_share from 0 to 1, got {self.check_share}")
         shares = self.shares
         if shares is None or shares == "measured":
             return
         if len(shares) != self.transport.size:
-            raise ReproError(f"expected a share for each of {self.transport.size} ranks, got {len(shares)}")
+            raise ReproError(f"expected a share for each of {self.transport.size} ranks, got {len(shares)} shares")
         if any(type(share) is not int or share < 0 for share in shares) or sum(shares) == 0:
-            raise ReproError(f"expected shares as whole numbers from 0, one of them above, got {shares}")
+            raise ReproError(f"expected shares that are whole numbers of at least 0, not all 0, got {shares}")
 
     @property
     def rank(self) -> int:
@@ -121,7 +121,7 @@ class Ranks(ConstantAttributes):
           RankLost: an exception has interrupted an earlier step.
         """
         if self._cut_short:
-            raise RankLost(f"rank {self.rank}: a step was cut short: start the ranks again, from a checkpoint")
+            raise RankLost(f"rank {self.rank}: a step was interrupted: start all ranks again from a checkpoint")
         self._cut_short = True
         try:
             yield

@@ -13,7 +13,7 @@ import numpy as np
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.overlap import find_overlap
-from repro_mlir.base.numerics.tensors import TensorType, is_canonical, make_canonical, start_of
+from repro_mlir.base.numerics.tensors import TensorType, is_canonical, make_canonical, require_count, start_of
 from repro_mlir.base.tensors.arrays import as_array, as_arrays
 from repro_mlir.program import Program
 
@@ -51,9 +51,7 @@ class Arguments:
         """Returns the inputs as arrays in the same memory. An input in `moved` with other NaNs than the canonical one
         (V4) is copied first."""
         kinds = self._program.inputs
-        if len(inputs) != len(kinds):
-            wanted = ", ".join(str(kind) for kind in kinds)
-            raise ReproError(f"expected {len(kinds)} inputs ({wanted}), got {len(inputs)}")
+        require_count(kinds, inputs)
         arrays = as_arrays(inputs, kinds, "input")
         for i, kind in enumerate(kinds):
             if i + len(self._program.state) in self.moved and not is_canonical(arrays[i], kind.element):
@@ -96,7 +94,7 @@ def updatable(value: Any, kind: TensorType, what: str = "state") -> np.ndarray:
     if not array.flags.writeable:
         raise ReproError(f"{what} {kind.name}: expected a writable array, as it is updated in place; pass a copy")
     if not array.flags.aligned:
-        raise ReproError(f"{what} {kind.name}: expected an array aligned to its elements")
+        raise ReproError(f"{what} {kind.name}: expected an array aligned to its elements; pass a copy")
     return array
 
 
@@ -111,4 +109,4 @@ def require_apart(written: Sequence[tuple[str, np.ndarray]], read: Sequence[tupl
     overlap = find_overlap((start_of(each), each.nbytes, i < len(written)) for i, (_, each) in enumerate(tensors))
     if overlap is not None:
         first, second = (tensors[i][0] for i in overlap)
-        raise ReproError(f"{first} and {second} share memory, expected arrays of their own")
+        raise ReproError(f"{first} and {second} share memory: expected separate arrays")

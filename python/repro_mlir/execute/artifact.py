@@ -48,20 +48,20 @@ def read_artifact(artifact: bytes) -> Contents:
         raise ReproError(f"not an artifact: expected 'reproart' at its start, got {artifact[:8]!r}")
     version, machine, size, expected, count, padding = struct.unpack_from("<IIQQII", artifact, len(_MAGIC))
     if version != _VERSION:
-        raise ReproError(f"artifact of format version {version}, expected {_VERSION}")
+        raise ReproError(f"expected an artifact of format version {_VERSION}, got version {version}")
     if machine >= len(MACHINES):
-        raise ReproError(f"artifact of an unknown machine, number {machine}")
+        raise ReproError(f"expected an artifact for {' or '.join(MACHINES)}, got machine number {machine}")
     if size != len(artifact):
         raise ReproError(f"damaged artifact: expected {size} bytes, got {len(artifact)}")
     if (found := checksum(artifact[_BODY_START:])) != expected:
         raise ReproError(f"damaged artifact: expected checksum {expected}, got {found}")
     if padding or count > (len(artifact) - _HEADER_BYTES) // _SECTION_BYTES:
-        raise ReproError("damaged artifact: its table of sections is cut short")
+        raise ReproError("damaged artifact: its table of sections is incomplete")
     sections: dict[int, list[bytes]] = {kind: [] for kind in (_OBJECT, _PLAN, _CONSTANTS, _LEVEL)}
     for i in range(count):
         kind, padding, offset, length = struct.unpack_from("<IIQQ", artifact, _HEADER_BYTES + _SECTION_BYTES * i)
         if padding or kind not in sections or offset % _ALIGNMENT or offset + length > len(artifact):
-            raise ReproError(f"damaged artifact: section {i} is of unknown kind or lies outside of it")
+            raise ReproError(f"damaged artifact: section {i} is of unknown kind, misaligned or beyond the end")
         sections[kind].append(artifact[offset : offset + length])
     if not sections[_OBJECT] or any(len(sections[kind]) != 1 for kind in (_PLAN, _CONSTANTS, _LEVEL)):
         raise ReproError("damaged artifact: expected object code, and one plan, one section of constants and one level")

@@ -131,7 +131,7 @@ class _Elsewhere:
     def completed(self) -> int:
         if self._completed is None:
             raise ReproError(
-                "a step was cut short, and the state is lost: load a checkpoint (load_state_dict), "
+                "a step was interrupted, and the state is lost: load a checkpoint (load_state_dict), "
                 "or resume the receipt, in a new trainer"
             )
         return self._completed

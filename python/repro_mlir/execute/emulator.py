@@ -148,7 +148,9 @@ class Memory:
             raise ValueError(f"expected a contiguous, writable array as buffer {name!r}")
         address = int(array.ctypes.data)
         if name in self._arrays or not self._memory.add(address, array.nbytes, name):
-            raise ValueError(f"buffer {name!r} of {array.nbytes} bytes is there already or overlaps another one")
+            raise ValueError(
+                f"expected a new buffer, got {name!r} of {array.nbytes} bytes, which exists or overlaps another"
+            )
         self._arrays[name] = array
         return address
 
@@ -259,8 +261,8 @@ class Module:
             for key, array in memory.arrays.items():
                 if different := np.flatnonzero(_bytes(array) != _bytes(first[key])).tolist():
                     raise OrderDependence(
-                        f"kernel {name!r}: threads in order {one!r} leave another byte {different[0]} of buffer "
-                        f"{key!r} than in order {order[0]!r} ({len(different)} bytes differ)"
+                        f"kernel {name!r} depends on the order of threads: byte {different[0]} of buffer {key!r} "
+                        f"differs between orders {one!r} and {order[0]!r} ({len(different)} bytes differ)"
                     )
 
     def count(

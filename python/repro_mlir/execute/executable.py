@@ -131,7 +131,16 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-class Executable(ConstantAttributes):
+class Compiled(ConstantAttributes):
+    """A base class of executables, which cannot be copied or pickled: they hold machine code of this process."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Rejects copy and pickle, which call this method."""
+        kind = type(self).__name__
+        raise ReproError(f"{kind} objects cannot be copied or pickled: copy or pickle its program, and compile that")
+
+
+class Executable(Compiled):
     """A compiled program that is ready to run.
 
     Attributes:
@@ -155,13 +164,6 @@ class Executable(ConstantAttributes):
         self._resident = isinstance(backend, ResidentBackend)
         self._in_place = backend if isinstance(backend, InPlaceBackend) else None
         self.arguments = Arguments(program)
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Rejects copy and pickle, which call this method."""
-        raise ReproError(
-            "an Executable is code in the memory of this process, which cannot be copied or pickled: copy or pickle "
-            "its program, and compile that"
-        )
 
     @property
     def resident(self) -> bool:

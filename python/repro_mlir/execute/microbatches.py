@@ -17,7 +17,7 @@ from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
-from repro_mlir.base.numerics.tensors import TensorType, require_same, start_of
+from repro_mlir.base.numerics.tensors import TensorType, require_count, require_same, start_of
 from repro_mlir.base.tensors.arrays import as_arrays
 from repro_mlir.distributed.agreement import Report, require_agreement
 from repro_mlir.distributed.checking import Checks, checker_of, digest_of, require_right
@@ -218,8 +218,7 @@ class KeptMicrobatches:
         """Returns checked arrays for `run`, which share the memory of the inputs. Raises ReproError if an input is
         wrong."""
         kinds = self._executable.program.inputs
-        if len(inputs) != len(kinds):
-            raise ReproError(f"expected {len(kinds)} inputs, got {len(inputs)}")
+        require_count(kinds, inputs)
         return as_arrays(inputs, kinds, "input")
 
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any
 
 import numpy as np
 
-from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.digest import blake3_of
 from repro_mlir.base.numerics.hashing import tensor_digest
@@ -22,13 +21,13 @@ from repro_mlir.distributed.agreement import Report, require_agreement
 from repro_mlir.distributed.failures import describe
 from repro_mlir.distributed.ranks import Agreed, Ranks
 from repro_mlir.execute.arguments import Arguments, check_names
-from repro_mlir.execute.executable import Executable, check_target, compile, step_errors
+from repro_mlir.execute.executable import Compiled, Executable, check_target, compile, step_errors
 from repro_mlir.execute.segments import Values, run_steps
 from repro_mlir.program import Program
 from repro_mlir.program.partition import LEAST, Call, RankProgram, partition
 
 
-class PartitionedExecutable(ConstantAttributes):
+class PartitionedExecutable(Compiled):
     """A program of which each rank computes a part. This class runs such programs as `Executable` runs whole ones.
 
     Every rank makes the same calls with equal inputs, and gets the whole outputs. With `parts` and `keep`, a rank needs
@@ -69,10 +68,6 @@ class PartitionedExecutable(ConstantAttributes):
         self.arguments = Arguments(program)
         self.plan = partition(program, ranks.size, ranks.rank, cut, least)
         self.segments = tuple(compile(each, target, self.threads) for each in self.plan.segments)
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Rejects copy and pickle, which call this method."""
-        raise ReproError("a PartitionedExecutable cannot be copied or pickled: copy or pickle its program")
 
     def parts(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what this rank needs of a whole state, by name: copies of its parts, and all uncut arrays themselves.
@@ -136,7 +131,7 @@ class KeptParts:
         self._changed = [i for i in range(len(self._state)) if plan.results[i] != i]
         for i in self._changed:
             if not self._state[i].flags.writeable:
-                raise ReproError(f"state {plan.program.state[i]}: expected an array that can be written")
+                raise ReproError(f"state {plan.program.state[i]}: expected a writable array")
         calls = [step for step in plan.steps if isinstance(step, Call)]
         self._kept = {
             step.segment: executable.segments[step.segment].keep(

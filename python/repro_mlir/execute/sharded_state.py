@@ -171,8 +171,8 @@ class ShardedState(AgreedState):
         if changed:
             names = ", ".join(changed[:3])
             raise ReproError(
-                f"state {names} of rank {self._ranks.rank}, which has it alone, was written between steps: expected "
-                "sync() on all ranks before writing"
+                f"state {names}, which only rank {self._ranks.rank} holds, was written between steps: call sync() on "
+                "all ranks before writing"
             )
         return bytes.fromhex(combine_digests(self._digests))
 
@@ -330,7 +330,7 @@ class ShardedState(AgreedState):
                 kind = plan.program.state[i]
                 owner = plan.owners[i]
                 who = "other ranks" if owner is None else f"rank {owner}"
-                raise ReproError(f"state {kind.name} of {who} is not what the last step gave")
+                raise ReproError(f"state {kind.name} of {who} does not have the hash that it had after the last step")
         self._is_whole = True
 
     def load(self) -> None:

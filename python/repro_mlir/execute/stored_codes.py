@@ -46,9 +46,11 @@ def store_codes(program: Program, target: str = "cpu", threads: int | None = Non
       ReproError: a program that changes its state, that has no weight in blocks, or that has no initial state.
     """
     if not isinstance(program, Program):
-        raise ReproError(f"expected a program whose weights become codes, got a {type(program).__name__}")
+        raise ReproError(f"expected a Program, got a {type(program).__name__}")
     if len(program.examined.kept) != len(program.state):
-        raise ReproError("expected inference, whose state stays as it is: codes would not follow weights that change")
+        raise ReproError(
+            "expected inference, which does not change the state: codes would not follow weights that change"
+        )
     weights = [*program.initial_state().values()]
     with ir.Context(), ir.Location.unknown():
         found = _find(program)
@@ -112,7 +114,7 @@ def _find(program: Program) -> _Codes:
         found.read |= origin
     if not found.values:
         raise ReproError(
-            "the program quantizes no state alone: expected inference under a recipe with weights in blocks"
+            "expected inference under a recipe with weights in blocks, got a program that quantizes no state directly"
         )
     return found
 

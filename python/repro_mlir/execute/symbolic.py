@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any
 
-from repro_mlir.base.constant_attributes import ConstantAttributes
-from repro_mlir.base.errors import ReproError
 from repro_mlir.base.threads import check_threads
-from repro_mlir.execute.executable import Executable, check_target, compile
+from repro_mlir.execute.executable import Compiled, Executable, check_target, compile
 from repro_mlir.program import PerSize, SymbolicProgram
 
 
-class SymbolicExecutable(ConstantAttributes):
+class SymbolicExecutable(Compiled):
     """A program with symbolic extents that is ready to run: each combination of sizes is compiled at its first use.
 
     The executables of the 32 most recently used combinations stay in memory; the compilation cache on disk has the
@@ -38,10 +36,6 @@ class SymbolicExecutable(ConstantAttributes):
         self.target = target
         self.threads = check_threads(threads)
         self._executables = PerSize(program, lambda each: compile(each, target, self.threads))
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Rejects copy and pickle, which call this method."""
-        raise ReproError("a SymbolicExecutable cannot be copied or pickled: copy or pickle its program")
 
     def at(self, **sizes: int) -> Executable:
         """Returns the executable for one size per symbol. Raises ReproError as `SymbolicProgram.specialize` and

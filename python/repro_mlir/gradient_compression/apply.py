@@ -49,7 +49,7 @@ def compress_gradients(imported: ImportedProgram[B], method: GradientCompression
     text = run_prepared_passes(imported.text, rewriter.rewrite, "compress", _text_of)
     new, count = rewriter.states, len(imported.state)
     for name in sorted({each.kind.name for each in new} & {kind.name for kind in imported.state}):
-        raise ReproError(f"the step has a state tensor {name}, the name of what {method.name} keeps: rename the module")
+        raise ReproError(f"the step has a state tensor {name}, a name that {method.name} needs: rename the module")
     return dataclasses.replace(
         imported,
         text=text,
@@ -103,7 +103,9 @@ class _Rewriter:
                 chosen.append((op, kind))
         if not chosen:
             names = ", ".join(filter(None, map(_gradient, reductions)))
-            raise ReproError(f"{self.method.name} compresses no gradient of the step, of {names or 'no parameter'}")
+            raise ReproError(
+                f"expected a gradient that {self.method.name} compresses, got those of {names or 'no parameter'}"
+            )
         for number, (op, kind) in enumerate(chosen):
             self._compress(module, block, op, kind, number, site + number)
         self._sign(main, block)
@@ -114,9 +116,7 @@ class _Rewriter:
 
         name, type = _gradient(op), ir.RankedTensorType(op.operands[0].type)
         if str(type.element_type) != "f32":
-            raise ReproError(
-                f"the gradient of {name} is of {type.element_type}: expected gradients of f32 for {self.method.name}"
-            )
+            raise ReproError(f"the gradient of {name}: expected f32 for {self.method.name}, got {type.element_type}")
         return TensorType(str(name), "f32", tuple(type.shape))
 
     def _compress(self, module: Any, block: Any, op: Any, kind: TensorType, number: int, site: int) -> None:

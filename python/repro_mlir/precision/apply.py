@@ -69,7 +69,9 @@ def apply_precision(
 
 
 _OF_INFERENCE = "inference has no steps: expected scales of the present tensor, or Trainer.evaluate"
-_OF_MICROBATCHES = "no microbatch has the amax of its batch: expected a batch at once, or scales of the present tensor"
+_OF_MICROBATCHES = (
+    "a microbatch does not have the amax of its batch: expected no microbatches, or scales of the present tensor"
+)
 
 
 def applied(
@@ -83,7 +85,7 @@ def applied(
         if recipe.is_stochastic and random is None:
             raise ReproError("stochastic rounding in microbatches needs random numbers: expected a program with them")
         if random is not None and program.random != random[1]:
-            raise ReproError("(B1) expected the state `step` to count the microbatches")
+            raise ReproError("(B1) expected the microbatches to be counted by the state tensor `step`")
         data, asked = _quantized(
             program.part, program.state, recipe, shape, random, is_evaluation, no_scales=_OF_MICROBATCHES
         )
@@ -121,7 +123,9 @@ def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int
     if not found or not recipe.is_stochastic:
         return None
     if len(found) != 2 or any((state[i].element, state[i].shape) != ("i64", ()) for i in found):
-        raise ReproError("(R1) the state has the name of random numbers for something else: seed or step")
+        raise ReproError(
+            "(R1) expected seed and step in the state as i64 of shape []: rename other tensors with these names"
+        )
     return found[0], found[1]
 
 
@@ -159,8 +163,8 @@ def _quantized(
             raise ReproError(f"(Q6) {no_scales}")
         if is_evaluation and any(described[number].layer is None for number, _ in names):
             raise ReproError(
-                "(Q6) an evaluation may have other products than the step, and their scales have no names of layers: "
-                "expected scales of the present tensor for products"
+                "(Q6) expected scales of the present tensor for products: an evaluation may have other products than "
+                "the step, and their scales have no names of layers"
             )
         for number, (each, precision) in enumerate(zip(described, asked, strict=True)):
             if precision is not None:
@@ -210,8 +214,8 @@ def _warn_of_computed_weights(described: Sequence[Described], recipe: Recipe) ->
     left = [each for each in described if each.has_computed_weight]
     if left:
         warnings.warn(
-            f"the recipe {recipe.name!r} leaves {len(left)} layers as they are, whose weights are computed from "
-            f"parameters: {left[0].location}; they are of the role product",
+            f"the recipe {recipe.name!r} does not change {len(left)} layers whose weights are computed from "
+            f"parameters: {left[0].location}; their contractions have the role product",
             stacklevel=2,
         )
 
@@ -225,8 +229,8 @@ def _warn_of_gradients(described: Sequence[Described], recipe: Recipe, trained: 
     left = {each.layer for each in layers if recipe.precision_of("wgrad", each.layer, each.number, count) is not None}
     if left:
         warnings.warn(
-            f"the recipe {recipe.name!r} leaves gradients of {len(left)} weights in f32, as they are put together from "
-            f"parts or have no contraction: {', '.join(sorted(map(str, left))[:_NAMED])}",
+            f"the recipe {recipe.name!r} leaves gradients of {len(left)} weights in f32, as they are sums of several "
+            f"parts or no contraction computes them: {', '.join(sorted(map(str, left))[:_NAMED])}",
             stacklevel=2,
         )
 
@@ -251,8 +255,8 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
         is_again = each.role == "fprop" and each.forward != number
         if is_again and any(format.is_stochastic for format in asked.operands.values()):
             raise ReproError(
-                f"{each.layer}: a forward pass that is computed again would be rounded by other random bits: expected "
-                "stochastic rounding of gradients alone"
+                f"{each.layer}: expected stochastic rounding of gradients only: a forward pass that is computed again "
+                "would use other random bits"
             )
     return found
 
@@ -284,7 +288,7 @@ def scale_names(
             name = f"{subject}.{operand}" if role is None else f"{subject}.{role}.{operand}"
             owner = subject, operand, format.mlir()
             if owners.setdefault(name, owner) != owner:
-                raise ReproError(f"(Q6) two scales would have the name {name!r}: expected other names of layers")
+                raise ReproError(f"(Q6) two scales would have the name {name!r}: rename a layer")
             found[number, operand] = name
     return found
 
@@ -318,12 +322,12 @@ def formats_of(described: Sequence[Described], asked: Sequence[RolePrecision | N
 def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[Format, Format]) -> None:
     where = each.layer or each.role
     if each.order.startswith(_CHOSEN):
-        raise ReproError(f"{where}: expected no accumulator of a contraction whose sum is chosen: it has {each.order}")
+        raise ReproError(f"{where}: expected no accumulator, as the contraction already has the order {each.order}")
     if asked.block_step is not None:
         elements = [asked.operands.get(name, F32).element for name in each.operands]
         if not set(elements) <= set(ELEMENTS):
             raise ReproError(
-                f"(Q4) {where}: expected formats of blocks of both operands for the accumulator {asked.accumulator}, "
+                f"(Q4) {where}: expected formats of blocks for both operands of the accumulator {asked.accumulator}, "
                 f"got {' and '.join(elements)}"
             )
         if asked.block_accumulator is not None:
@@ -340,9 +344,9 @@ def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[For
         ]
         if not all(is_taken for _, is_taken in pairs):
             raise ReproError(
-                f"{where}: the units of {asked.accumulator} take {', '.join(NUMBERS)}, got "
-                f"{' and '.join(element for element, _ in pairs)}: expected an accumulator with parameters or, of two "
-                "operands in blocks, a BlockAccumulator"
+                f"{where}: {asked.accumulator} multiplies {', '.join(NUMBERS)}, got "
+                f"{' and '.join(element for element, _ in pairs)}: use an accumulator with parameters or, if both "
+                "operands are in blocks, a BlockAccumulator"
             )
 
 

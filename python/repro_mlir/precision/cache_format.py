@@ -45,13 +45,13 @@ def _read(given: Format | str | Mapping[str, Any]) -> Format:
     if given.lstrip().startswith("{"):
         return format_from_json(parse(given.encode(errors="surrogatepass"), where, LIMIT), where)
     if given not in NAMED_RECIPES:
-        raise ReproError(f"expected {where}, as mxfp8 or its JSON, got {foreign(given, 40)!r}")
+        raise ReproError(f"expected {where}, such as mxfp8, or its JSON, got {foreign(given, 40)!r}")
     return named_recipe(given).roles["fprop"].operands["activation"]
 
 
 def _checked(format: Format) -> Format:
     if not format.has_blocks:
-        raise ReproError(f"(K7) expected codes and scales as the format of a cache, got {format.element}")
+        raise ReproError(f"(K7) expected a format of blocks for a cache, got {format.element}")
     assert format.tile is not None and format.scale is not None
     reason = None
     if format.is_delayed:
@@ -68,5 +68,5 @@ def _checked(format: Format) -> Format:
         # (K6) A key that is not finite must stay NaN, so a NaN must give the scale byte 255, which encodes NaN.
         reason = f"a scale of byte {format.scale.nan} for NaN"
     if reason is not None:
-        raise ReproError(f"(K7) expected a format that is of one token alone for a cache, got {reason}")
+        raise ReproError(f"(K7) expected a format of a cache that depends on one token only, got {reason}")
     return format

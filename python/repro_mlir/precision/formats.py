@@ -90,7 +90,7 @@ class Rounding:
         check_flag("signed_zero", self.signed_zero)
         check_whole("bits", self.bits, 1 if self.is_stochastic else 0, 32 if self.is_stochastic else 0)
         if self.layout == "ptx" and self.bits != 16:
-            raise ReproError(f"(Q3) expected 16 bits of `ptx`, got {self.bits}")
+            raise ReproError(f"(Q3) expected 16 bits for the layout `ptx`, got {self.bits}")
 
     @property
     def is_stochastic(self) -> bool:
@@ -222,7 +222,7 @@ class Hadamard:
     def __post_init__(self) -> None:
         check_kind("(Q5) signs", self.signs, (tuple, list), "a tuple of 16 or 32 numbers 1 or -1")
         if len(self.signs) not in (16, 32) or any(type(sign) is not int or abs(sign) != 1 for sign in self.signs):
-            raise ReproError(f"(Q5) expected 16 or 32 signs 1 or -1, got {len(self.signs)} values")
+            raise ReproError(f"(Q5) expected 16 or 32 signs, each 1 or -1, got {len(self.signs)} values")
         object.__setattr__(self, "signs", tuple(self.signs))
         check_flag("to_bf16", self.to_bf16)
 
@@ -259,12 +259,12 @@ class Format:
                 check_kind(f"a {name}", value, kind, f"a {kind.__name__} or None")
         if not self.has_blocks:
             if self.tile is not None or self.scale is not None or self.rounding != Rounding() or self.amax != "tensor":
-                raise ReproError(f"expected no tile, scale, rounding and amax of {self.element}: it has no blocks")
+                raise ReproError(f"expected no tile, scale, rounding or amax for {self.element}, which has no blocks")
             if self.hadamard is not None and self.element in (UNTOUCHED, FORWARD):
-                raise ReproError(f"(Q5) expected no Hadamard transform of {self.element}")
+                raise ReproError(f"(Q5) expected no Hadamard transform for {self.element}")
             return
         if self.tile is None or self.scale is None:
-            raise ReproError(f"expected a tile and a scale of {self.element}")
+            raise ReproError(f"expected a tile and a scale for {self.element}")
         if not isinstance(self.tile, tuple | list) or len(self.tile) != 2:
             raise ReproError(f"expected a tile of rows and columns, got {shown(self.tile)}")
         object.__setattr__(self, "tile", tuple(self.tile))
@@ -272,13 +272,15 @@ class Format:
             if side is not None:
                 check_whole("a side of a tile", side, 1, _LARGEST_SIDE)
         if self.scale.rule in _SMALL and self.element != "f4E2M1FN":
-            raise ReproError(f"(Q2) the rule {self.scale.rule} is of f4E2M1FN, got {self.element}")
+            raise ReproError(f"(Q2) expected f4E2M1FN for the rule {self.scale.rule}, got {self.element}")
         if self.rounding.layout == "ptx" and self.element.startswith("mxint8"):
-            raise ReproError("(Q3) `ptx` rounds to floats, got mxint8")
+            raise ReproError("(Q3) expected floats for the layout `ptx`, got mxint8")
         if self.amax == "row" and (self.scale.rule != "nvfp4" or self.tile[0] != 1):
-            raise ReproError("(Q2) expected blocks of one row under nvfp4 for an amax of each row")
+            raise ReproError("(Q2) expected the rule nvfp4 and blocks of one row for an amax of each row")
         if self.scale.is_delayed and self.tile != (None, None):
-            raise ReproError(f"(Q6) a scale of former steps is that of the whole tensor: expected no tile {self.tile}")
+            raise ReproError(
+                f"(Q6) expected no tile for a scale of former steps, which is that of the whole tensor, got {self.tile}"
+            )
 
     @property
     def has_blocks(self) -> bool:

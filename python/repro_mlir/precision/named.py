@@ -73,7 +73,7 @@ def _float8(name: str, tile: str, rule: str = "float8") -> Recipe:
 def quantized_in_training(base: Recipe) -> Recipe:
     """Implements `qat` (variants.py)."""
     if not any(role in each.roles for each in (base, *base.rules) for role in _FORWARD):
-        raise ReproError(f"the recipe {base.name} changes nothing in the forward pass")
+        raise ReproError(f"expected a recipe that changes the forward pass, got {base.name}")
     roles = {role: precision for role, precision in base.roles.items() if role in _FORWARD}
     roles["dgrad"] = RolePrecision({"weight": REUSED})
     roles["wgrad"] = RolePrecision({"activation": REUSED})

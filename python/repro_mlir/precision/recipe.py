@@ -83,9 +83,11 @@ class BlockAccumulator:
         if by.chunk or by.start != "zero":
             raise ReproError(f"(M5) expected an accumulator without chunk and start, got {by}")
         if self.step == "scaled" and (by.fraction is None or by.late):
-            raise ReproError(f"(M5) expected an accumulator of scaled products with a fraction and not late, got {by}")
+            raise ReproError(
+                f"(M5) expected an accumulator with a fraction, and not late, for scaled products, got {by}"
+            )
         if self.step != "scaled" and by.group != 1:
-            raise ReproError(f"(M5) expected no groups of products but in scaled contractions, got {by.group}")
+            raise ReproError(f"(M5) expected group 1 except for scaled products, got {by.group}")
 
     def resolved(self, formats: tuple[Format, Format]) -> Accumulator:
         """Returns the accumulator of the chain for operands in these two block formats.
@@ -102,7 +104,7 @@ class BlockAccumulator:
                 raise ReproError(f"(M5) expected scales of {expected} for the accumulator {self.within}, got {scale}")
         first, second = (Accumulator.named(self.within, format.code_type) for format in formats)
         if first != second:
-            raise ReproError(f"{self.within} has no products of {formats[0].element} and {formats[1].element}")
+            raise ReproError(f"{self.within} does not multiply {formats[0].element} by {formats[1].element}")
         return first
 
     def __str__(self) -> str:
@@ -178,7 +180,9 @@ class RolePrecision:
             if name not in OPERANDS[role]:
                 raise ReproError(f"expected operands {' and '.join(OPERANDS[role])} of {role}, got {shown(name)}")
             if format.element == FORWARD and (role, name) not in _REUSABLE:
-                raise ReproError(f"the {name} of {role} is none of the forward pass: expected a format")
+                raise ReproError(
+                    f"expected a format for the {name} of {role}, which is not an operand of the forward pass"
+                )
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,7 @@ class Rule:
         if self.skip == bool(self.roles):
             raise ReproError("expected either skip or roles in a rule")
         if "product" in self.roles:
-            raise ReproError("expected no product in a rule: it has no layer")
+            raise ReproError("expected no role product in a rule, as it has no layer")
 
     def matches(self, layer: str, number: int, count: int) -> bool:
         """Returns whether the rule applies to a layer, given its index `number` among `count` layers."""

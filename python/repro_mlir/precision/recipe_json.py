@@ -217,7 +217,7 @@ def _plain_accumulator(value: Any, where: str) -> str | Accumulator:
     given = _object(value, where, tuple(each.name for each in fields))
     for each in fields:
         if each.name not in given and each.default is dataclasses.MISSING:
-            raise ReproError(f"{where}: expected {each.name}")
+            raise ReproError(f"{where}: expected the field {each.name}")
     return _at(where, Accumulator, **given)
 
 

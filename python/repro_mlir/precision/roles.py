@@ -79,14 +79,14 @@ def shape_of_microbatch(program: MicrobatchProgram, loss: str | None) -> StepSha
     count = len(program.state)
     outputs = [kind.name for kind in program.outputs]
     if name not in outputs:
-        raise ReproError(f"expected an output with the name {name!r}, the loss, got {', '.join(outputs)}")
+        raise ReproError(f"expected an output {name!r}, the loss, got {', '.join(outputs)}")
     with ir.Context():
         module = read_module(program.finish.data)
         block = module.body.operations[0].regions[0].blocks[0]
         results = list(block.operations[len(block.operations) - 1].operands)
         sums = _sums_of(ir, results[count + outputs.index(name)], count, count + len(program.sums))
     if len(sums) != 1:
-        raise ReproError(f"expected one sum of the microbatches that is the loss {name!r}, got {len(sums)}")
+        raise ReproError(f"expected the loss {name!r} to be one sum of the microbatches, got {len(sums)} sums")
     return StepShape(tuple(kind.name for kind in program.state), False, sums[0] - count)
 
 
@@ -119,7 +119,7 @@ def describe(module: Any, shape: StepShape) -> list[Described]:
     try:
         found = _repro.contraction_roles(module, len(shape.state), shape.has_new_state, shape.loss, shape.name)
     except ValueError as error:
-        raise ReproError(f"the contractions have no roles: {str(error).splitlines()[0]}") from None
+        raise ReproError(f"cannot find the roles of the contractions: {str(error).splitlines()[0]}") from None
     weights: Sequence[int] = list(dict.fromkeys(each[4] for each in found if each[1] == "fprop"))
     described = []
     for operation, role, left, right, weight, forward in found:

@@ -79,9 +79,9 @@ def compare_recipes(
     names = [recipe.name for recipe in chosen]
     for name in names:
         if not name or name == F32 or names.count(name) > 1:
-            raise ReproError(f"expected recipes with names of their own, got {name!r}")
+            raise ReproError(f"expected recipes with different names, not {F32}, got {name!r}")
     if not chosen:
-        raise ReproError(f"expected at least one recipe beside {F32}")
+        raise ReproError(f"expected at least one recipe in addition to {F32}")
     comparison = _Comparison(script, tuple(chosen), steps, target, threads, spread(steps, samples))
     runs = [comparison.run(recipe) for recipe in (None, *chosen)]
     return Report(
@@ -182,6 +182,9 @@ class _Comparison:
             tuple(samples),
         )
 
+    def _changed(self, what: str) -> ReproError:
+        return ReproError(f"{self.script}: expected the same {what} each time that the script runs: seed its numbers")
+
     def _held_out(self, given: Training, recipe: Recipe | None) -> list[Any]:
         """Returns the validation batches; raises ReproError if they differ from those of the f32 run."""
         if given.validation is None:
@@ -194,9 +197,7 @@ class _Comparison:
         if recipe is None:
             self.held_out = digests
         elif digests != self.held_out:
-            raise ReproError(
-                f"{self.script}: validation() gives other batches each time that the script is run: seed it"
-            )
+            raise self._changed("validation batches")
         return batches
 
     def _check(self, trainer: Trainer, recipe: Recipe | None, step: int, inputs: Sequence[np.ndarray]) -> None:
@@ -209,10 +210,10 @@ class _Comparison:
                 self.programs[step] = program
             else:
                 if not self.is_divided:
-                    self.notes.append("Operands of a step in microbatches are not looked at.")
+                    self.notes.append("Operands of a step in microbatches are not measured.")
                 self.is_divided = True
         elif digest != self.digests[step - 1]:
-            raise ReproError(f"{self.script}: batch {step} is another one each time that the script is run: seed it")
+            raise self._changed(f"batch {step}")
         if step == 1:
             # Hashes only the state that the f32 program has too: a stochastic recipe may add seed and step.
             known = self.programs[1].state if 1 in self.programs else program.state
@@ -221,7 +222,7 @@ class _Comparison:
             if recipe is None:
                 self.initial_state = begun
             elif begun != self.initial_state:
-                raise ReproError(f"{self.script}: the model is another one each time that the script is run: seed it")
+                raise self._changed("model")
 
     def _begin(self, trainer: Trainer, recipe: Recipe | None) -> tuple[Contraction, ...]:
         """Returns the contractions of the first step, with their precision. In the f32 run, also checks that every
@@ -242,7 +243,7 @@ class _Comparison:
             return False
         found = self.programs[step].hash == self.programs[1].hash
         found = found or self._contractions(self.programs[step], recipe) == contractions
-        note = f"The operands of step {step} are not looked at: it has other contractions than the first step."
+        note = f"The operands of step {step} are not measured: it has other contractions than the first step."
         if not found and note not in self.notes:
             self.notes.append(note)
         return found
@@ -267,7 +268,9 @@ class _Comparison:
         exact_probe, _, exact = self._run_probe(plain, plain, None, state, inputs)
         probe, after, outputs = self._run_probe(plain, program, recipe, state, inputs)
         if state_hash([(after[kind.name], kind.element) for kind in program.state]) != trainer.state_hash():
-            raise ReproError(f"step {step} under {recipe.name} gave another state when it was computed again")
+            raise ReproError(
+                f"step {step} under {recipe.name}: expected the same state when it is computed again, got another"
+            )
         known: dict[tuple[str, ...], OperandStatistics] = {}
         found = []
         for contraction, other in zip(probe.contractions, exact_probe.contractions, strict=True):

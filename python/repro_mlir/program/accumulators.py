@@ -61,14 +61,12 @@ class Accumulator:
         check_whole("chunk", self.chunk, 0, 2**63 - 1)
         check_among("start", self.start, STARTS)
         if self.late and self.terms % 2:
-            raise ReproError(f"(M4) expected an even number of terms of blocks of two halves, got {self.terms}")
+            raise ReproError(f"(M4) expected an even number of terms with late, got {self.terms}")
         block = 2 * self.terms if self.late else self.terms
         if self.chunk % block:
-            raise ReproError(f"(M4) expected a chunk that is a multiple of a block of {block}, got {self.chunk}")
+            raise ReproError(f"(M4) expected a chunk that is a multiple of a block of {block} terms, got {self.chunk}")
         if self.start == "init" and self.chunk:
-            raise ReproError(
-                f"(M4) expected one chain where it starts with the initial value, got a chunk {self.chunk}"
-            )
+            raise ReproError(f"(M4) expected no chunk with start 'init', got {self.chunk}")
         check_whole("group", self.group, 1, 128)
         if self.terms % self.group:
             raise ReproError(f"(M2) expected a group that divides the {self.terms} terms of a block, got {self.group}")
@@ -103,7 +101,7 @@ class Accumulator:
         check_kind("result", result, str, "the name of a type")
         by = CLASSES[name].get((element, result))
         if by is None:
-            raise ReproError(f"{name} has no products of {element} with results of {result}")
+            raise ReproError(f"{name} does not multiply {element} with results of {result}")
         return dataclasses.replace(by, chunk=chunk, start=start)
 
 
@@ -171,11 +169,9 @@ def set_accumulators(
     """
     chosen: dict[Accumulator, list[int]] = {}
     if isinstance(accumulator, str) and accumulator in SCALED_CLASSES:
-        raise ReproError(
-            f"(M5) {accumulator} multiplies by scales of blocks: expected it in a recipe of formats of blocks"
-        )
+        raise ReproError(f"(M5) {accumulator} needs scales of blocks: use it in a recipe with formats of blocks")
     if isinstance(accumulator, Accumulator) and accumulator.group != 1:
-        raise ReproError(f"(M4) expected no groups of products without scales of blocks, got {accumulator.group}")
+        raise ReproError(f"(M4) expected group 1 without scales of blocks, got {accumulator.group}")
     for each in contractions(program):
         if select is None or select(each):
             by = accumulator if isinstance(accumulator, Accumulator) else _resolve(accumulator, each)
@@ -192,7 +188,7 @@ def _resolve(name: str, contraction: Contraction) -> Accumulator:
         x, y = (Accumulator.named(name, element, result) for element in contraction.elements)
         # Matrix units multiply operands of equal types, or of two f8 types.
         if x != y or (len(set(contraction.elements)) > 1 and not set(contraction.elements) <= set(_FLOAT8)):
-            raise ReproError(f"{name} has no products of {' and '.join(contraction.elements)}")
+            raise ReproError(f"{name} does not multiply {' by '.join(contraction.elements)}")
     except ReproError as error:
         at = f"contraction {contraction.index} at {contraction.location}"
         raise ReproError(f"{at} of {', '.join(contraction.operands)}: {error}") from None

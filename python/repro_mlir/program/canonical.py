@@ -61,17 +61,19 @@ class Examined:
             ("output", outputs, self.results[self.num_state :]),
         ):
             if len(kinds) != len(found):
-                raise ReproError(f"the signature has {len(kinds)} {role} tensors, the program {len(found)}")
+                raise ReproError(
+                    f"expected a signature with {len(found)} {role} tensors, as the program has, got {len(kinds)}"
+                )
             for i, (kind, own) in enumerate(zip(kinds, found, strict=True)):
                 wanted = TensorType(own.name or kind.name, own.element, own.shape)
                 # A shape of floats or bools would compare equal to a shape of integers.
                 is_plain = isinstance(kind.name, str) and all(type(extent) is int for extent in kind.shape)
                 if kind != wanted or not is_plain:
-                    raise ReproError(f"{role} {i} of the signature is {kind}, of the program {wanted}")
+                    raise ReproError(f"{role} {i} of the signature: expected {wanted}, as in the program, got {kind}")
         for role, kinds in (("state", state), ("output", outputs)):
             double = [name for name, count in Counter(kind.name for kind in kinds).items() if count > 1]
             if double:
-                raise ReproError(f"two {role} tensors have the name {double[0]!r}, expected names of their own")
+                raise ReproError(f"expected {role} tensors with different names, got {double[0]!r} twice")
 
 
 @functools.lru_cache(maxsize=8)

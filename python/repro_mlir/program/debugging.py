@@ -73,7 +73,7 @@ def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
             os.makedirs(folder, exist_ok=True)
         descriptor, file = tempfile.mkstemp(".mlir", "repro-", folder)
     except OSError as error:
-        return f"; no file to repeat it: {error}"
+        return f"; cannot write a file to repeat it: {error}"
     with open(descriptor, "w", encoding="utf-8") as stream:
         stream.write(text)
     if not options and _succeeds(text, pipeline, None):

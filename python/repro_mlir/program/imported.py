@@ -61,7 +61,7 @@ class Microbatches:
         if count is not None:
             return Microbatches(count, accumulate, None if inputs is None else tuple(inputs))
         if accumulate != 1 or inputs is not None:
-            raise ReproError("accumulate and microbatch_inputs belong to microbatches")
+            raise ReproError("expected microbatches with accumulate or microbatch_inputs")
         return None
 
 

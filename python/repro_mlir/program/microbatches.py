@@ -62,10 +62,10 @@ class MicrobatchProgram:
     def __post_init__(self) -> None:
         count, inputs = self.microbatches.count, self.inputs
         if list(self.cut) != sorted({*self.cut}) or any(not 0 <= i < len(inputs) for i in self.cut) or not self.cut:
-            raise ReproError(f"(B1) expected ascending positions of inputs that are cut, got {self.cut}")
+            raise ReproError(f"(B1) expected ascending positions of inputs to cut, got {self.cut}")
         for i in self.cut:
             if not inputs[i].shape or inputs[i].shape[0] % count:
-                raise ReproError(f"(B1) {count} microbatches do not divide input {inputs[i]}")
+                raise ReproError(f"(B1) input {inputs[i]}: expected a first dimension that {count} microbatches divide")
         if self.random is not None:
             kind = self.state[self.random] if 0 <= self.random < len(self.state) else None
             if kind is None or (kind.element, kind.shape) != ("i64", ()):
@@ -74,7 +74,7 @@ class MicrobatchProgram:
             raise ReproError(f"(B5) expected ascending positions of state of microbatches, got {self.own}")
         for i in self.own:
             if self.state[i].shape[:1] != (count,):
-                raise ReproError(f"(B5) expected a part of state {self.state[i]} for each of {count} microbatches")
+                raise ReproError(f"(B5) state {self.state[i]}: expected a first dimension of {count} microbatches")
         rows = [
             (kind.element, (kind.shape[0] // count, *kind.shape[1:])) if i in self.cut else (kind.element, kind.shape)
             for i, kind in enumerate(inputs)
@@ -82,12 +82,16 @@ class MicrobatchProgram:
         shared = [row for i, row in enumerate(rows) if i not in self.cut]
         taken = [(kind.element, kind.shape[i in self.own :]) for i, kind in enumerate(self.state)]
         if self.part.state or _types(self.part.inputs) != [*taken, *rows]:
-            raise ReproError("(B1) the program of a microbatch does not take the state and a microbatch of the inputs")
+            raise ReproError(
+                "(B1) expected a program of a microbatch that takes the state and a microbatch of the inputs"
+            )
         own = [self.state[i] for i in self.own]
         if _types(self.part.outputs[len(self.sums) :]) != [taken[i] for i in self.own]:
-            raise ReproError("(B5) the program of a microbatch does not give its state")
+            raise ReproError("(B5) expected a program of a microbatch that returns its own state")
         if _types(self.finish.inputs) != [*_types(self.sums), *_types(own), *shared]:
-            raise ReproError("(B1) the end of the step does not take the sums of a microbatch and the shared inputs")
+            raise ReproError(
+                "(B1) expected an end of the step that takes the sums of the microbatches and the shared inputs"
+            )
         if not 0 <= self.num_hyper_parameters <= len(inputs):
             raise ReproError(f"expected 0 to {len(inputs)} hyper-parameters, got {self.num_hyper_parameters}")
 
@@ -203,7 +207,7 @@ def _whole(rows: Sequence[TensorType], cut: Sequence[int], microbatches: Microba
     """Returns the types of the inputs of a whole step, from those of a microbatch."""
     for i in cut:
         if i >= len(rows) or not rows[i].shape:
-            raise ReproError(f"(B1) there is no input {i} that could be cut")
+            raise ReproError(f"(B1) expected an input {i} with a dimension to cut")
     return tuple(
         dataclasses.replace(kind, shape=(kind.shape[0] * microbatches.count, *kind.shape[1:])) if i in cut else kind
         for i, kind in enumerate(rows)
@@ -248,7 +252,7 @@ def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -
     arguments = [*found.arguments[: found.num_state], *found.arguments[found.num_state + between :]]
     for own, kind in zip(arguments, wanted, strict=True):
         if own.name not in ("", kind.name):
-            raise ReproError(f"the signature has a tensor {kind.name!r} in the place of the program's {own.name!r}")
+            raise ReproError(f"expected a tensor {own.name!r} in the signature, as in the program, got {kind.name!r}")
 
 
 StepProgram = Program | MicrobatchProgram
@@ -307,7 +311,7 @@ def _stored(data: bytes) -> _Stored:
         if any(a >= b for a, b in itertools.pairwise(positions)):
             raise MicrobatchError(f"(B4) expected ascending positions of {what}")
     if not own and data.startswith(_MAGIC_OF_OWN):
-        raise MicrobatchError("(B4) expected positions of state of microbatches")
+        raise MicrobatchError("(B4) expected at least one position of state of microbatches")
     (size,) = take(1)
     if size > len(data) - position:
         raise MicrobatchError("(B4) the bytes of a step in microbatches end early")

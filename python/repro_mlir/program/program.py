@@ -153,7 +153,7 @@ class Program:
             with _within(path):
                 examined = examine_admitted(data)
                 if examined.identity != bundle.program:
-                    raise ReproError(f"the program is {examined.identity}, the manifest says {bundle.program}")
+                    raise ReproError(f"expected the program {bundle.program} of the manifest, got {examined.identity}")
                 examined.check(*kinds)
                 initial = tuple(bundle.initial_state())
                 return Program(data, *kinds, bundle.num_hyper_parameters, initial, untrusted=True)

@@ -48,13 +48,13 @@ def check_contraction(attributes: dict[str, Any], operands: Sequence[ValueType],
     if attributes["step"] == "scaled":
         _check_scaled(by, block, operands)
     elif isinstance(by, Fdpa | LateFdpa) and (by.inner if isinstance(by, LateFdpa) else by).group != 1:
-        raise InvalidFormat("(M5) expected no groups of products but in scaled contractions")
+        raise InvalidFormat("(M5) expected group 1 except in scaled contractions")
 
 
 def _check_scaled(by: Fdpa | LateFdpa | None, block: int, operands: Sequence[ValueType]) -> None:
     """(M5) Raises InvalidFormat for scaled products that the accumulator does not support."""
     if not isinstance(by, Fdpa) or by.fraction is None:
-        raise InvalidFormat("(M5) expected an accumulator of scaled products, with a fraction and not late")
+        raise InvalidFormat("(M5) expected an accumulator with a fraction, and not late, for scaled products")
     if block % by.group:
         raise InvalidFormat(f"(M5) expected blocks of whole groups of {by.group} products, got blocks of {block}")
     if any(operands[i].element.name not in _SCALES[:2] for i in (1, 3)):

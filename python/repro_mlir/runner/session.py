@@ -17,7 +17,7 @@ from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.hashing import combine_digests, tensor_digest
 from repro_mlir.base.numerics.overlap import find_overlap
-from repro_mlir.base.numerics.tensors import TensorType, user_array
+from repro_mlir.base.numerics.tensors import TensorType, require_count, user_array
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.runner.bundle import Bundle
 from repro_mlir.runner.device import Device
@@ -177,9 +177,7 @@ class Session(ConstantAttributes):
           StepFailed: a check of the program failed; the state is unchanged.
         """
         free = [i for i in range(len(self.bundle.inputs)) if ("input", i) not in self._bound]
-        if len(inputs) != len(free):
-            wanted = ", ".join(str(self.bundle.inputs[i]) for i in free)
-            raise ReproError(f"expected {len(free)} inputs ({wanted}), got {len(inputs)}")
+        require_count([self.bundle.inputs[i] for i in free], inputs)
         if self._bound:
             # Waits for other streams of the device: another library may still be filling one of the caller's arrays.
             self.device.synchronize_all()

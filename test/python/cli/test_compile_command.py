@@ -129,10 +129,10 @@ def test_codes_are_stored_in_place_of_weights(capsys: pytest.CaptureFixture[str]
         ("weight.codes", "i8"), ("weight.scales", "f8E8M0FNU"),
     ]  # fmt: skip
     for given, message in (
-        ([*command, "--store-codes"], "the program quantizes no state alone"),
+        ([*command, "--store-codes"], "got a program that quantizes no state directly"),
         (
             ["compile", script, "--precision", "mxfp4", "--store-codes"],
-            "expected inference, whose state stays",
+            "expected inference, which does not change",
         ),
     ):
         assert main([*given, "-o", str(path)]) == 2

@@ -77,7 +77,7 @@ def test_a_flipped_bit_of_a_gradient_or_an_activation_is_found(seed: int, monkey
     found, _ = run(given, 3, (2, 1, 2), steps=2, check_share=1.0)
     for each in found:
         assert isinstance(each, ReproError), each
-        assert f"rank {rank} of 3 has computed something wrong in leaves" in str(each)
+        assert f"rank {rank} of 3 has computed wrong results in leaves" in str(each)
 
 
 def test_C8_a_bit_that_rounding_swallows_is_found_where_it_is_committed_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_C8_a_bit_that_rounding_swallows_is_found_where_it_is_committed_to(monke
     plant(monkeypatch, given.program.part, 1, fault)
     commits = lambda kept: setattr(kept, "commits", True)  # noqa: E731
     found, _ = run(given, 2, steps=1, check_share=1.0, begun=commits)
-    assert all("rank 1 of 2 has computed something wrong" in str(each) for each in found)
+    assert all("rank 1 of 2 has computed wrong results" in str(each) for each in found)
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -98,7 +98,7 @@ def test_two_ranks_find_a_single_error(size: int, monkeypatch: pytest.MonkeyPatc
     given = normalized(4, 1)
     plant(monkeypatch, given.program.part, size - 1, lambda count: (nothing, lambda o: count == 1 and flip(o[0], 5)))
     found, _ = run(given, size, steps=1, check_share=1.0)
-    assert all(f"rank {size - 1} of {size} has computed something wrong" in str(each) for each in found)
+    assert all(f"rank {size - 1} of {size} has computed wrong results" in str(each) for each in found)
 
 
 def test_a_rank_that_is_always_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,9 +106,12 @@ def test_a_rank_that_is_always_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     given = normalized(4, 1)
     plant(monkeypatch, given.program.part, 1, lambda count: (nothing, lambda outputs: flip(outputs[1], 9)))
     found, _ = run(given, 3, steps=1, check_share=1.0)
-    assert all("rank 1 of 3 has computed something wrong" in str(each) for each in found)
+    assert all("rank 1 of 3 has computed wrong results" in str(each) for each in found)
     found, _ = run(given, 2, steps=1, check_share=1.0)
-    assert all("of 2 differ in leaves 0 to 1" in str(each) and "not told" in str(each) for each in found)
+    assert all(
+        "of 2 differ in leaves 0 to 1" in str(each) and "no majority shows which is wrong" in str(each)
+        for each in found
+    )
 
 
 def test_a_wrong_sum_of_leaves_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +127,7 @@ def test_a_wrong_sum_of_leaves_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(KeptMicrobatches, "_added", wrong)
     found, _ = run(given, 4, steps=1, check_share=1.0)
-    assert all("rank 0 of 4 has computed something wrong" in str(each) for each in found)
+    assert all("rank 0 of 4 has computed wrong results" in str(each) for each in found)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -150,7 +153,7 @@ def test_the_step_determines_the_checked_microbatches() -> None:
 
 def test_a_share_that_is_none() -> None:
     for share in (-0.1, 1.5, float("nan")):
-        with pytest.raises(ReproError, match="expected a share of checks from 0 to 1"):
+        with pytest.raises(ReproError, match="expected check_share from 0 to 1"):
             Ranks(make_loopback(1)[0], check_share=share)
 
 

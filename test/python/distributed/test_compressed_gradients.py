@@ -194,7 +194,7 @@ def test_a_flipped_bit_of_the_state_of_a_microbatch_is_found() -> None:
 
         found, _ = run(given("top_k"), 3, steps=STEPS, between=between)
         if rank == row // 2:
-            own = f"state {name} of rank {rank}, which has it alone, was written between steps"
+            own = f"state {name}, which only rank {rank} holds, was written between steps"
             other = f"ranks disagree: {rank} of 3 have another state than most"
             assert all(own in str(each) or other in str(each) for each in found), found
         else:
@@ -219,7 +219,7 @@ def test_another_rank_checks_the_state_of_a_microbatch() -> None:
 
     found, _ = run(given("top_k"), 3, steps=STEPS, check_share=1.0, begun=begun)
     assert all(isinstance(each, ReproError) for each in found), found
-    assert all("rank 0 of 3 has computed something wrong" in str(each) for each in found), found
+    assert all("rank 0 of 3 has computed wrong results" in str(each) for each in found), found
 
 
 def trainer_of(ranks: Ranks | None, name: str = "blocks", **options: Any) -> Any:

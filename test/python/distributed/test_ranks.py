@@ -252,7 +252,7 @@ def test_a_rank_that_was_cut_short_takes_part_in_nothing_more() -> None:
 
     run_ranks(2, work)
     assert [type(each) for each in again] == [RankLost, RankLost]
-    assert any("a step was cut short: start the ranks again" in str(each) for each in again)
+    assert any("a step was interrupted: start all ranks again" in str(each) for each in again)
     assert [each.completed for each in kept] == [0, 0]
 
 

@@ -153,8 +153,8 @@ def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
     if size > 2:
         named = f"{victim} of {size} have another state than most"
     else:
-        named = "ranks disagree: ranks 0 / 1 have another state"
-    own = f"state {name} of rank {victim}, which has it alone, was written between steps"
+        named = "ranks disagree: ranks 0 / 1 each have another state"
+    own = f"state {name}, which only rank {victim} holds, was written between steps"
     assert all(named in each or own in each for each in messages), messages
 
 

@@ -262,9 +262,9 @@ def test_arrays_that_do_not_fit(artifact: bytes) -> None:
         executable({"w": frozen, "n": n}, g, i)
     with pytest.raises(ReproError, match="output sum: expected a writable array"):
         executable.write([w, n], [g, i], [np.broadcast_to(sum_, ()), picked])
-    with pytest.raises(ReproError, match=r"state w and input .* share memory, expected arrays of their own"):
+    with pytest.raises(ReproError, match=r"state w and input .* share memory: expected separate arrays"):
         executable.write([w, n], [w, i], [sum_, picked])
-    with pytest.raises(ReproError, match=r"output sum and output .* share memory, expected arrays of their own"):
+    with pytest.raises(ReproError, match=r"output sum and output .* share memory: expected separate arrays"):
         executable.write([w, n], [g, i], [sum_, sum_])
     with pytest.raises(ValueError, match="expected at least 1 thread, got 0"):
         CpuBackend(artifact, threads=0)
@@ -296,9 +296,9 @@ def test_a_state_within_an_input_after_another_input() -> None:
     memory = np.zeros(12, np.float32)
     inputs = [("input a", memory[:10]), ("input b", memory[2:3])]
     require_apart([("state", memory[10:11])], inputs)
-    with pytest.raises(ReproError, match="input a and state share memory, expected arrays of their own"):
+    with pytest.raises(ReproError, match="input a and state share memory: expected separate arrays"):
         require_apart([("state", memory[5:6])], inputs)
-    with pytest.raises(ReproError, match="share memory, expected arrays of their own"):
+    with pytest.raises(ReproError, match="share memory: expected separate arrays"):
         require_apart([("state", memory[2:3])], inputs)
 
 

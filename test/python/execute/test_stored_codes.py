@@ -194,11 +194,14 @@ def training() -> Program:
 
 def test_programs_whose_weights_cannot_be_stored() -> None:
     cases: list[tuple[Any, str]] = [
-        (3, "expected a program whose weights become codes, got a int"),
-        (training(), "expected inference, whose state stays as it is"),
-        (plain(), "quantizes no state alone: expected inference under a recipe with weights in blocks"),
-        (repro_mlir.apply_precision(plain(), "bf16"), "quantizes no state alone"),
-        (repro_mlir.apply_precision(plain(), {"fprop": {"activation": MX}}), "quantizes no state alone"),
+        (3, "expected a Program, got a int"),
+        (training(), "expected inference, which does not change the state"),
+        (
+            plain(),
+            "expected inference under a recipe with weights in blocks, got a program that quantizes no state directly",
+        ),
+        (repro_mlir.apply_precision(plain(), "bf16"), "quantizes no state directly"),
+        (repro_mlir.apply_precision(plain(), {"fprop": {"activation": MX}}), "quantizes no state directly"),
         (repro_mlir.apply_precision(plain(), "mxfp8").with_initial(()), "without initial values"),
     ]
     for given, message in cases:

@@ -80,7 +80,12 @@ def test_damaged_bytes(place: int) -> None:
 
 @pytest.mark.parametrize(
     "own, message",
-    [((9,), "positions"), ((5, 4), "ascending"), ((0,), "a part of state"), ((), "does not take the state")],
+    [
+        ((9,), "positions"),
+        ((5, 4), "ascending"),
+        ((0,), "a first dimension of . microbatches"),
+        ((), "that takes the state"),
+    ],
 )
 def test_positions_that_do_not_fit(own: tuple[int, ...], message: str) -> None:
     program = compressed(TopK(0.5), SHAPES, COUNT)
@@ -146,17 +151,23 @@ def refused(given: Any, method: Any, message: str) -> None:
 
 
 def test_gradients_that_cannot_be_compressed_are_refused() -> None:
-    refused(imported({"w": (4,)}, "f64"), TopK(), "the gradient of w is of f64: expected gradients of f32 for top_k")
-    refused(imported({"w": (4,)}, "bf16"), TopK(), "is of bf16")
-    refused(imported({"w": (4,)}), PowerSGD(1), "power_sgd compresses no gradient of the step, of w")
-    refused(imported({"w": (4, 4)}), PowerSGD(2), "compresses no gradient of the step")
-    refused(imported({"w": (0,)}), OneBit(), "one_bit compresses no gradient of the step")
+    refused(imported({"w": (4,)}, "f64"), TopK(), "the gradient of w: expected f32 for top_k, got f64")
+    refused(imported({"w": (4,)}, "bf16"), TopK(), "expected f32 for top_k, got bf16")
+    refused(imported({"w": (4,)}), PowerSGD(1), "expected a gradient that power_sgd compresses, got those of w")
+    refused(imported({"w": (4, 4)}), PowerSGD(2), "expected a gradient that power_sgd compresses")
+    refused(imported({"w": (0,)}), OneBit(), "expected a gradient that one_bit compresses")
     refused(imported({"w": (4,)}, random=False), QSGD(), "qsgd draws random numbers: expected a program with seed")
     named = {"w": (4,), "gradient_compression.residual.w": (4,)}
-    refused(imported(named), TopK(), "the step has a state tensor gradient_compression.residual.w, the name of what")
+    refused(
+        imported(named), TopK(), "the step has a state tensor gradient_compression.residual.w, a name that top_k needs"
+    )
     unnamed = imported({"w": (4,)})
     text = unnamed.text.replace(' gradient = "w"', "")
-    refused(dataclasses.replace(unnamed, text=text), TopK(), "compresses no gradient of the step, of no parameter")
+    refused(
+        dataclasses.replace(unnamed, text=text),
+        TopK(),
+        "expected a gradient that top_k compresses, got those of no parameter",
+    )
 
 
 def split(body: str, options: str = "own=1") -> MicrobatchProgram:

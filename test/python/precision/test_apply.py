@@ -503,7 +503,7 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
         ),
         (
             by_blocks(Recipe("one", {"fprop": RolePrecision({"weight": SQUARE})})),
-            "formats of blocks of both operands .*f32",
+            "formats of blocks for both operands .*f32",
         ),
         (by_blocks(named_recipe("fp8_rowwise")), r"\(Q4\) expected codes of f8E4M3FN, f6 or f4, .*got 'f8E5M2'"),
         (
@@ -522,9 +522,9 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
             by_blocks("mxfp4", "blackwell_nvfp4"),
             r"\(M5\) expected scales of f8E4M3FN for the accumulator blackwell_nvfp4, got f8E8M0FNU",
         ),
-        (by_blocks("mxfp8", "blackwell_mxf4"), "blackwell_mxf4 has no products of f8E4M3FN"),
-        (by_blocks("mxint8", "blackwell_mx"), "blackwell_mx has no products of i8"),
-        (by_blocks("mxfp4", BlockAccumulator("fused", "hopper")), "hopper has no products of f4E2M1FN"),
+        (by_blocks("mxfp8", "blackwell_mxf4"), "blackwell_mxf4 does not multiply f8E4M3FN"),
+        (by_blocks("mxint8", "blackwell_mx"), "blackwell_mx does not multiply i8"),
+        (by_blocks("mxfp4", BlockAccumulator("fused", "hopper")), "hopper does not multiply f4E2M1FN"),
         (
             by_blocks("fp8_tensorwise", BlockAccumulator("fused", "hopper")),
             r"\(Q4\) expected codes of f8E4M3FN, f6 or f4, .*got 'f8E5M2'",
@@ -535,12 +535,12 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
         ),
         (
             Recipe("one", {"fprop": RolePrecision({"weight": SQUARE}, accumulator="blackwell_nvfp4")}),
-            "formats of blocks of both operands .*f32",
+            "formats of blocks for both operands .*f32",
         ),
         (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "take bf16, f16, tf32, got f32 and f32"),
         (
             Recipe("blocks", {"fprop": RolePrecision({"activation": ROW, "weight": ROW}, accumulator="blackwell")}),
-            "got f4E2M1FN and f4E2M1FN: .* of two operands in blocks, a BlockAccumulator",
+            "got f4E2M1FN and f4E2M1FN: .* if both operands are in blocks, a BlockAccumulator",
         ),
         (
             Recipe(
@@ -548,7 +548,7 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
                 {"wgrad": RolePrecision({"activation": Format("forward"), "gradient": Format("tf32")}, None, "hopper")},
             ),
             # The message has the element types in the order of the two operands.
-            "2.weight: the units of hopper take bf16, f16, tf32, got tf32 and f32",
+            "2.weight: hopper multiplies bf16, f16, tf32, got tf32 and f32",
         ),
         (
             Recipe(
@@ -609,10 +609,15 @@ def test_a_sum_is_chosen_once_K4_M4(accumulator: Any, program: repro_mlir.Progra
     operand = blocks("f8E4M3FN", "mx", "rceil") if accumulator == "blocks" else Format("bf16")
     asked = RolePrecision({"activation": operand, "weight": operand}, accumulator=accumulator)
     recipe = Recipe("both", {"fprop": asked})
-    with pytest.raises(ReproError, match=r"0\.weight: expected no accumulator of .* it has #repro.exact<digits = 2>"):
+    with pytest.raises(
+        ReproError,
+        match=r"0\.weight: expected no accumulator, as the contraction already has the order #repro.exact<digits = 2>",
+    ):
         LAYERS.captured(exact_digits=2, precision=recipe)
     others = repro_mlir.set_accumulators(program, Accumulator(8, 24, "rz_f32", -132))
-    with pytest.raises(ReproError, match=r"0\.weight: expected no accumulator of .* it has #repro.fdpa"):
+    with pytest.raises(
+        ReproError, match=r"0\.weight: expected no accumulator, as the contraction already has the order #repro.fdpa"
+    ):
         apply_precision(others, recipe)
 
 
@@ -736,7 +741,7 @@ def test_contractions_that_no_recipe_changes_are_reported() -> None:
     assert [(each.role, each.layer) for each in summary.contractions if each.role == "fprop"] == [
         ("fprop", "second.weight")
     ]
-    with pytest.warns(UserWarning, match="leaves 1 layers as they are, whose weights are computed from parameters"):
+    with pytest.warns(UserWarning, match="does not change 1 layers whose weights are computed from parameters"):
         changed = apply_precision(program, "mxfp8")
     product = named_recipe("mxfp8").roles["fprop"].operands
     recipe = Recipe("p", {"product": RolePrecision({"left": product["activation"], "right": product["weight"]})})

@@ -266,7 +266,7 @@ def test_steps_with_other_contractions_have_losses_alone(later: bool, tmp_path: 
     roles = [run.contractions[each.number].role for each in run.samples[1].contractions]
     assert roles.count("wgrad") == 1 + (not later)
     other = "it has other contractions than the first step"
-    assert re.findall(rf"step (\d) are not looked at: {other}", found.note) == ["3", "4"]
+    assert re.findall(rf"step (\d) are not measured: {other}", found.note) == ["3", "4"]
 
 
 def test_a_forward_pass_that_is_rounded_stochastically_has_no_validation(script: str) -> None:
@@ -439,9 +439,9 @@ def test_the_page_in_a_browser(report: Report, tmp_path: Path) -> None:
     [
         (["fp3"], {}, "expected a recipe among"),
         (["none.json"], {}, "cannot read none.json: No such file"),
-        ([], {}, "expected at least one recipe beside f32"),
-        (["f32"], {}, "expected at least one recipe beside f32"),
-        (["bf16", "bf16"], {}, "expected recipes with names of their own, got 'bf16'"),
+        ([], {}, "expected at least one recipe in addition to f32"),
+        (["f32"], {}, "expected at least one recipe in addition to f32"),
+        (["bf16", "bf16"], {}, "expected recipes with different names, not f32, got 'bf16'"),
         (["bf16"], {"steps": 0}, "expected a number of steps of at least 1, got 0"),
         (["bf16"], {"samples": -1}, "expected a number of samples of at least 0, got -1"),
         (["bf16", NOTHING], {}, "the recipe 'nothing' matches no contraction"),
@@ -455,10 +455,10 @@ def test_recipes_that_cannot_be_compared(script: str, recipes: Any, options: dic
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    yield SCRIPT.replace("    torch.manual_seed(0)\n", ""), "mlp.py: the model is another one each time"
+    yield SCRIPT.replace("    torch.manual_seed(0)\n", ""), "mlp.py: expected the same model each time"
     unseeded = SCRIPT.replace("def validation", "def unused").replace("torch.Generator().manual_seed(step)", "None")
-    yield unseeded.replace("manual_seed(0)", "seed()"), "mlp.py: batch 1 is another one each time"
-    yield SCRIPT.replace("batch(-2)", "batch(torch.seed())"), "mlp.py: validation() gives other batches each time"
+    yield unseeded.replace("manual_seed(0)", "seed()"), "mlp.py: expected the same batch 1 each time"
+    yield SCRIPT.replace("batch(-2)", "batch(torch.seed())"), "mlp.py: expected the same validation batches each time"
     endless = SCRIPT.replace("return [batch(-1), batch(-2)]", "return (batch(-1) for _ in iter(int, 1))")
     yield endless, "mlp.py: expected at most 1000 batches of validation()"
     yield SCRIPT.replace("while True", "while step < 1"), "mlp.py: expected 2 batches, got 1"

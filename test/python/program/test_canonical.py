@@ -109,16 +109,28 @@ def test_signatures_are_those_of_the_text(program: Program) -> None:
     text = program.text.replace("%arg3: tensor<2x3xf32>", '%arg3: tensor<2x3xf32> {repro.name = "x"}')
     named = replace(program, data=to_bytes(text))
     for changes, message in (
-        ({"state": program.state[:1]}, "the signature has 1 state tensors, the program 2"),
-        ({"inputs": (*program.inputs, program.inputs[0])}, "the signature has 3 input tensors, the program 2"),
-        ({"outputs": ()}, "the signature has 0 output tensors, the program 1"),
-        ({"state": other(program.state, 0, shape=(3, 2))}, "signature is w: 3x2xf32, of the program w: 2x3xf32"),
+        ({"state": program.state[:1]}, "expected a signature with 2 state tensors, as the program has, got 1"),
+        (
+            {"inputs": (*program.inputs, program.inputs[0])},
+            "expected a signature with 2 input tensors, as the program has, got 3",
+        ),
+        ({"outputs": ()}, "expected a signature with 1 output tensors, as the program has, got 0"),
+        (
+            {"state": other(program.state, 0, shape=(3, 2))},
+            "signature: expected w: 2x3xf32, as in the program, got w: 3x2xf32",
+        ),
         ({"state": other(program.state, 0, shape=(2.0, 3))}, "state 0 of the signature"),
-        ({"state": other(program.state, 0, element="i32")}, "state 0 of the signature is w: 2x3xi32"),
+        (
+            {"state": other(program.state, 0, element="i32")},
+            "state 0 of the signature: expected w: 2x3xf32, as in the program, got w: 2x3xi32",
+        ),
         ({"inputs": other(program.inputs, 1, element="bf16")}, "input 1 of the signature"),
-        ({"inputs": other(program.inputs, 1, name="y")}, "signature is y: 2x3xf32, of the program x: 2x3xf32"),
+        (
+            {"inputs": other(program.inputs, 1, name="y")},
+            "signature: expected x: 2x3xf32, as in the program, got y: 2x3xf32",
+        ),
         ({"outputs": other(program.outputs, 0, shape=(1,))}, "output 0 of the signature"),
-        ({"state": other(program.state, 1, name="w")}, "two state tensors have the name 'w'"),
+        ({"state": other(program.state, 1, name="w")}, "expected state tensors with different names, got 'w' twice"),
         ({"num_hyper_parameters": 3}, "expected 0 to 2 hyper-parameters, got 3"),
         ({"num_hyper_parameters": -1}, "expected 0 to 2 hyper-parameters, got -1"),
         ({"num_hyper_parameters": True}, "expected 0 to 2 hyper-parameters, got True"),
@@ -136,7 +148,10 @@ def test_signatures_are_those_of_the_text(program: Program) -> None:
         ({"num_hyper_parameters": "1"}, "hyper-parameters, got '1'"),
         ({"num_hyper_parameters": 1.5}, "hyper-parameters, got 1.5"),
         ({"num_hyper_parameters": None}, "hyper-parameters, got None"),
-        ({"state": [{"name": "w", "element": "f32", "shape": [2, 3]}]}, "the signature has 1 state tensors"),
+        (
+            {"state": [{"name": "w", "element": "f32", "shape": [2, 3]}]},
+            "expected a signature with 2 state tensors, as the program has, got 1",
+        ),
         ({"inputs": [{"name": "lr", "element": "f32", "shape": 7}]}, "the signature is damaged"),
         ({"inputs": [{"name": "lr", "element": "f32"}]}, "the signature is damaged"),
         ({"inputs": 3}, "the signature is damaged"),

@@ -102,16 +102,16 @@ def test_names_that_are_none_are_refused_in_one_line() -> None:
 
 
 def test_a_contraction_that_a_class_does_not_have_is_named_M3(program: repro_mlir.Program) -> None:
-    with pytest.raises(ReproError, match=r"contraction 0 at loc\(.*\) of tensor<.*: volta has no products of bf16"):
+    with pytest.raises(ReproError, match=r"contraction 0 at loc\(.*\) of tensor<.*: volta does not multiply bf16"):
         repro_mlir.set_accumulators(program, "volta")
     with pytest.raises(ReproError, match=r"the name of a class \(volta, turing, .*\), got 'cdna3'"):
         repro_mlir.set_accumulators(program, "cdna3")
 
 
 def test_accumulators_with_scales_of_blocks_are_refused_M5(program: repro_mlir.Program) -> None:
-    with pytest.raises(ReproError, match=r"\(M5\) blackwell_nvfp4 multiplies by scales of blocks: .* in a recipe"):
+    with pytest.raises(ReproError, match=r"\(M5\) blackwell_nvfp4 needs scales of blocks: use it in a recipe"):
         repro_mlir.set_accumulators(program, "blackwell_nvfp4")
-    with pytest.raises(ReproError, match=r"\(M4\) expected no groups of products without scales of blocks, got 16"):
+    with pytest.raises(ReproError, match=r"\(M4\) expected group 1 without scales of blocks, got 16"):
         repro_mlir.set_accumulators(program, Accumulator.named("blackwell_nvfp4", "f4E2M1FN"))
 
 
@@ -121,7 +121,7 @@ def test_a_class_has_no_products_of_two_types_of_16_bits_M3() -> None:
             return torch.mm(x.float(), y.float())
 
     narrow = torch.zeros(4, 4, dtype=torch.bfloat16), torch.zeros(4, 4, dtype=torch.float16)
-    with pytest.raises(ReproError, match="hopper has no products of bf16 and f16"):
+    with pytest.raises(ReproError, match="hopper does not multiply bf16 by f16"):
         repro_mlir.set_accumulators(repro_mlir.capture(Mixed(), narrow), "hopper")
 
 

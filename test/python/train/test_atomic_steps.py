@@ -353,9 +353,9 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
     # A second signal makes the trainer stop waiting for the device, so it cannot know the state on the device.
     monkeypatch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     saved = trainer.state_dict()
-    with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
+    with pytest.raises(repro_mlir.ReproError, match="a step was interrupted, and the state is lost"):
         trainer.step(*batch(3))
-    with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
+    with pytest.raises(repro_mlir.ReproError, match="a step was interrupted, and the state is lost"):
         trainer.state_hash()
     monkeypatch.setattr(Emulation, "run", run)
     trainer.load_state_dict(saved)
@@ -364,13 +364,13 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
     weight = next(trainer._model.parameters())
     with monkeypatch.context() as patch:
         patch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
-        with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
+        with pytest.raises(repro_mlir.ReproError, match="a step was interrupted, and the state is lost"):
             trainer.step(*batch(4))
-    with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
+    with pytest.raises(repro_mlir.ReproError, match="a step was interrupted, and the state is lost"):
         weight.detach()
     with pytest.raises(repro_mlir.ReproError, match="expected what Trainer"):
         trainer.load_state_dict({})
-    with pytest.raises(repro_mlir.ReproError, match="a step was cut short, and the state is lost"):
+    with pytest.raises(repro_mlir.ReproError, match="a step was interrupted, and the state is lost"):
         weight.detach()
     trainer.load_state_dict(saved)
     assert type(weight) is torch.nn.Parameter

@@ -309,7 +309,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("expected microbatches as a whole number from 1", dict(microbatches=0)),
     "float": ("expected microbatches as a whole number from 1", dict(microbatches=2.0)),
     "accumulate": ("expected accumulate to divide 4 microbatches, got 3", dict(microbatches=4, accumulate=3)),
-    "alone": ("belong to microbatches", dict(accumulate=2)),
+    "alone": ("expected microbatches with accumulate or microbatch_inputs", dict(accumulate=2)),
     "name": (r"no tensor 'x' to be cut, it has batch\[0\], batch\[1\]", dict(microbatches=2, microbatch_inputs=["x"])),
     "outputs": ("returns has 'outputs'", dict(microbatches=2, returns=["outputs"])),
     "ranks": ("expected ranks as a connect", dict(microbatches=2, ranks="all")),

@@ -122,6 +122,12 @@ class TensorType:
         return f"{self.name}: {'x'.join([*map(str, self.shown_shape), self.shown_element])}"
 
 
+def require_count(kinds: Sequence[TensorType], inputs: Sequence[object]) -> None:
+    """Raises ReproError unless there is one value for each of these inputs."""
+    if len(inputs) != len(kinds):
+        raise ReproError(f"expected {len(kinds)} inputs ({', '.join(map(str, kinds))}), got {len(inputs)}")
+
+
 def require_same(what: str, found: Sequence[TensorType], expected: Sequence[TensorType]) -> None:
     """Raises ReproError unless the `found` tensors have the element types and shapes of the `expected` ones, because
     the `found` tensors will use the buffers of the `expected` ones.

@@ -492,5 +492,5 @@ def named_accumulator(name: str, of: BinaryFormat, result: BinaryFormat = F32) -
         raise ValueError(f"expected one of {', '.join(ACCUMULATORS)}, got {name}")
     found = ACCUMULATORS[name].get((of.name, result.name))
     if found is None:
-        raise ValueError(f"{name} has no products of {of.name} with results of {result.name}")
+        raise ValueError(f"{name} does not multiply {of.name} with results of {result.name}")
     return found

@@ -322,7 +322,7 @@ def test_sum_of_cdna3_is_rounded_down_M3() -> None:
 def test_formats_and_scales_are_checked() -> None:
     with pytest.raises(ValueError, match="expected one of volta"):
         named_accumulator("pascal", F16)
-    with pytest.raises(ValueError, match="volta has no products of bf16"):
+    with pytest.raises(ValueError, match="volta does not multiply bf16"):
         named_accumulator("volta", BF16)
     with pytest.raises(ValueError, match="expected 1 to 128 terms"):
         Fdpa(16, 41, "rz_f32", -133)

@@ -114,7 +114,7 @@ def number(position: int, value: int) -> Any:
 
 
 PLANTED: dict[str, tuple[Any, str]] = {
-    "leaves": (number(0, 4), "divide input|does not take"),
+    "leaves": (number(0, 4), "microbatches divide|that takes the state"),
     "no leaves": (number(0, 0), "expected microbatches"),
     "many leaves": (number(0, 2**63), "expected microbatches"),
     "order of sums": (lambda data: number(1, 1)(number(0, 4)(data)), "another program than receipt.json names"),
