@@ -40,20 +40,20 @@ def generic(index_map: str) -> bytes:
 
 # Texts that are refused before they are parsed, and the error messages.
 BEFORE_PARSING = {
-    "deep attributes": (program(attributes=f"x = {'[' * DEEP}{']' * DEEP}, "), "100,002 levels of brackets"),
+    "deep attributes": (program(attributes=f"x = {'[' * DEEP}{']' * DEEP}, "), "levels of brackets, got 100,002"),
     "deep locations": (
         program(location="loc(" + 'callsite("a" at ' * DEEP + '"b"' + ")" * DEEP + ")"),
-        "levels of brackets, expected at most 256",
+        "expected a program with at most 256 levels of brackets",
     ),
     "deep regions": (program("scf.execute_region {" * DEEP + "}" * DEEP), "levels of brackets"),
-    "long number": (program(f"%c = arith.constant {'9' * 1_000_000} : i64"), "a number of more than 64 digits"),
+    "long number": (program(f"%c = arith.constant {'9' * 1_000_000} : i64"), "expected numbers of at most 64 digits"),
     "terabyte splat": (
         program("%c = arith.constant dense<0.0> : tensor<1000000000000xf32>"),
-        "a tensor of 1000000000000 elements, expected at most 68,719,476,736 bytes",
+        "expected tensors of at most 68,719,476,736 bytes in a program, got one of 1000000000000 elements",
     ),
     "product beyond 2^64": (
         program("%c = tensor.empty() : tensor<6148914691236517206x3xi8>"),
-        "a tensor of 6148914691236517206x3 elements",
+        "bytes in a program, got one of 6148914691236517206x3 elements",
     ),
 }
 
@@ -126,10 +126,10 @@ NOT_STORED = {
 TOO_LARGE = {
     "large tensor": (
         _large("%c = tensor.empty() : tensor<50000000000xf32>"),
-        "a tensor of 200,000,000,000 bytes, expected at most 68,719,476,736",
+        "expected tensors of at most 68,719,476,736 bytes in a program, got one of 200,000,000,000",
     ),
     "many splats": (
         _large("\n".join(f"%c{i} = arith.constant dense<{i}.0> : tensor<50000000xf32>" for i in range(20))),
-        "constants of 4,000,000,000 bytes",
+        "expected constants of at most 2,147,483,648 bytes, got 4,000,000,000",
     ),
 }

@@ -60,4 +60,4 @@ class CompiledBody:
 
 
 def _no_index() -> np.ndarray:
-    raise AssertionError("an index is read from the block")
+    raise AssertionError("expected an index that is computed in the block, not read from it")

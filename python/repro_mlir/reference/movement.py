@@ -47,7 +47,7 @@ def _pad(op: Operation, env: Environment) -> np.ndarray:
     low, high = op.attributes["static_low"], op.attributes["static_high"]
     wanted = tuple(below + n + above for below, n, above in zip(low, source.shape, high, strict=True))
     if wanted != shape:
-        raise op.error(f"(A3) expected low and high that give the shape {shape}, got {low} and {high}")
+        raise op.error(f"(A3) expected low and high padding to the shape {shape}, got {low} and {high}")
     body = CompiledBody(op.regions[0], env)
     block = Block(tuple(Along(1 + d, 0, n) for d, n in enumerate(shape)), 1 + len(shape))
     grids = [np.asarray(block.grid(d)) for d in range(len(shape))]

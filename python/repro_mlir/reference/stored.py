@@ -157,7 +157,7 @@ class _Messages:
         self._section = section
         self._left = section.count("messages", 8) if section else 0
         if section and not self._left:
-            raise section.error("expected a message, or no section for them")
+            raise section.error("expected at least one message, or no section of messages")
 
     def next(self, body: _Cursor) -> str:
         if not self._section or not self._left:
@@ -178,7 +178,7 @@ class _Origins:
         self._texts = section.texts("texts") if section else ()
         self._used = 0
         if section and (not self._texts or len(set(self._texts)) != len(self._texts)):
-            raise section.error("expected texts, each once")
+            raise section.error("expected each text only once")
 
     def _text(self, section: _Cursor) -> str:
         number = section.below(min(self._used + 1, len(self._texts)) + 1, "the number of a text", 4)
@@ -200,7 +200,7 @@ class _Origins:
     def expect_end(self) -> None:
         if self._section:
             if self._used != len(self._texts):
-                raise self._section.error("expected texts that operations have")
+                raise self._section.error("expected only texts that operations use")
             self._section.expect_end("the origins")
 
 
@@ -251,7 +251,9 @@ class _BodyReader:
             number = self.bytes.below(len(self.types), "a definition")
             kind = self.types[number]
             if kind is None:
-                raise self.bytes.error(f"expected a definition of before or outside, got {number}", self.bytes.at - 8)
+                raise self.bytes.error(
+                    f"expected a value that is defined before its use, got value {number}", self.bytes.at - 8
+                )
             numbers.append(number)
             types.append(kind)
         return tuple(numbers), tuple(types)
@@ -290,7 +292,9 @@ class _BodyReader:
         found = self.bytes.naturals("segments", 1 << 31)
         if head.name == "repro.quantize":
             if len(found) != 4 or found[0] != 1 or max(found) > 1 or sum(found) != len(head.operand_types):
-                raise self.bytes.error(f"expected an operand, and others that may be absent, got {list(found)}", start)
+                raise self.bytes.error(
+                    f"expected one operand, and at most one of each optional operand, got {list(found)}", start
+                )
             return found
         count, results = len(head.operand_types), len(head.result_types)
         expected = _SEGMENTS.get(head.name, (count - results, results))
@@ -417,10 +421,10 @@ class _BodyReader:
         count = math.prod(shape)
         is_splat = self.bytes.below(2, "a form of constant", 1)
         if is_splat and count < 2:
-            raise self.bytes.error("expected the elements of less than two", start)
+            raise self.bytes.error("expected all elements of a tensor with fewer than two", start)
         bits = np.frombuffer(self.bytes.take(size if is_splat else size * count), f"<u{size}")
         if not is_splat and count > 1 and (bits == bits[0]).all():
-            raise self.bytes.error("expected equal elements as one", start)
+            raise self.bytes.error("expected equal elements to be stored as one", start)
         if kind.element.width == 1 and (bits > 1).any():
             raise self.bytes.error("expected elements that are 0 or 1", start)
         if kind.element.is_float and kind.element.width < 8 and (bits >> kind.element.width != 0).any():
@@ -467,7 +471,9 @@ class _BodyReader:
         if any(each.dims != len(iterators) for each in attributes["indexing_maps"]):
             raise self.bytes.error(f"expected maps of {len(iterators)} dimensions, as there are iterators", head.start)
         if isinstance(order, Order) and order.run > iterators.count("reduction"):
-            raise self.bytes.error("(F1) expected a run of reduction dimensions, got more than there are", head.start)
+            raise self.bytes.error(
+                "(F1) expected at most as many dimensions in a run as there are reduction dimensions", head.start
+            )
 
     def check_blocks(self, head: _Head, attributes: dict[str, Any]) -> None:
         form: StoredFormat = attributes["format"]
@@ -480,7 +486,9 @@ class _BodyReader:
             _, has_tensor, *random = attributes["operandSegmentSizes"]
             site = attributes["site"]
             if any(is_there != form.is_stochastic for is_there in (*map(bool, random), site is not None)):
-                raise InvalidFormat("(Q3) expected a site, seed and step of stochastic rounding, and of no other")
+                raise InvalidFormat(
+                    "(Q3) expected a site, seed and step for stochastic rounding, and none for other rounding"
+                )
             if site is not None and site >= 1 << 32:
                 raise InvalidFormat(f"(R1) expected a site of 32 bits, got {site}")
             codes, scales = head.result_types
@@ -540,7 +548,7 @@ class _BodyReader:
             start = self.bytes.at
             operation = self.operation(within)
             if (operation.name == _TERMINATORS[within]) != (i == count - 1):
-                raise self.bytes.error(f"expected {_TERMINATORS[within]} as the last operation alone", start)
+                raise self.bytes.error(f"expected {_TERMINATORS[within]} only as the last operation", start)
             operations.append(operation)
         if not operations:
             raise self.bytes.error(f"expected {_TERMINATORS[within]} at the end of the body")
@@ -714,7 +722,7 @@ def read_program(data: bytes) -> ParsedProgram:
     num_state, result_types = body.number(), reader.type_list()
     main, returned = reader.block(_MAIN)
     if returned != result_types:
-        raise body.error("expected the types of what is returned as those of the results", start)
+        raise body.error("expected returned values of the types of the results", start)
     if num_state > min(len(main.arguments), len(result_types)):
         raise body.error(f"expected as many arguments and results as states, got {num_state} states", start)
     body.expect_end("the body")
@@ -727,6 +735,6 @@ def read_program(data: bytes) -> ParsedProgram:
         if (len(argument_names), len(result_names)) != (len(main.arguments), len(result_types)):
             raise names.error("expected a name for each argument and result", start)
         if not any((*argument_names, *result_names)):
-            raise names.error("expected a name, or no section for them", start)
+            raise names.error("expected at least one name, or no section of names", start)
         names.expect_end("the names")
     return ParsedProgram(main, result_types, num_state, argument_names, result_names)

@@ -31,7 +31,7 @@ def check_contraction(attributes: dict[str, Any], operands: Sequence[ValueType],
         raise InvalidFormat(f"(Q4) expected 0 to {_MOST_FRACTION_BITS} fraction bits, got {fraction_bits}")
     shapes = [each.shape for each in operands]
     if any(shape is None or len(shape) < 2 or len(shape) != len(result.shape or ()) for shape in shapes):
-        raise InvalidFormat("(Q4) expected tensors of as many dimensions as the result, two or more")
+        raise InvalidFormat("(Q4) expected tensors with the number of dimensions of the result, at least two")
     *outer, m, n = result.shape or ()
     k = (shapes[0] or ())[-1]
     for side, extent in enumerate((m, n)):

@@ -113,7 +113,7 @@ class _Numbers:
         """Returns the next number, read as two's complement."""
         number = next(self._left, None)
         if number is None:
-            raise InvalidFormat("expected the numbers of a format of blocks")
+            raise InvalidFormat("expected more numbers of a format of blocks")
         return number - (1 << 64) if number >> 63 else number
 
     def take_of(self, values: Sequence[_T]) -> _T:
@@ -124,7 +124,7 @@ class _Numbers:
 
     def expect_end(self) -> None:
         if next(self._left, None) is not None:
-            raise InvalidFormat("expected the numbers of a format of blocks")
+            raise InvalidFormat("expected no more numbers of a format of blocks")
 
 
 def _expect(holds: bool, message: str) -> None:

@@ -33,7 +33,7 @@ def read_code(source: Program | Bundle, machine: CpuMachine | Accelerator) -> Co
     if isinstance(machine, Accelerator):
         return read_gpu_code(source, machine)
     if not isinstance(source, Program):
-        raise ReproError(f"{source.path.name} has code for GPUs, and {machine.name} is a CPU")
+        raise ReproError(f"expected a GPU for {source.path.name}, which has code for GPUs, got the CPU {machine.name}")
     return read_cpu_code(source, machine)
 
 
@@ -94,6 +94,6 @@ def predict(
         return predict_cpu(code, machine, threads)
     if isinstance(code, GpuCode) and isinstance(machine, Accelerator):
         if threads != 1:
-            raise ReproError(f"expected threads with a CPU, and {machine.name} is none")
+            raise ReproError(f"expected one thread, as {machine.name} is not a CPU, got {threads}")
         return predict_gpu(code, machine)
-    raise ReproError(f"the code was read for another kind of machine than {machine.name}")
+    raise ReproError(f"expected code that was read for {machine.name}, got code for another kind of machine")

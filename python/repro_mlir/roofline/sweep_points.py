@@ -57,7 +57,7 @@ def count_points(machines: Sequence[tuple[CpuMachine | Accelerator, Values]], pr
     for machine, values in machines:
         for name, texts in values.items():
             if not texts:
-                raise ReproError(f"expected values of {name} of {machine.name}")
+                raise ReproError(f"expected at least one value for {name} of {machine.name}")
     count = programs * sum(math.prod(len(texts) for texts in values.values()) for _, values in machines)
     if count > POINTS:
         raise ReproError(f"expected at most {POINTS} points of a sweep, got {count}")

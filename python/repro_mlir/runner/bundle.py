@@ -117,7 +117,7 @@ class Bundle(ConstantAttributes):
         )
         held, most = sum(kind.nbytes for kind in self.state), limits().archive_bytes
         if held > most:
-            raise ReproError(f"{path}: a state of {held:,} bytes, expected at most {most:,}")
+            raise ReproError(f"{path}: expected a state of at most {most:,} bytes, got {held:,}")
 
     @property
     def architectures(self) -> list[str]:
@@ -142,7 +142,7 @@ class Bundle(ConstantAttributes):
         if missing := sorted(needed - listed):
             raise ReproError(f"{self.path}: no member {foreign(missing[0])}")
         if unused := sorted(name for name in listed - needed if not is_runner_member(name)):
-            raise ReproError(f"{self.path}: {foreign(unused[0])} belongs to no part of the bundle")
+            raise ReproError(f"{self.path}: {foreign(unused[0])} is not a part of a bundle")
 
     @cached_property
     def signature(self) -> tuple[bytes, bytes] | None:
@@ -183,7 +183,7 @@ class Bundle(ConstantAttributes):
         for role, kinds in (("state", self.state), ("input", self.inputs), ("output", self.outputs)):
             found = [(kind.element, kind.shape) for kind in plan.tensors(role)]
             if found != [(kind.element, kind.shape) for kind in kinds]:
-                raise ReproError(f"{where}: the {role} buffers of the plan are not those of the program")
+                raise ReproError(f"{where}: expected the {role} buffers of the program, got others in the plan")
         return TargetCode(architecture, members.get("cubin"), members["ptx"], plan, constants)
 
     def initial_state(self) -> list[np.ndarray]:

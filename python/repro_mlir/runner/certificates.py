@@ -167,7 +167,7 @@ def directory() -> Path:
     try:
         return (Path(base) if base else Path.home() / ".local" / "share") / "repro-mlir" / "certificates"
     except RuntimeError:
-        raise ReproError(f"this user has no folder: expected {VARIABLE} to name that of certificates") from None
+        raise ReproError(f"this user has no home folder: set {VARIABLE} to a folder for certificates") from None
 
 
 def path_of(device: Device) -> Path:
@@ -186,7 +186,7 @@ def read_certificate(path: str | Path) -> Certificate:
     instructions = tuple(Instruction(**each | {"images": tuple(each["images"])}) for each in value["instructions"])
     unit = Unit(**value["unit"])
     if unit not in UNITS.values():
-        raise ReproError(f"{path}: the unit {foreign(unit.name)} is another one than code is for, or unknown")
+        raise ReproError(f"{path}: expected a class of matrix units that is known, got {foreign(unit.name)}")
     return Certificate(value["device"], value["driver"], unit, instructions)
 
 
@@ -216,9 +216,7 @@ def certificate_for(device: Device, architecture: str) -> Certificate:
     """
     path, wanted = path_of(device), f"{device.name} with driver {device.driver.identity()}"
     if not path.is_file():
-        raise ReproError(
-            f"tensor cores need a certificate of {wanted}, which repro certify-device writes: there is no {path}"
-        )
+        raise ReproError(f"{path} is missing: tensor cores need a certificate of {wanted}: run repro certify-device")
     found = read_certificate(path)
     if (found.device, found.driver) != (device.name, device.driver.identity()):
         raise ReproError(
@@ -228,8 +226,8 @@ def certificate_for(device: Device, architecture: str) -> Certificate:
     unit = unit_of(architecture)
     if (found.unit.terms, found.unit.fraction) != (unit.terms, unit.fraction):
         raise ReproError(
-            f"{device.name} adds in the class {found.unit.name}, the code for {architecture} in {unit.name}: expected "
-            "code for the device's own architecture, or without tensor cores"
+            f"{device.name} adds as the class {found.unit.name}, the code for {architecture} as {unit.name}: use code "
+            "for the device's own architecture, or without tensor cores"
         )
     return found
 
@@ -258,10 +256,12 @@ def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str
     # differently.
     if certificate.unit.float8 != unit.float8 and any(map(_FLOAT8.search, opcodes)):
         raise ReproError(
-            f"{device.name} adds f8 in the class {certificate.unit.float8}, the code for {architecture} in "
-            f"{unit.float8}: expected code for the device's own architecture, or without tensor cores"
+            f"{device.name} adds f8 as the class {certificate.unit.float8}, the code for {architecture} as "
+            f"{unit.float8}: use code for the device's own architecture, or without tensor cores"
         )
     images = tuple(image for image in IMAGES if all(image in known[opcode] for opcode in opcodes))
     if not images:
-        raise ReproError(f"{path_of(device)}: no form of code was compared of all of {', '.join(sorted(opcodes))}")
+        raise ReproError(
+            f"{path_of(device)}: neither PTX nor cubin was compared for all of {', '.join(sorted(opcodes))}"
+        )
     return images

@@ -92,7 +92,7 @@ def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int, *, is_
         if interface.get("mask") is not None:
             raise ReproError(f"{what} {kind.name}: expected an array without a mask")
         if is_written and is_read_only:
-            raise ReproError(f"{what} {kind.name}: expected an array that may be written, got a read-only one")
+            raise ReproError(f"{what} {kind.name}: expected a writable array, got a read-only one")
         found = shape, dtype == kind.dtype, contiguous, pointer
         element = str(dtype)
     elif hasattr(value, "__dlpack_device__"):

@@ -174,8 +174,8 @@ class Driver:
             found = ""
         if not found:
             raise ReproError(
-                "a certificate is of one build of the driver, and this system does not tell which it has: expected a "
-                f"library such as libcuda.so.580.65.06, or the version in {_MODULE_VERSION}"
+                "a certificate names a build of the driver, and this system does not show which build it has: expected "
+                f"a library such as libcuda.so.580.65.06, or the version in {_MODULE_VERSION}"
             )
         return found
 

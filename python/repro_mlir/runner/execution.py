@@ -129,7 +129,7 @@ class Execution:
         images = IMAGES if certifying else certified_images(device, code.architecture, code.ptx)
         self._code, self.image = _load(device, code, use_cubin and "cubin" in images)
         if self.image not in images:
-            raise ReproError(f"the certificate of {device.name} is of {' and '.join(images)}, the code of {self.image}")
+            raise ReproError(f"the certificate of {device.name}: expected {self.image}, got {' and '.join(images)}")
         self._functions = [self._code.function(kernel.name, kernel.shared) for kernel in plan.kernels]
         bound = bound or {}
         sizes = {("error", 0): _WORD.itemsize} | plan.sizes()

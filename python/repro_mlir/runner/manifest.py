@@ -126,13 +126,15 @@ def read_manifest(data: bytes, where: str) -> dict[str, Any]:
         if len(set(names)) < len(names):
             raise ReproError(f"{place}: {role}: a name occurs twice")
     if manifest["num_hyper_parameters"] > len(manifest["inputs"]) or manifest["steps"] > _LONGEST_RUN:
-        raise ReproError(f"{place}: more hyper-parameters than inputs, or more than {_LONGEST_RUN:,} steps")
+        raise ReproError(
+            f"{place}: expected at most as many hyper-parameters as inputs, and at most {_LONGEST_RUN:,} steps"
+        )
     for architecture, target in manifest["targets"].items():
         own = (target["ptx"], target["plan"]) == (f"{architecture}.ptx", f"{architecture}.plan")
         own = own and target["cubin"] in (None, f"{architecture}.cubin")
         own = own and re.fullmatch(rf"{_ARCHITECTURE}\.constants", target["constants"]) is not None
         if not own or not re.fullmatch(_ARCHITECTURE, architecture):
-            raise ReproError(f"{place}: targets: {foreign(architecture)} has members of other names than its own")
+            raise ReproError(f"{place}: targets: expected members named after {foreign(architecture)}, got other names")
     _check_expected(manifest, place)
     return manifest
 
@@ -142,11 +144,11 @@ def _check_expected(manifest: Mapping[str, Any], place: str) -> None:
     if expected is None:
         return
     if any(not re.fullmatch(r"[0-9]{1,10}", step) for step in (*expected["state"], *expected["tensors"])):
-        raise ReproError(f"{place}: expected: a step that is no number")
+        raise ReproError(f"{place}: expected: the steps must be numbers")
     if any(len(digests) != len(manifest["state"]) for digests in expected["tensors"].values()):
-        raise ReproError(f"{place}: expected: hashes of another number of tensors than the state has")
+        raise ReproError(f"{place}: expected: one hash is needed for each tensor of the state")
     if set(expected["outputs"]) != {entry["name"] for entry in manifest["outputs"]}:
-        raise ReproError(f"{place}: expected: other outputs than the program has")
+        raise ReproError(f"{place}: expected: the outputs must be those of the program")
 
 
 def needed_members(manifest: Mapping[str, Any]) -> set[str]:

@@ -175,7 +175,7 @@ class _Reader:
         self._at = len(_MAGIC)
         version, processor = self._numbers("<2I")
         if version != _VERSION:
-            raise ValueError(f"version {version}, expected {_VERSION}")
+            raise ValueError(f"expected version {_VERSION}, got {version}")
         is_on_device = _name(PROCESSORS, processor, "processor") == "gpu"
         arena_size, constant_size = self._numbers("<2Q")
         states, inputs, outputs = (self._list(12, self._tensor) for _ in range(3))
@@ -183,7 +183,7 @@ class _Reader:
         kernels = self._list(20, self._device_kernel if is_on_device else self._host_kernel)
         launches = self._list(12, lambda: self._launch(is_on_device))
         if self._at != len(self._data):
-            raise ValueError(f"{len(self._data) - self._at} bytes behind its end")
+            raise ValueError(f"expected the end of the plan, got {len(self._data) - self._at} bytes more")
         return Plan(
             PROCESSORS[processor], arena_size, constant_size, states, inputs, outputs, messages, kernels, launches
         )
@@ -192,7 +192,7 @@ class _Reader:
         name, element = self._string(), self._string()
         shape = self._list(8, lambda: self._numbers("<Q")[0])
         if element not in ELEMENTS:
-            raise ValueError("a tensor with elements of an unknown type")
+            raise ValueError("unknown element type of a tensor")
         return TensorType(name, element, shape)
 
     def _host_kernel(self) -> Kernel:
@@ -208,7 +208,7 @@ class _Reader:
     def _launch(self, is_on_device: bool) -> Launch:
         kernel, flags = self._numbers("<2I")
         if flags > _CHECK:
-            raise ValueError("a launch with unknown flags")
+            raise ValueError(f"expected flags of a launch of at most {_CHECK}, got {flags}")
         x, y, z = self._numbers("<3I") if is_on_device else (0, 0, 0)
         return Launch(kernel, bool(flags), self._list(16, self._argument), (x, y, z))
 
@@ -238,7 +238,7 @@ class _Reader:
 
 def _name(names: Sequence[str], number: int, what: str) -> str:
     if number >= len(names):
-        raise ValueError(f"a {what} of number {number}")
+        raise ValueError(f"expected a {what} below {len(names)}, got {number}")
     return names[number]
 
 
@@ -255,11 +255,11 @@ def _check_plan(plan: Plan) -> None:
         else:
             fits = min(kernel.block) >= 1 and math.prod(kernel.block) <= _MOST_THREADS
         if not fits:
-            raise ValueError(f"kernel {kernel.name} has no work, or more than any processor can do")
+            raise ValueError(f"kernel {kernel.name} has no work, or more than a processor supports")
     sizes = plan.sizes()
     for number, launch in enumerate(plan.launches):
         if launch.kernel >= len(plan.kernels):
-            raise ValueError(f"launch {number} is of kernel {launch.kernel}, of {len(plan.kernels)}")
+            raise ValueError(f"launch {number}: expected a kernel below {len(plan.kernels)}, got {launch.kernel}")
         if plan.processor == "gpu" and min(launch.grid) < 1:
             raise ValueError(f"launch {number} has a grid without blocks")
         for space, index, offset in launch.arguments:

@@ -176,7 +176,9 @@ class _Server:
                 ) from None
             except OSError as error:
                 self.stop()
-                raise ReproError(f"the program could not be {done}: the child process is gone ({error})") from None
+                raise ReproError(
+                    f"the program could not be {done}: the connection to the child process failed ({error})"
+                ) from None
             except BaseException:
                 # After an interrupt it is unknown which messages are still in the channel, so the server is ended.
                 self.stop()
@@ -239,7 +241,7 @@ def _receive(channel: socket.socket, size: int, deadline: float) -> bytes:
         except TimeoutError:
             raise _Late from None
         if not part:
-            raise ConnectionError("it closed its end")
+            raise ConnectionError("the child process closed it")
         parts += part
     return bytes(parts)
 
@@ -250,11 +252,11 @@ def _ending(status: int, told: bytes, memory: int) -> str:
     if status == OUT_OF_MEMORY or "out of memory" in text or "bad_alloc" in text:
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         if most != resource.RLIM_INFINITY and most < memory:
-            return f"it takes more than {most / (1 << 30):.3g} GiB of memory, the limit of ulimit -v"
+            return f"it needs more than {most / (1 << 30):.3g} GiB of memory, the limit of ulimit -v"
         gib = f"{memory / (1 << 30):g} GiB"
-        return f"it takes more than {gib} of memory (see {VARIABLE} in docs/verification/security.md)"
+        return f"it needs more than {gib} of memory (see {VARIABLE} in docs/verification/security.md)"
     if status == -signal.SIGXCPU:
-        return "it takes too much processor time"
+        return "it exceeds the limit of processor time"
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         lines = [line for line in text.splitlines() if line.strip()]

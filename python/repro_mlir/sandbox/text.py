@@ -25,7 +25,7 @@ _BLOCK = 1 << 20
 def check_size(data: bytes, limits: Limits) -> None:
     """Raises ReproError if a program has more bytes than the limits allow."""
     if len(data) > limits.text_bytes:
-        raise ReproError(f"a program of {len(data):,} bytes, expected at most {limits.text_bytes:,}")
+        raise ReproError(f"expected a program of at most {limits.text_bytes:,} bytes, got {len(data):,}")
 
 
 def check_text(text: bytes, limits: Limits) -> None:
@@ -34,9 +34,9 @@ def check_text(text: bytes, limits: Limits) -> None:
     code = _ARROW.sub(b"", _STRING_OR_COMMENT.sub(b'""', text))
     depth = _depth(code)
     if depth > limits.nesting:
-        raise ReproError(f"a program with {depth:,} levels of brackets, expected at most {limits.nesting:,}")
+        raise ReproError(f"expected a program with at most {limits.nesting:,} levels of brackets, got {depth:,}")
     if re.search(rb"[0-9]{%d}" % (limits.digits + 1), code):
-        raise ReproError(f"a program with a number of more than {limits.digits} digits")
+        raise ReproError(f"expected numbers of at most {limits.digits} digits in a program, got a longer one")
     for extents, width in set(_TENSOR.findall(code)):
         # The product is clamped at the limit + 1, so that it stays small. A later extent of 0 still makes it 0.
         size = -(-int(width[:4] or b"64") // 8)
@@ -45,7 +45,7 @@ def check_text(text: bytes, limits: Limits) -> None:
         if size > limits.tensor_bytes:
             shape = extents.decode().rstrip("x")[:80]
             raise ReproError(
-                f"a program with a tensor of {shape} elements, expected at most {limits.tensor_bytes:,} bytes"
+                f"expected tensors of at most {limits.tensor_bytes:,} bytes in a program, got one of {shape} elements"
             )
 
 

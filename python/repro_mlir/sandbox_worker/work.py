@@ -54,9 +54,9 @@ def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
 
         module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     if largest > tensor_bytes:
-        raise TooMuch(f"a program with a tensor of {largest:,} bytes, expected at most {tensor_bytes:,}")
+        raise TooMuch(f"expected tensors of at most {tensor_bytes:,} bytes in a program, got one of {largest:,}")
     if total > constant_bytes:
-        raise TooMuch(f"constants of {total:,} bytes, expected at most {constant_bytes:,}")
+        raise TooMuch(f"expected constants of at most {constant_bytes:,} bytes, got {total:,}")
     return b""
 
 

@@ -68,8 +68,8 @@ class ScriptBatches:
         """See `ScriptSource.refuse_other_states`."""
         if self.imported.bindings.depends_on_state:
             raise ReproError(
-                f"{self.script}: the optimizer's step is another one in another state of it (its first step, or a "
-                "number of steps that it compares): what the script runs is not known without running it"
+                f"{self.script}: the optimizer's step depends on the optimizer's state (its first step, or a number of "
+                "steps that it compares): the programs of the script are not known without running it"
             )
 
     def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
@@ -109,4 +109,4 @@ class ScriptBatches:
         try:
             return next(self._batches)
         except StopIteration:
-            raise ReproError(f"{self.script}: expected at least {self.taken + 1} batches") from None
+            raise ReproError(f"{self.script}: expected at least {self.taken + 1} batches, got {self.taken}") from None

@@ -58,7 +58,7 @@ def diff(
     if second is not None:
         allow_numerics(None, **numerics)
         if targets is not None and len(targets) != 1:
-            raise ReproError(f"expected one target on which to run the receipts' steps, got {', '.join(targets)}")
+            raise ReproError(f"expected one target for the steps of the receipts, got {', '.join(targets)}")
         return diff_receipts(first, second, targets[0] if targets else "cpu", threads)
     if targets is None or len(targets) != 2:
         raise ReproError("expected two receipts, or a script and two targets")
@@ -74,7 +74,9 @@ def _diff_script(
     batches.refuse_other_states()
     step = batches.program
     if EAGER in targets and isinstance(step, MicrobatchProgram):
-        raise ReproError(f"{EAGER} has no step in microbatches: expected {batches.script} without them, or two targets")
+        raise ReproError(
+            f"{EAGER} has no step in microbatches: use {batches.script} without them, or two other targets"
+        )
     graph = OperatorGraph(step)
     program = graph.program
     if EAGER in targets:
@@ -92,7 +94,9 @@ def _diff_script(
     def inputs() -> Sequence[np.ndarray]:
         given = batches.take()
         if batches.program.hash != step.hash:
-            raise ReproError(f"batch {batches.taken} of {batches.script} takes another program: expected fewer steps")
+            raise ReproError(
+                f"batch {batches.taken} of {batches.script} needs another program than batch 1: compare fewer steps"
+            )
         return given
 
     sides = side(targets[0]), side(targets[1])

@@ -80,11 +80,9 @@ def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
     known = {_TEXTS[chat], *_DERIVED, *_OPEN, *(["choices[0].message.role"] if chat else [])}
     for path, each in fields.items():
         if path not in known and each is not None:
-            raise ReproError(f"{where}: {foreign(path, 80)}: expected no such field in an answer of repro serve")
+            raise ReproError(f"{where}: unknown field {foreign(path, 80)} of an answer of repro serve")
         if path in _OPEN and not _OPEN[path](each):
-            raise ReproError(
-                f"{where}: {path}: expected what an answer of repro serve has, got {foreign(str(each), 40)}"
-            )
+            raise ReproError(f"{where}: {path}: expected a value that repro serve writes, got {foreign(str(each), 40)}")
     return {path: each for path, each in fields.items() if path in known}
 
 
@@ -106,7 +104,7 @@ def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
             continue
         # The types are compared too, because True == 1 in Python.
         if type(said) is not type(found) or said != found:
-            raise ReceiptWrong(path, "the answer says otherwise than its receipt", None, str(found), str(said))
+            raise ReceiptWrong(path, "the answer differs from its receipt", None, str(found), str(said))
     return [path for path in fields if path in _OPEN]
 
 

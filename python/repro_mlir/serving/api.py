@@ -102,7 +102,9 @@ class Api:
     async def _model(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name != self._name:
-            raise Refused(404, f"no model {foreign(name, 60)!r}, there is {self._name!r}", "model", "model_not_found")
+            raise Refused(
+                404, f"expected the model {self._name!r}, got {foreign(name, 60)!r}", "model", "model_not_found"
+            )
         return _json(self._described())
 
     def _described(self) -> dict[str, Any]:
@@ -128,7 +130,7 @@ class Api:
         try:
             self._engine.reserve()
         except Full:
-            raise Refused(429, "too many requests are waiting", code="queue_full") from None
+            raise Refused(429, "too many requests are waiting: try again later", code="queue_full") from None
         except EngineFailed:
             raise Refused(503, "the server is ending", code="ending") from None
         try:
@@ -155,7 +157,7 @@ class Api:
                 415, f"expected content-type application/json, got {foreign(kind, 60)!r}", code="content_type"
             )
         limit = self._options.body_bytes
-        too_large = Refused(413, f"expected at most {limit:,} bytes", code="request_too_large")
+        too_large = Refused(413, f"expected a body of at most {limit:,} bytes", code="request_too_large")
         length = request.headers.get("content-length")
         if length is not None and int(length) > limit:
             raise too_large
@@ -168,7 +170,7 @@ class Api:
                         raise too_large
         except TimeoutError:
             raise Refused(
-                408, f"the body took more than {self._options.body_seconds:g} s", code="request_timeout"
+                408, f"expected the whole body within {self._options.body_seconds:g} s", code="request_timeout"
             ) from None
         try:
             return parse(bytes(data), "the body", limit)
@@ -212,7 +214,9 @@ class Api:
                 return await asyncio.get_running_loop().run_in_executor(self._encoder, encode, given)
         except TimeoutError:
             # A call that has not begun is cancelled. A running call cannot be stopped, even if its template never ends.
-            raise Refused(503, f"{where}: no tokens after {seconds:g} s", where, "tokenizer_timeout") from None
+            raise Refused(
+                503, f"{where}: the tokenizer took more than {seconds:g} s", where, "tokenizer_timeout"
+            ) from None
         except ReproError as error:
             raise Refused(400, f"{where}: {error}", where, "invalid_value") from None
 

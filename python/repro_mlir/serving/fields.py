@@ -109,15 +109,17 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
         except ReproError as error:
             raise Refused(400, f"{name}: {error}", name, "invalid_value") from None
     if found.get("model", model) != model:
-        raise Refused(404, f"no model {foreign(found['model'], 60)!r}, there is {model!r}", "model", "model_not_found")
+        raise Refused(
+            404, f"expected the model {model!r}, got {foreign(found['model'], 60)!r}", "model", "model_not_found"
+        )
     for name in own:
         if name not in found:
-            raise Refused(400, f"no {name}", name, "missing_required_parameter")
+            raise Refused(400, f"expected the field {name}", name, "missing_required_parameter")
     if "max_tokens" in found and "max_completion_tokens" in found:
-        raise Refused(400, "expected one of max_tokens and max_completion_tokens", "max_tokens", "invalid_value")
+        raise Refused(400, "expected only one of max_tokens and max_completion_tokens", "max_tokens", "invalid_value")
     stream = found.get("stream", False)
     if "stream_options" in found and not stream:
-        raise Refused(400, "expected stream_options with stream only", "stream_options", "invalid_value")
+        raise Refused(400, "expected stream_options only with stream", "stream_options", "invalid_value")
     return Fields(
         found.get("prompt"),
         found.get("messages", []),
@@ -228,7 +230,7 @@ def _string(value: Any) -> str:
 
 def _stream_options(value: Any) -> bool:
     if not isinstance(value, dict) or value.keys() - {"include_usage"}:
-        raise ReproError("expected an object with include_usage")
+        raise ReproError("expected an object with only the field include_usage")
     return _boolean(value.get("include_usage", False))
 
 

@@ -90,19 +90,20 @@ def check_head(data: bytes, checked: int = 0) -> None:
         if version not in (b"HTTP/1.0", b"HTTP/1.1"):
             raise RefusedHead(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "expected version 1.1 of HTTP")
         if not target.startswith(b"/") or target.startswith(b"//"):
-            raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a target that is a path")
+            raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a request target that is a path")
     if len(lines) > _FIELDS_LIMIT:
         raise RefusedHead(
-            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"expected at most {_FIELDS_LIMIT} fields, got {len(lines)}"
+            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+            f"expected at most {_FIELDS_LIMIT} header fields, got {len(lines)}",
         )
     fields: dict[bytes, bytes] = {}
     for line in lines:
         if line[:1] in (b" ", b"\t"):
-            raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected fields of one line each")
+            raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected each header field on one line")
         name, _, value = line.partition(b":")
         name = name.lower()
         if name in fields and name in _ONCE:
-            raise RefusedHead(HTTPStatus.BAD_REQUEST, f"expected one {name.decode()}")
+            raise RefusedHead(HTTPStatus.BAD_REQUEST, f"expected one field {name.decode()}")
         fields[name] = value.strip()
     _check_fields(fields, version)
 
@@ -110,9 +111,9 @@ def check_head(data: bytes, checked: int = 0) -> None:
 def _check_fields(fields: dict[bytes, bytes], version: bytes) -> None:
     length, coding = fields.get(b"content-length"), fields.get(b"transfer-encoding")
     if coding is not None and (length is not None or version == b"HTTP/1.0"):
-        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected one length of the body")
+        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected either content-length or, from version 1.1, transfer-encoding")
     if length is not None and not length.isdigit():
-        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a content-length of digits")
+        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a content-length that is a number")
     if coding is not None and coding.lower() != b"chunked":
         raise RefusedHead(HTTPStatus.NOT_IMPLEMENTED, "expected the transfer-encoding chunked")
     if fields.get(b"content-encoding", b"identity").lower() not in (b"", b"identity"):
@@ -121,4 +122,4 @@ def _check_fields(fields: dict[bytes, bytes], version: bytes) -> None:
     if charset is not None and charset[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
         raise RefusedHead(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected a body in UTF-8")
     if fields.get(b"expect", b"100-continue").lower() != b"100-continue":
-        raise RefusedHead(HTTPStatus.EXPECTATION_FAILED, "expected no expectation but 100-continue")
+        raise RefusedHead(HTTPStatus.EXPECTATION_FAILED, "expected no expect field, or 100-continue")

@@ -65,7 +65,9 @@ def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: M
             there, here = (
                 ", ".join(f"{key} {foreign(str(each[key]), 40)}" for key in versions) for each in (said, versions)
             )
-            raise ReproError(f"the receipt is about another {name}, made by {there}, not {here}")
+            raise ReproError(
+                f"expected the {name} of the receipt, made with {there}, got another one, made with {here}"
+            )
         _compare(name, receipt[name], getattr(identity, name))
 
 
@@ -100,7 +102,7 @@ def recompute(receipt: Mapping[str, Any], generator: Generator, tokenizer: Token
             request.logits.clear()
             if index >= len(claimed) or claimed[index] != token:
                 said = f"{claimed[index]}" if index < len(claimed) else "no more"
-                raise ReceiptWrong(f"token {index}", f"the receipt says {said}, the model says {token}")
+                raise ReceiptWrong(f"token {index}", f"the receipt has {said}, the model gives {token}")
     finally:
         generator.cancel(request)
     for name, value in outcome(transcript).items():
@@ -110,4 +112,4 @@ def recompute(receipt: Mapping[str, Any], generator: Generator, tokenizer: Token
 
 def _compare(place: str, said: Any, found: Any) -> None:
     if said != found:
-        raise ReceiptWrong(place, "the receipt says otherwise", None, str(said), str(found))
+        raise ReceiptWrong(place, "the receipt differs from the result here", None, str(said), str(found))

@@ -72,7 +72,7 @@ def executor() -> Executor:
     """Returns the registered executor. Raises ReproError if there is none."""
     module = registered("executor")
     if module is None:
-        raise ReproError("expected the target reference: this verifier has no compiler")
+        raise ReproError("expected the target reference, as this verifier has no compiler")
     return cast(Executor, module)
 
 

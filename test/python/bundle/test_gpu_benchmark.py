@@ -271,7 +271,7 @@ def test_predictions_next_to_results(
         row |= {"digest": digest}
         results.write_text(json.dumps({"facts": {"architecture": "sm_90"}, "parts": {"speed": [row]}}))
         assert predict.main() == status
-        assert ("matmul 32 NN: expected the code that is predicted" in capsys.readouterr().err) == bool(digest)
+        assert ("matmul 32 NN: expected a measurement of the predicted code" in capsys.readouterr().err) == bool(digest)
         (line,) = [line for line in table.read_text().splitlines() if line.startswith("| matmul 32 NN |")]
         assert (" | 0.5 | -" in line) == (digest is None) and (" |  |  | " in line) == bool(digest)
     assert f"    python benchmarks/gpu/predict.py {' '.join(given[:4])} 'matmul 32 NN'" in table.read_text()

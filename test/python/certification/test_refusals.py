@@ -116,12 +116,12 @@ def as_cubin(made: known.Certificate, count: int) -> known.Certificate:
     [
         (lambda made: dataclasses.replace(made, device="H100"), "expected a certificate of PTX emulator with driver"),
         (lambda made: dataclasses.replace(made, driver="12.0"), "got one of PTX emulator with 12.0"),
-        (lambda made: dataclasses.replace(made, unit=known.UNITS["sm_80"]), "adds in the class ampere, the code for"),
+        (lambda made: dataclasses.replace(made, unit=known.UNITS["sm_80"]), "adds as the class ampere, the code for"),
         (fewer, "expected 1,048,576 results of mma.sync.aligned.m16n8k16"),
         (lambda made: dataclasses.replace(made, instructions=made.instructions[:1]), "results of mma.*m16n8k16"),
         (lambda made: dataclasses.replace(made, instructions=()), "results of mma"),
-        (lambda made: as_cubin(made, 2), "is of cubin, the code of PTX"),
-        (lambda made: as_cubin(made, 1), "no form of code was compared of all of mma.*k16.*, mma.*k8"),
+        (lambda made: as_cubin(made, 2), "expected PTX, got cubin"),
+        (lambda made: as_cubin(made, 1), "neither PTX nor cubin was compared for all of mma.*k16.*, mma.*k8"),
     ],
 )
 def test_certificates_of_something_else(
@@ -153,11 +153,11 @@ def test_damaged_certificates(device: Device, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"terms": 16', '"terms": 8', "the unit hopper is another one than code is for, or unknown"),
-        ('"fraction": 25', '"fraction": 24', "the unit hopper is another one"),
-        ('"hopper_mma"', '"ada"', "the unit hopper is another one"),
-        ('"hopper"', '"ampere"', "the unit ampere is another one"),
-        ('"hopper"', '"pascal"', "the unit pascal is another one than code is for, or unknown"),
+        ('"terms": 16', '"terms": 8', "expected a class of matrix units that is known, got hopper"),
+        ('"fraction": 25', '"fraction": 24', "expected a class of matrix units that is known, got hopper"),
+        ('"hopper_mma"', '"ada"', "expected a class of matrix units that is known, got hopper"),
+        ('"hopper"', '"ampere"', "expected a class of matrix units that is known, got ampere"),
+        ('"hopper"', '"pascal"', "expected a class of matrix units that is known, got pascal"),
         ("1048576", "1048576.0", r"results: expected a whole number from 1 to \d+, got 1048576\.0$"),
         ("1048576", "9" * 4000, r"results: expected a whole number from 1 to \d+, got 9{40}\.\.\.$"),
         ('"format": 2', f'"format": {"9" * 4000}', "format: expected a whole number from 1 to"),
@@ -185,7 +185,7 @@ def test_code_for_another_class(certified: Device) -> None:
     by = repro_mlir.Accumulator.named("ampere", "bf16")
     text = dataclasses.replace(PRODUCT, by=by).program()
     other = dataclasses.replace(program(), data=to_bytes(text))
-    with pytest.raises(ReproError, match=r"adds in the class hopper, the code for sm_80\+tensor-cores in ampere"):
+    with pytest.raises(ReproError, match=r"adds as the class hopper, the code for sm_80\+tensor-cores as ampere"):
         repro_mlir.compile(other, "cuda:sm_80+tensor-cores")
     repro_mlir.compile(other, "cuda:sm_80")
     # For sm_80, the rule of hopper is computed with integers. This code has no matrix instruction and needs no
@@ -266,7 +266,7 @@ def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
     made = certificate(device, unit=known.UNITS["sm_120"], instructions=tuple(map(instruction, opcodes)))
     known.write_certificate(made, known.path_of(device))
     assert known.certified_images(device, "sm_90+tensor-cores", f16) == ("PTX",)
-    with pytest.raises(ReproError, match=r"adds f8 in the class None, the code for .* in hopper_mma"):
+    with pytest.raises(ReproError, match=r"adds f8 as the class None, the code for .* as hopper_mma"):
         known.certified_images(device, "sm_90+tensor-cores", f8)
 
 
@@ -330,7 +330,7 @@ def test_drivers_are_told_apart_by_their_build(
         lambda: known.withdraw_certificate(device),
         lambda: known.certificate_for(device, "sm_90+tensor-cores"),
     ):
-        with pytest.raises(ReproError, match=r"a certificate is of one build of the driver.*the version in .*version$"):
+        with pytest.raises(ReproError, match=r"a certificate names a build of the driver.*the version in .*version$"):
             refused()
 
 

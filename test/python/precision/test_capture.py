@@ -204,7 +204,7 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
     as_json = '{"fprop": {"weight": "bf16"}}'
     assert trained != program("compile", str(plain), "-o", str(tmp_path / "program.repro"), "--precision", as_json)
     assert cli.main(["verify", receipt, "--script", str(plain)]) == 1
-    assert "WRONG    program: not that of" in capsys.readouterr().out
+    assert "WRONG    program: differs from that of" in capsys.readouterr().out
     terms = ["--terms", str(plain), "--precision", "bf16"]
     assert cli.main(["dispute", receipt, receipt, *terms]) == 0
     assert cli.main(["diff", str(plain), "--targets", "eager,cpu", "--ulps", "1000000000", "--precision", "bf16"]) == 0

@@ -101,7 +101,7 @@ def test_a_stopped_receipt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     (path / "checkpoints" / "6.safetensors").unlink()
     for name, size in (("steps.jsonl", whole.log.bytes_of(5)), ("inputs.bin", whole.log.inputs_end(5))):
         (path / name).write_bytes((path / name).read_bytes()[:size])
-    assert main(["verify", str(path)]) == 2 and "the run has not ended" in capsys.readouterr().err
+    assert main(["verify", str(path)]) == 2 and "expected a run that has ended" in capsys.readouterr().err
     verified = repro_mlir.verify(path, unfinished=True)
     assert (verified.steps, verified.changes, verified.sealed) == (4, 1, False)
     assert bytes.fromhex(verified.chain) == whole.log[5].chain
@@ -176,7 +176,7 @@ def test_unknown_versions_of_bytes() -> None:
         read_module(program[:16] + b"\2" + program[17:])
     with zipfile.ZipFile(DATA / "bundle.rmb") as archive:
         plan = archive.read("sm_75.plan")
-    with pytest.raises(ReproError, match="version 2, expected 1"):
+    with pytest.raises(ReproError, match="expected version 1, got 2"):
         read_plan(plan[:12] + b"\2" + plan[13:], "gpu", "here")
 
 

@@ -109,7 +109,7 @@ def test_exact_contractions_by_command_K4(tmp_path: Path, capsys: pytest.Capture
     assert trained == program("verify", receipt, "--script", str(exact))
     assert trained == program("verify", receipt, "--script", str(plain), "--exact-digits", "2")
     assert cli.main(["verify", receipt, "--script", str(plain)]) == 1
-    assert "WRONG    program: not that of" in capsys.readouterr().out
+    assert "WRONG    program: differs from that of" in capsys.readouterr().out
     terms = ["--terms", str(plain), "--exact-digits", "2"]
     assert cli.main(["dispute", receipt, receipt, *terms]) == 0
     assert cli.main(["diff", str(plain), "--targets", "eager,cpu", "--ulps", "1000000", "--exact-digits", "2"]) == 0

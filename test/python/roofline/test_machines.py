@@ -125,8 +125,14 @@ def changed(**changes: Any) -> bytes:
             changed(modelled_vector_bits={"value": 128, "source": "x"}),
             r"expected modelled_vector_bits among \(256, 512\), got 128",
         ),
-        (changed(scheduling_model={"value": "-h", "source": "x"}), "scheduling_model as a processor of LLVM, got '-h'"),
-        (changed(scheduling_model={"value": "a b", "source": "x"}), "expected scheduling_model as a processor of LLVM"),
+        (
+            changed(scheduling_model={"value": "-h", "source": "x"}),
+            "scheduling_model as the name of a processor in LLVM, got '-h'",
+        ),
+        (
+            changed(scheduling_model={"value": "a b", "source": "x"}),
+            "expected scheduling_model as the name of a processor in LLVM",
+        ),
     ],
 )
 def test_wrong_files(text: bytes, message: str, tmp_path: Path) -> None:
@@ -170,7 +176,7 @@ def changed_device(part: str = "performance", left_out: str | None = None, **val
         (changed_device(l2_bandwidth=1e-320), "expected l2_bandwidth as 0 or a number from 1e-12 to 1e.18"),
         (changed_device(threads=0), "expected threads as a whole number from 1 to 1048576"),
         (changed_device(node_devices=1.5), "expected node_devices as a whole number"),
-        (changed_device(matrix_efficiency=1.5), "expected matrix_efficiency as a part of 1, got 1.5"),
+        (changed_device(matrix_efficiency=1.5), "expected matrix_efficiency of at most 1, got 1.5"),
         (changed_device(link_efficiency=0), "expected link_efficiency as a number from 1e-12"),
     ],
 )

@@ -65,7 +65,7 @@ def test_other_execution_units_are_read_again() -> None:
     ("values", "message"),
     [
         ({"clock_hz": ["1x"] * 65, "l2_bytes": ["1x"] * 64}, f"expected at most {POINTS} points of a sweep, got 4160"),
-        ({"clock_hz": []}, "expected values of clock_hz of made-up"),
+        ({"clock_hz": []}, "expected at least one value for clock_hz of made-up"),
         ({"speed": ["2x"]}, "expected what is set among"),
         ({"clock_hz": ["fast"]}, "clock_hz: expected a number"),
     ],
@@ -158,7 +158,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for wrong, message in (
         (["--set", "l1_bytes=" + ",".join(["1x"] * 5000)], f"at most {POINTS} points of a sweep, got 20000"),
         (["--set", "l1_bytes=1x,fast"], "l1_bytes: expected a number"),
-        (["--set", "l1_bytes=,"], "expected values of l1_bytes of one"),
+        (["--set", "l1_bytes=,"], "expected at least one value for l1_bytes of one"),
         (["--set", "two:clock_hz=2x"], "expected one --set for clock_hz of two, got two"),
         (["--html", ""], "cannot write"),
         (["--precision", "bf16"], "expected a script with --precision"),

@@ -77,7 +77,7 @@ def test_inputs_from_a_file(bundle: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "inputs.npz", lr=lr, x=x, k=k)
     result = run(bundle, "--inputs", "inputs.npz", "--steps", "2", "--json")
     assert json.loads(result.stdout)["differences"] is None
-    assert "no input lr" in failing(bundle, "--inputs", _without_lr(tmp_path, x, k))
+    assert "expected the inputs lr, x, k, got x, k" in failing(bundle, "--inputs", _without_lr(tmp_path, x, k))
     assert "cannot read none.npz" in failing(bundle, "--inputs", "none.npz")
 
 

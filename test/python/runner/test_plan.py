@@ -53,7 +53,7 @@ def _kernel(plan: Plan, **changes: object) -> Plan:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (_launch(DEVICE, kernel=2), "launch 0 is of kernel 2, of 2"),
+        (_launch(DEVICE, kernel=2), "launch 0: expected a kernel below 2, got 2"),
         (_launch(DEVICE, arguments=(("state", 2, 0),)), "launch 0 reads at state 2, byte 0, which does not exist"),
         (_launch(DEVICE, arguments=(("output", 0, 5),)), "launch 0 reads at output 0, byte 5, which does not exist"),
         (_launch(HOST, arguments=(("input", 0, 1),)), "launch 0 reads at input 0, byte 1, which does not exist"),
@@ -80,7 +80,7 @@ def test_out_of_range(plan: Plan, message: str) -> None:
 
 def test_element_of_no_tensor() -> None:
     data = write_plan(DEVICE).replace(b"\3\0\0\0f32", b"\3\0\0\0f33", 1)
-    with pytest.raises(ReproError, match="elements of an unknown type"):
+    with pytest.raises(ReproError, match="unknown element type of a tensor"):
         read_plan(data, "gpu", "plan")
 
 
@@ -90,7 +90,7 @@ def test_cut_short_or_too_long(plan: Plan) -> None:
     for length in range(len(data)):
         with pytest.raises(ReproError, match="plan: the launch plan is damaged"):
             read_plan(data[:length], plan.processor, "plan")
-    with pytest.raises(ReproError, match="1 bytes behind its end"):
+    with pytest.raises(ReproError, match="expected the end of the plan, got 1 bytes more"):
         read_plan(data + b"\0", plan.processor, "plan")
 
 

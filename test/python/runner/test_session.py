@@ -162,7 +162,7 @@ def test_buffers_in_place(bundle: Bundle) -> None:
         (np.zeros((3, 2), np.float32), {}, r"state w: expected shape \[2, 3\], got \[3, 2\]"),
         (np.zeros((2, 3), np.float64), {}, r"state w: expected elements of f32 \(float32\), got float64"),
         (np.zeros((2, 3), np.float32), {"strides": (4, 8)}, "state w: expected a contiguous array"),
-        (np.zeros((2, 3), np.float32), {"data": (256, True)}, "state w: expected an array that may be written"),
+        (np.zeros((2, 3), np.float32), {"data": (256, True)}, "state w: expected a writable array"),
         (np.zeros((2, 3), np.float32), {"mask": object()}, "state w: expected an array without a mask"),
         (
             np.zeros((2, 3), np.float32),

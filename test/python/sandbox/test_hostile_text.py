@@ -76,7 +76,7 @@ def test_bytes_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPRO_MLIR_LIMITS", f"text_bytes={len(DATA)}")
     assert admit(DATA) == DATA
     monkeypatch.setenv("REPRO_MLIR_LIMITS", f"text_bytes={len(DATA) - 1}")
-    with pytest.raises(ReproError, match=f"a program of {len(DATA)} bytes, expected at most {len(DATA) - 1}"):
+    with pytest.raises(ReproError, match=f"expected a program of at most {len(DATA) - 1} bytes, got {len(DATA)}"):
         admit(DATA)
 
 

@@ -41,7 +41,7 @@ def failed(capsys: Any, *arguments: object) -> str:
 def test_a_receipt_that_contradicts_itself_needs_no_model(capsys: Any, answer: Path) -> None:
     assert main(["verify", str(answer), "--model", "nowhere"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "WRONG    hash: the receipt says otherwise" and lines[1] == f"receipt  {'5' * 64}"
+    assert lines[0] == "WRONG    hash: the receipt differs from the result here" and lines[1] == f"receipt  {'5' * 64}"
     assert main(["verify", str(answer), "--model", "nowhere", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert (report["right"], report["place"], report["expected"]) == (False, "hash", "5" * 64)

@@ -55,12 +55,12 @@ def test_neutral_values_of_fields_that_are_not_supported() -> None:
         ({"temprature": None}, "temprature", "unknown field 'temprature'"),
         ({"messages": []}, "messages", "unknown field 'messages'"),
         ({"a\nb" * 100: 1}, ("a b" * 100)[:60], "unknown field"),
-        ({"model": "other"}, "model", "no model 'other', there is 'small'"),
+        ({"model": "other"}, "model", "expected the model 'small', got 'other'"),
         ({"model": 5}, "model", "expected a string, got a number"),
         ({"prompt": ["a", "b"]}, "prompt", "one prompt for each request"),
         ({"prompt": [1, True]}, "prompt", "one prompt for each request"),
         ({"prompt": {}}, "prompt", "expected a string or an array of tokens"),
-        ({"prompt": None}, "prompt", "no prompt"),
+        ({"prompt": None}, "prompt", "expected the field prompt"),
         ({"max_tokens": 0}, "max_tokens", "at least 1, got 0"),
         ({"max_tokens": 1.0}, "max_tokens", "at least 1, got 1.0"),
         ({"max_tokens": True}, "max_tokens", "at least 1, got a truth value"),
@@ -82,7 +82,7 @@ def test_neutral_values_of_fields_that_are_not_supported() -> None:
         ({"stop": ["a", 1]}, "stop", "expected a string or an array of strings"),
         ({"stop": "e\u0301"}, "stop", "expected text in Unicode normalization form C"),
         ({"stream": 1}, "stream", "expected true or false, got a number"),
-        ({"stream_options": {"include_usage": True}}, "stream_options", "with stream only"),
+        ({"stream_options": {"include_usage": True}}, "stream_options", "expected stream_options only with stream"),
         ({"stream": True, "stream_options": {"x": 1}}, "stream_options", "include_usage"),
     ],
 )
@@ -116,7 +116,7 @@ def test_bodies_that_are_not_objects(body: Any) -> None:
 def test_two_names_of_one_field() -> None:
     messages = [{"role": "user", "content": "x"}]
     assert read_fields({"messages": messages, "max_completion_tokens": 3}, "small", chat=True).most == 3
-    with pytest.raises(Refused, match="expected one of max_tokens and max_completion_tokens"):
+    with pytest.raises(Refused, match="expected only one of max_tokens and max_completion_tokens"):
         read_fields({"messages": messages, "max_completion_tokens": 3, "max_tokens": 3}, "small", chat=True)
     with pytest.raises(Refused, match="unknown field"):
         completion(max_completion_tokens=3)

@@ -131,7 +131,7 @@ WRONG: list[tuple[Any, int, str]] = [
     (b"[" * 4000, 400, "at most 32 levels"),
     (b'{"prompt": "a", "seed": ' + b"9" * 3000 + b"}", 400, "expected a whole number of 64 bits"),
     ([], 400, "expected an object, got an array"),
-    ({}, 400, "no prompt"),
+    ({}, 400, "expected the field prompt"),
     ({"prompt": ""}, 400, "prompt: expected at least one token, got none"),
     ({"prompt": []}, 400, "prompt: expected at least one token, got none"),
     ({"prompt": "A"}, 400, "prompt: no token for b'A'"),
@@ -147,8 +147,8 @@ WRONG: list[tuple[Any, int, str]] = [
     ({"prompt": "a", "n": 2}, 400, "n is not supported"),
     ({"prompt": "a", "tools": []}, 400, "unknown field 'tools'"),
     ({"prompt": "a", "\ud800"[:0] + "x\x00" * 100: 1}, 400, "unknown field"),
-    ({"prompt": "a", "model": "other"}, 404, "no model 'other'"),
-    ({"prompt": "a" * 5000}, 413, "expected at most 4,096 bytes"),
+    ({"prompt": "a", "model": "other"}, 404, "got 'other'"),
+    ({"prompt": "a" * 5000}, 413, "expected a body of at most 4,096 bytes"),
 ]
 
 

@@ -332,9 +332,9 @@ def accumulate(
     shape = np.broadcast_shapes(a.shape, b.shape)
     c = np.broadcast_to(np.asarray(c, np.float32), shape[:-1])
     if scales is not None and not isinstance(by, Fdpa):
-        raise ValueError("expected no scales of blocks for this accumulator")
+        raise ValueError("expected an accumulator with groups of products for scales of blocks")
     if scales is None and isinstance(by, Fdpa) and by.group > 1:
-        raise ValueError("expected scales of blocks for groups of products")
+        raise ValueError("expected scales of blocks for an accumulator with groups of products")
     # The last block is padded with products +0.
     missing = -shape[-1] % by.terms
     unpacked = None
@@ -368,7 +368,7 @@ def _filled(x: np.ndarray, shape: tuple[int, ...], more: int, mode: Literal["con
       ValueError: `x` does not broadcast to `shape`.
     """
     if np.broadcast_shapes(x.shape, shape) != shape:
-        raise ValueError(f"expected a shape that broadcasts to {shape}, got {x.shape}")
+        raise ValueError(f"expected scales of a shape that broadcasts to {shape}, got {x.shape}")
     of_k = np.broadcast_to(x, (*x.shape[:-1], shape[-1]))
     return np.pad(of_k, [(0, 0)] * (of_k.ndim - 1) + [(0, more)], mode)
 

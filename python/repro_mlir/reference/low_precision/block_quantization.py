@@ -144,7 +144,7 @@ def quantize(
     rule = to.scale
     needed = isinstance(rule, TwoLevelQuotient | Given)
     if (tensor is None and needed) or (tensor is not None and not (needed or isinstance(rule, TwoLevel))):
-        raise ValueError("expected the scale of the tensor for nvfp4_quotient and given, an amax for nvfp4, else none")
+        raise ValueError("expected a scale of the tensor for nvfp4_quotient and given, an amax for nvfp4, else neither")
     amax = block_amax(x, to.tile)
     match rule:
         case PowerOfTwo():

@@ -75,7 +75,7 @@ ROUNDINGS: dict[str, Rounding] = {
 def round_unpacked(value: Unpacked, to: Format, rounding: Rounding, random: np.ndarray | None = None) -> np.ndarray:
     """Returns the codes (uint8, or wider for wider formats) of exact values; `random` as for `round_elements`."""
     if (rounding.direction is Direction.STOCHASTIC) != (random is not None):
-        raise ValueError("expected random bits for stochastic rounding, and for no other")
+        raise ValueError("expected random bits for stochastic rounding, and none for other directions")
     codes = encode(
         value.negative,
         value.magnitude,

@@ -192,10 +192,10 @@ def _host() -> str:
     try:
         done = subprocess.run([tool(), "--version"], capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
-        raise ReproError("llvm-mca does not answer") from None
+        raise ReproError("llvm-mca --version took more than 60 s") from None
     found = re.search(r"Host CPU: (\S+)", done.stdout)
     if not found:
-        raise ReproError("llvm-mca does not tell the name of this processor")
+        raise ReproError("llvm-mca --version does not print the name of this processor (Host CPU)")
     return found.group(1)
 
 

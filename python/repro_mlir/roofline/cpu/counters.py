@@ -44,7 +44,7 @@ def threads_of_process() -> set[int]:
     try:
         return {int(name) for name in os.listdir("/proc/self/task")}
     except OSError as error:
-        raise ReproError(f"the threads of this process are unknown: {error}") from None
+        raise ReproError(f"cannot list the threads of this process: {error}") from None
 
 
 class Counters:
@@ -108,7 +108,7 @@ class Counters:
 def _open(kind: int, number: int, thread: int) -> int:
     call = _SYSTEM_CALL.get(platform.machine())
     if call is None:
-        raise OSError(f"the number of perf_event_open is unknown for {platform.machine()}")
+        raise OSError(f"the system call number of perf_event_open is unknown for {platform.machine()}")
     attribute = _ATTRIBUTE.pack(kind, _ATTRIBUTE.size, number, 0, 0, 0, _FLAGS, 0, 0, 0)
     library = ctypes.CDLL(None, use_errno=True)
     library.syscall.restype = ctypes.c_long

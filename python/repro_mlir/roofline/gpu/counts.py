@@ -180,7 +180,7 @@ def _memory(plan: Plan, launch: Launch, constants: bytes, fill: int) -> tuple[em
             # Pages that are never written occupy no memory.
             pages = mmap.mmap(-1, size + _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
         except (OSError, OverflowError, ValueError):
-            raise ReproError(f"a buffer of {size} bytes is more than can be counted on this machine") from None
+            raise ReproError(f"cannot count on this machine: a buffer of {size} bytes is too large") from None
         array = np.frombuffer(pages, np.uint8)
         # Gives the buffer the same offset from a multiple of ALIGNMENT as on a device.
         array = array[offset % ALIGNMENT : offset % ALIGNMENT + size]

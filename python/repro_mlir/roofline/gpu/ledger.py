@@ -103,7 +103,7 @@ def read_measured(path: str | Path, name: str, prediction: GpuStepPrediction) ->
         return GpuLedger(prediction, 1e-3 * _number(row.get("ours_ms"), what), device, is_same)
     names = sorted({str(row.get("name")) for part in rows.values() for row in part})
     count = sum(map(len, found.values()))
-    raise ReproError(f"{path}: expected one row {shown(name)}, got {count} among {', '.join(names) or 'none'}")
+    raise ReproError(f"{path}: expected one row named {shown(name)}, got {count} among {', '.join(names) or 'none'}")
 
 
 def _rows(parts: dict[str, Any], part: str) -> list[dict[str, Any]]:
@@ -121,7 +121,9 @@ def _is_same_code(row: dict[str, Any], what: str, prediction: GpuStepPrediction)
     """Returns whether the row records the digest of its code; rows of older results do not."""
     digest = row.get("digest")
     if digest not in (None, prediction.digest):
-        raise ReproError(f"{what}: expected the code that is predicted, got other PTX, or another plan")
+        raise ReproError(
+            f"{what}: expected a measurement of the predicted code, got one of other PTX or of another plan"
+        )
     return digest is not None
 
 
@@ -129,9 +131,9 @@ def _of_launches(row: dict[str, Any], what: str, prediction: GpuStepPrediction, 
     kernels, times = row.get("kernels"), row.get("us")
     is_same = _is_same_code(row, what, prediction)
     if kernels != [launch.kernel for launch in prediction.launches]:
-        raise ReproError(f"{what}: expected launches of the kernels that are predicted, got those of other code")
+        raise ReproError(f"{what}: expected launches of the predicted kernels, got those of other code")
     if not isinstance(times, list) or len(times) != len(prediction.launches):
-        raise ReproError(f"{what}: expected a time of each launch")
+        raise ReproError(f"{what}: expected a time for each launch")
     seconds = 1e-3 * _number(row.get("step_ms"), what)
     launches = _added_up([1e-6 * _number(each, what) for each in times], seconds)
     entries = zip(prediction.launches, launches, strict=True)

@@ -132,7 +132,7 @@ def read_gpu_code(source: Program | Bundle, machine: Accelerator) -> GpuCode:
     """
     if machine.architecture is None:
         raise ReproError(
-            f"{machine.name} runs no code of the compiler: expected a machine that extends an architecture"
+            f"{machine.name}: expected a machine that extends an architecture for which the compiler generates code"
         )
     if isinstance(source, Program):
         (code,) = compile_for(source, [machine.architecture])
@@ -211,7 +211,7 @@ def _launch(name: str, work: Work, resident: int, memory_bytes: int, machine: Ac
     share = work.blocks / machine.multiprocessors
     waves = share / resident
     if l2_bytes and not machine.l2_bandwidth:
-        raise ReproError(f"{name} needs l2_bandwidth, which {machine.name} has not")
+        raise ReproError(f"{name} needs l2_bandwidth, which {machine.name} does not have")
     transfers = {
         "l2": l2_bytes / machine.l2_bandwidth if l2_bytes else 0.0,
         "memory": memory_bytes / (machine.memory_bandwidth * machine.memory_efficiency),
@@ -251,7 +251,7 @@ def _busiest(name: str, units: dict[str, float], machine: Accelerator) -> tuple[
     found = {}
     for unit, number in units.items():
         if not rates.get(unit):
-            raise ReproError(f"{name} needs {unit}, which {machine.name} has not")
+            raise ReproError(f"{name} needs {unit}, which {machine.name} does not have")
         found[unit] = number / rates[unit]
     unit = max(found, key=lambda each: found[each], default="none")
     return unit, found.get(unit, 0.0)

@@ -85,7 +85,7 @@ class Accelerator:
             check_whole(name, getattr(self, name), 1, 4096 if name == "multiprocessors" else 1 << 20)
         for name in ACCELERATOR_NUMBERS:
             if name.endswith("_efficiency") and getattr(self, name) > 1:
-                raise ReproError(f"expected {name} as a part of 1, got {getattr(self, name)}")
+                raise ReproError(f"expected {name} of at most 1, got {getattr(self, name)}")
 
     def with_changes(self, changes: Mapping[str, str]) -> Accelerator:
         """Returns the device with changed parameters.

@@ -80,7 +80,9 @@ class CpuMachine:
     def __post_init__(self) -> None:
         check_among("level", self.level, levels())
         if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", str(self.scheduling_model)):
-            raise ReproError(f"expected scheduling_model as a processor of LLVM, got {shown(self.scheduling_model)}")
+            raise ReproError(
+                f"expected scheduling_model as the name of a processor in LLVM, got {shown(self.scheduling_model)}"
+            )
         for name in NUMBERS:
             check_number(name, getattr(self, name), may_be_zero=name in _FROM_ZERO)
         if self.modelled_vector_bits not in _BITS:

@@ -73,7 +73,7 @@ class TransformerConfig:
         if self.heads % self.kv_heads:
             raise ReproError(f"expected heads as a multiple of kv_heads, got {self.heads} and {self.kv_heads}")
         if self.kv_latent and not (self.rotary and self.rotary_size and self.kv_heads == self.heads):
-            raise ReproError("expected rotary, rotary_size and as many kv_heads as heads with kv_latent")
+            raise ReproError("expected kv_latent with rotary, rotary_size and kv_heads equal to heads")
         if not self.kv_latent and (self.query_latent or self.rotary_size):
             raise ReproError("expected kv_latent with query_latent and rotary_size")
         if self.active_experts > self.experts or bool(self.experts) != bool(self.active_experts):

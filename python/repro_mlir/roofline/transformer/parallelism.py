@@ -64,7 +64,9 @@ class Parallelism:
         if self.data % self.expert:
             raise ReproError(f"expected data as a multiple of expert, got {self.data} and {self.expert}")
         if self.virtual_stages > 1 and self.pipeline == 1:
-            raise ReproError(f"expected a pipeline with virtual_stages, got {self.virtual_stages} and one stage")
+            raise ReproError(
+                f"expected a pipeline of several stages with virtual_stages, got {self.virtual_stages} and one stage"
+            )
 
     @property
     def devices(self) -> int:
@@ -97,17 +99,21 @@ class Parallelism:
         if config.experts:
             divided["experts"] = self.expert
         elif self.expert > 1:
-            raise ReproError(f"expected experts, which {self.expert} devices share, got a dense transformer")
+            raise ReproError(
+                f"expected a transformer with experts for {self.expert} devices that share them, got a dense one"
+            )
         for name, degree in divided.items():
             if getattr(config, name) % degree:
                 raise ReproError(f"expected {name} as a multiple of {degree} devices, got {getattr(config, name)}")
         if config.kv_heads % self.tensor and self.tensor % config.kv_heads:
-            raise ReproError(f"expected kv_heads that fit {self.tensor} devices, got {config.kv_heads}")
+            raise ReproError(
+                f"expected kv_heads as a multiple or a divisor of {self.tensor} devices, got {config.kv_heads}"
+            )
         stages = self.pipeline * self.virtual_stages
         if stages > config.layers:
             raise ReproError(f"expected at most {config.layers} stages, one for each layer, got {stages}")
         if self.context > 1 and not config.is_blocked:
-            raise ReproError("expected attention by blocks where devices share a sequence")
+            raise ReproError("expected attention in blocks (attention_block) if devices share a sequence")
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def diff_receipts(
     runs = [header.run() | {"initial": ""} for header in headers]
     different = first_different_field(runs[0], runs[1], "run")
     if different is not None:
-        raise ReproError(f"the receipts are of different programs: {different[0]} is {different[1]} and {different[2]}")
+        raise ReproError(f"expected receipts of the same program, got {different[0]} {different[1]} and {different[2]}")
     records = min(side.run.records for side in sides)
     same_start = headers[0].initial == headers[1].initial
     if same_start and records == 0:

@@ -49,7 +49,7 @@ def connect(address: str, timeout: float, token: bytes = NO_TOKEN) -> Channel:
             connected.close()
             raise
     except TimeoutError:
-        raise ReproError(f"{address}: nobody answered within {timeout:g} s") from None
+        raise ReproError(f"{address}: no prover answered within {timeout:g} s") from None
     except EOFError:
         raise ReproError(f"{address}: closed by the other end") from None
     except Stranger as error:
@@ -82,7 +82,9 @@ def listen(address: str, token: bytes = NO_TOKEN) -> socket.socket:
             listener = socket.create_server(_host_and_port(address), backlog=quotas.CONNECTIONS)
             if token == NO_TOKEN and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
                 listener.close()
-                raise ReproError(f"{address}: expected a token, without which only this machine may connect (--token)")
+                raise ReproError(
+                    f"{address}: expected a token (--token), as other machines may connect to this address"
+                )
             return listener
     except OSError as error:
         raise ReproError(f"{address}: {error.strerror or error}") from None

@@ -76,7 +76,7 @@ class Connection:
             raise TooLong(f"a message of {size} bytes, expected at most {limit}")
         message = _receive(self._socket, size, deadline)
         if not hmac.compare_digest(code, self._hash(self._receives, self._received, message)):
-            raise ValueError("a message that was changed on its way")
+            raise ValueError("a message was changed in transit")
         self._received += 1
         return message
 
@@ -104,7 +104,7 @@ def accept(socket: socket.socket, token: bytes, deadline: float, admit: Callable
     answer = _receive(socket, _RANDOM + _HASH, deadline)
     key, both = _key(token), mine + answer[:_RANDOM]
     if not hmac.compare_digest(answer[_RANDOM:], _keyed(key, _REFEREE + both)):
-        raise Stranger("it does not share our token")
+        raise Stranger("the referee has another token")
     admit()
     _send(socket, _keyed(key, _PROVER + both), deadline)
     return Connection(socket, _keyed(key, _SESSION + both), _ANSWER, _QUESTION)
@@ -114,16 +114,16 @@ def connect(socket: socket.socket, token: bytes, deadline: float) -> Connection:
     """Performs the referee's side of the handshake. Raises the same exceptions as `accept`."""
     hello = _receive(socket, len(_HELLO) + _RANDOM, deadline)
     if hello[: len(_HELLO)] != _HELLO:
-        raise Stranger("no prover of this version of the protocol is there")
+        raise Stranger("expected a prover with this version of the protocol")
     mine = secrets.token_bytes(_RANDOM)
     key, both = _key(token), hello[len(_HELLO) :] + mine
     _send(socket, mine + _keyed(key, _REFEREE + both), deadline)
     try:
         answer = _receive(socket, _HASH, deadline)
     except EOFError:
-        raise Stranger("the prover does not share our token") from None
+        raise Stranger("the prover has another token") from None
     if not hmac.compare_digest(answer, _keyed(key, _PROVER + both)):
-        raise Stranger("the prover does not share our token")
+        raise Stranger("the prover has another token")
     return Connection(socket, _keyed(key, _SESSION + both), _QUESTION, _ANSWER)
 
 

@@ -31,12 +31,13 @@ class Folder:
         dispute with a name in `empty_of`, such as "question"."""
         try:
             status = os.stat(self._path)
+            is_folder = stat.S_ISDIR(status.st_mode)
         except (OSError, ValueError):
-            raise ReproError(f"{self._path}: expected a folder") from None
-        if not stat.S_ISDIR(status.st_mode):
+            is_folder = False
+        if not is_folder:
             raise ReproError(f"{self._path}: expected a folder")
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise ReproError(f"{self._path}: expected a folder of yours that nobody else can write to (chmod go-w)")
+            raise ReproError(f"{self._path}: expected a folder that you own and only you can write to (chmod go-w)")
         for name in empty_of:
             if os.path.lexists(self._file(name, 1)):
                 raise ReproError(f"{self._path}: expected a folder without messages of another dispute")

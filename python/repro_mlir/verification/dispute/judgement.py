@@ -49,7 +49,7 @@ def judge_operator(
     for party, claim in zip(parties, claims, strict=True):
         for value, said, due in zip(operator.inputs, claim.inputs, right, strict=True):
             if said != due:
-                wrong[party.name] = f"{operator} of step {step} takes a {value.name} that nobody gave"
+                wrong[party.name] = f"{operator} of step {step} takes another {value.name} than was computed before"
                 break
     if wrong:
         return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator)
@@ -78,7 +78,7 @@ def judge_operator(
         if claim.outputs == digests:
             continue
         place = next(i for i, (a, b) in enumerate(zip(claim.outputs, digests, strict=True)) if a != b)
-        wrong[party.name] = f"{operator.outputs[place].name} of step {step} is not what {operator.name} gives"
+        wrong[party.name] = f"{operator.outputs[place].name} of step {step} is not the result of {operator.name}"
         shown = _shown(party, record, operator, place, claim, outputs[place])
         if isinstance(shown, str):
             wrong[party.name] += f"; {shown}"
@@ -93,8 +93,8 @@ def _check_size(operator: Operator, step: int) -> None:
     size, most = sum(value.kind.nbytes for value in (*operator.inputs, *operator.outputs)), quotas.operator_bytes()
     if size > most:
         raise ReproError(
-            f"no verdict: {operator} of step {step} takes and gives {size:,} bytes, expected at most {most:,} "
-            f"(see {VARIABLE} in docs/verification/security.md)"
+            f"no verdict: {operator} of step {step} has operands and results of {size:,} bytes, "
+            f"expected at most {most:,} (see {VARIABLE} in docs/verification/security.md)"
         )
 
 
@@ -129,4 +129,4 @@ def _shown(
     except Misconduct as fault:
         return f"it does not show its tensor ({fault})"
     found = first_difference(array, right, value.kind)
-    return found if found is not None else "its hash is that of no tensor"
+    return found if found is not None else "its hash does not belong to a tensor"

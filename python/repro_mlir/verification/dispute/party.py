@@ -142,20 +142,20 @@ class Party:
         """Requests the header, the number of records and steps, and the last link."""
         answer = self._ask({"ask": "opening"}, _SHORT + quotas.HEADER_BYTES)
         if answer["protocol"] != PROTOCOL:
-            raise Misconduct(f"protocol {answer['protocol']}, expected {PROTOCOL}")
+            raise Misconduct(f"expected protocol {PROTOCOL}, got {answer['protocol']}")
         header, records, link = answer["header"], answer["records"], bytes.fromhex(answer["link"])
         try:
             state = tensors_from_json(header["state"])
         except ReproError as error:
-            raise Misconduct(f"a header with a state that none can be: {error}") from None
+            raise Misconduct(f"a header with an invalid state: {error}") from None
         # The message is canonical JSON, so the bytes of the header within it are canonical too.
         link0 = first_link(canonical_json.dump(header))
         if records == 0 and link != link0:
-            raise Misconduct("a link of no records that does not follow from its header")
+            raise Misconduct("a link without records that does not follow from the header")
         if answer["steps"] > records:
-            raise Misconduct(f"{answer['steps']} steps in {records} records")
+            raise Misconduct(f"expected at most {records} steps, one for each record, got {answer['steps']}")
         if self._published is not None and self._published != Published(link0, records, link):
-            raise Misconduct("another run than the one that it published")
+            raise Misconduct("expected the run that the party published, got another one")
         return Opening(header, state, link0, records, answer["steps"], link)
 
     @_judges
@@ -204,20 +204,22 @@ class Party:
             _digests(answer, "microbatches") if "microbatches" in answer else (),
         )
         if "microbatches" in answer and (program is None or not commitment.microbatches):
-            raise Misconduct("hashes of microbatches where there are none")
+            raise Misconduct("unexpected hashes of microbatches")
         if program is None and (commitment.inputs or commitment.outputs):
-            raise Misconduct("a state that the user gave, with inputs or outputs")
+            raise Misconduct("expected no inputs and outputs for a state that the user gave")
         if ("before" in answer) != (record > 0):
             raise Misconduct("expected a link before each record but record 0")
         if record == 0:
             if commitment.root.hex() != opening.header["initial"]:
-                raise Misconduct("an initial state that is not the one of its header")
+                raise Misconduct("expected the initial state of the header, got another one")
             return commitment
         said = bytes.fromhex(answer["before"])
         if next_link(said, record, commitment.root) != link:
-            raise Misconduct(f"a commitment of record {record} that its chain does not hold")
+            raise Misconduct(f"the commitment of record {record} is not in the chain")
         if before not in (None, said):
-            raise Misconduct(f"another link before record {record} than it gave as that of record {record - 1}")
+            raise Misconduct(
+                f"the link before record {record} is not the link that the party gave for record {record - 1}"
+            )
         return commitment
 
     @_judges
@@ -226,7 +228,7 @@ class Party:
         if opening.records:
             counted = self.record(opening.records, opening.link, opening).steps
             if counted != opening.steps:
-                raise Misconduct(f"{opening.steps} steps, and its last record counts {counted}")
+                raise Misconduct(f"expected {opening.steps} steps in the last record, as in the opening, got {counted}")
 
     @_judges
     def check_tensors(self, opening: Opening, step: int, claim: Commitment, program: StepProgram) -> None:
@@ -253,7 +255,8 @@ class Party:
         left, right = bytes.fromhex(answer["left"]), bytes.fromhex(answer["right"])
         if merkle.node(left, right) != node:
             raise Misconduct(
-                f"nodes that are not below node {index} of level {level} of the operators of record {record}"
+                f"expected the two nodes below node {index} of level {level} of the operators "
+                f"of record {record}, got others"
             )
         return left, right
 
@@ -265,7 +268,7 @@ class Party:
         answer = self._ask({"ask": "operator", "record": record, "index": index}, _SHORT + _DIGEST_TEXT * sum(counts))
         claim = OperatorClaim(_digests(answer, "inputs", counts[0]), _digests(answer, "outputs", counts[1]))
         if claim.leaf(bytes.fromhex(graph.step.hash), index) != leaf:
-            raise Misconduct(f"{operator} of record {record}: another claim than the one that it is committed to")
+            raise Misconduct(f"{operator} of record {record}: the claim does not match the commitment")
         return claim
 
     @_judges
@@ -279,7 +282,7 @@ class Party:
         question = {"ask": "producers", "record": record, "indices": list(indices)}
         given = self._ask(question, _SHORT * (1 + len(indices)) + _DIGEST_TEXT * digests)["claims"]
         if len(given) != len(indices):
-            raise Misconduct(f"expected the claims of {len(indices)} operators")
+            raise Misconduct(f"expected the claims of {len(indices)} operators, got {len(given)}")
         claims = []
         for operator, entry in zip(operators, given, strict=True):
             inputs = _digests(entry, "inputs", len(operator.inputs))
@@ -287,7 +290,7 @@ class Party:
             leaf = claim.leaf(bytes.fromhex(graph.step.hash), operator.index)
             path = _digests(entry, "path")
             if not merkle.proves(path, leaf, operator.index, count, merkle.seal(count, top)):
-                raise Misconduct(f"{operator} of record {record}: a claim that its tree does not hold")
+                raise Misconduct(f"{operator} of record {record}: the claim is not in the tree")
             claims.append(claim)
         return claims
 
@@ -302,16 +305,14 @@ class Party:
         self.traffic.tensors += self.traffic.received - before
         data = _decoded(text, f"{role} {position} of operator {index}")
         if len(data) != size:
-            raise Misconduct(f"{role} {position} of operator {index}: {len(data)} bytes, expected {size}")
+            raise Misconduct(f"{role} {position} of operator {index}: expected {size} bytes, got {len(data)}")
         array = from_bytes(data, kind).copy()
         try:
             check_canonical(array, kind, f"{role} {position} of operator {index}")
         except ReproError as error:
             raise Misconduct(str(error)) from None
         if value_hash(value, array) != digest:
-            raise Misconduct(
-                f"{role} {position} of operator {index}: elements that have not the hash it is committed to"
-            )
+            raise Misconduct(f"{role} {position} of operator {index}: the elements do not have the committed hash")
         return array
 
     def _ask(self, question: Message, limit: int) -> dict[str, Any]:
@@ -361,9 +362,9 @@ def _admitted(data: bytes, identity: str) -> StepProgram:
             admit(data)
             program = read_signature(data, untrusted=True)
     except (NoProgram, MicrobatchError):
-        raise Misconduct("a program that is none") from None
+        raise Misconduct("expected a valid program") from None
     if program.hash != identity:
-        raise Misconduct(f"a program with the identity {program.hash}, its record says {identity}")
+        raise Misconduct(f"expected the program {identity} of the record, got {program.hash}")
     return program
 
 

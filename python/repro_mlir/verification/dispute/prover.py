@@ -119,7 +119,7 @@ class Prover:
     def _nodes(self, record: int, level: int, index: int) -> Message:
         levels = self.tree(record).levels
         if level >= len(levels) or 2 * index + 1 >= len(levels[level - 1]):
-            raise QuestionError(f"no two nodes are below node {index} of level {level}")
+            raise QuestionError(f"expected a node with two nodes below it, got node {index} of level {level}")
         left, right = levels[level - 1][2 * index : 2 * index + 2]
         return {"left": left.hex(), "right": right.hex()}
 
@@ -146,7 +146,7 @@ class Prover:
         operator = self._settle_on_operator(index)
         values = operator.inputs if role == "input" else operator.outputs
         if position >= len(values):
-            raise QuestionError(f"{operator} has {len(values)} tensors as {role}")
+            raise QuestionError(f"{operator}: expected a position below {len(values)} as {role}, got {position}")
         value = values[position]
         if value.kind.nbytes > quotas.OPERATOR_BYTES:
             size, most = value.kind.nbytes, quotas.OPERATOR_BYTES

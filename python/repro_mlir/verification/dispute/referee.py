@@ -291,7 +291,7 @@ class _Referee:
             if right is None:
                 continue
             if len(right.inputs) != len(names):
-                raise ReproError(f"the terms give {len(right.inputs)} inputs of step {step}, expected {len(names)}")
+                raise ReproError(f"expected {len(names)} inputs of step {step} in the terms, got {len(right.inputs)}")
             for name, taken, agreed in zip(names, claim.inputs, right.inputs, strict=True):
                 if taken != agreed:
                     wrong[party.name] = f"{name} of step {step} has {_told(taken)}, the terms say {_told(agreed)}"
@@ -374,7 +374,7 @@ class _Referee:
         ]
         right = found[0] if place < len(graph.results) else bytes.fromhex(combine_digests(found))
         wrong = {
-            party.name: f"{names[place]} of step {step} is not what its operators gave"
+            party.name: f"{names[place]} of step {step} is not the result of its operators"
             for party, hashes in zip(self.parties, said, strict=True)
             if hashes[place] != right
         }

@@ -150,7 +150,7 @@ class _Server:
     def _admit(self, peer: _Peer) -> None:
         with self._lock:
             if peer not in self._peers:
-                raise Stranger("it was disconnected for another")
+                raise Stranger("another referee took its place")
             peer.admitted = True
 
     def _converse(self, peer: _Peer) -> None:

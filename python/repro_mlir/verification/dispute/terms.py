@@ -97,7 +97,7 @@ def terms_of_script(source: ScriptSource, seconds: float = quotas.TOTAL_SECONDS)
         while len(found) < cursor:
             if time.monotonic() > deadline:
                 raise ReproError(
-                    f"no verdict: {source.script} gave {len(found)} of {cursor} batches within {seconds:g} s"
+                    f"no verdict: {source.script} yielded {len(found)} of {cursor} batches within {seconds:g} s"
                 )
             inputs = source.take()
             program = source.program

@@ -58,7 +58,7 @@ class Tracer:
           ReproError: if there is an override for another target.
         """
         if override is not None and target != "reference":
-            raise ReproError(f"expected the target reference where operators are overridden, got {target}")
+            raise ReproError(f"expected the target reference with overridden operators, got {target}")
         self.graph = graph
         self.target = target
         self._threads = threads

@@ -73,8 +73,8 @@ class _Unroller:
         size = count * len(step.part.data) + len(step.finish.data)
         if total > MOST_OPERATORS or size > limits().text_bytes:
             raise ReproError(
-                f"a step of {total:,} operators, of {size:,} bytes, in its {count} microbatches: where they are looked "
-                f"at one by one at most {MOST_OPERATORS:,} and {limits().text_bytes:,} are expected"
+                f"expected at most {MOST_OPERATORS:,} operators and {limits().text_bytes:,} bytes to look at "
+                f"operators one by one, got a step of {total:,} operators and {size:,} bytes in {count} microbatches"
             )
 
     def run(self) -> Unrolled:

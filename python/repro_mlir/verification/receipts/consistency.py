@@ -48,7 +48,7 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
     """
     seal = receipt.seal
     if seal is None and not unfinished:
-        raise ReproError(f"{receipt.path}: no {SEAL}: the run has not ended")
+        raise ReproError(f"{receipt.path}: expected a run that has ended, got a receipt without {SEAL}")
     if seal is not None:
         _check_file(receipt, seal, HEADER)
         signing.check(seal, key)
@@ -63,7 +63,9 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
     with Progress(steps, "checking") as progress:
         link = _check_records(receipt, files, progress.advance)
     if seal is not None and steps != seal.steps:
-        raise ReceiptWrong(STEPS, f"has {steps} steps, and {SEAL} says {seal.steps}", min(steps, seal.steps) + 1)
+        raise ReceiptWrong(
+            STEPS, f"expected {seal.steps} steps, as {SEAL} states, got {steps}", min(steps, seal.steps) + 1
+        )
     if not steps:
         raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
     if seal is not None:
@@ -91,8 +93,10 @@ def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
     if (changed := changes.record_of(name)) is not None:
         receipt.change(changed)
     if found.size != listed.size:
-        raise ReceiptWrong(name, f"not the file that {SEAL} names: expected {listed.size} bytes, got {found.size}")
-    raise ReceiptWrong(name, f"not the file that {SEAL} names", None, listed.digest, found.digest)
+        raise ReceiptWrong(
+            name, f"expected the file that {SEAL} names, got another: expected {listed.size} bytes, got {found.size}"
+        )
+    raise ReceiptWrong(name, f"expected the file that {SEAL} names, got another", None, listed.digest, found.digest)
 
 
 def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None]) -> bytes:
@@ -113,7 +117,7 @@ def _check_records(receipt: Receipt, files: FileList, advance: Callable[[], None
         before = record
     # An unfinished receipt may list one unused program: a program is listed before its first step.
     if used < len(receipt.header.programs) - (receipt.seal is None):
-        raise ReceiptWrong(HEADER, f"lists {len(receipt.header.programs)} programs, and the steps use {used}")
+        raise ReceiptWrong(HEADER, f"lists {len(receipt.header.programs)} programs, but the steps use {used}")
     return before.chain
 
 
@@ -132,7 +136,7 @@ def _check_record(record: Record, number: int, before: Record) -> None:
         raise DigestsWrong(STEPS, message, step, record.root.hex(), root.hex())
     expected = next_link(before.chain, number, root)
     if record.chain != expected:
-        message = "the chain does not go on from the step before"
+        message = "the chain does not continue from the step before"
         raise ReceiptWrong(STEPS, message, step, record.chain.hex(), expected.hex())
 
 
@@ -183,7 +187,7 @@ def _check_loss(receipt: Receipt, record: Record) -> None:
             _check_stop(receipt, record)
             return
     if record.loss is not None:
-        raise ReceiptWrong(STEPS, "a loss, and the program has none", record.step)
+        raise ReceiptWrong(STEPS, "expected no loss, as the program has none", record.step)
 
 
 def _check_stop(receipt: Receipt, record: Record) -> None:
@@ -191,7 +195,9 @@ def _check_stop(receipt: Receipt, record: Record) -> None:
     if receipt.header.nonfinite_loss == "stop" and record.step < receipt.log.steps:
         loss = loss_of(record, receipt.header)
         if loss is not None and not math.isfinite(loss):
-            raise ReceiptWrong(STEPS, f"the loss is {loss}, and the run that stops at such a loss goes on", record.step)
+            raise ReceiptWrong(
+                STEPS, f"the loss is {loss}, but the run continues although nonfinite_loss is 'stop'", record.step
+            )
 
 
 def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:

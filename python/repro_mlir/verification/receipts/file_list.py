@@ -53,7 +53,7 @@ class FileList:
     def require(self, needed: Iterable[str]) -> None:
         """Raises ReceiptWrong for the first name, in sorted order, that has no file."""
         for name in sorted({*needed} - self._there):
-            raise ReceiptWrong(name, "no such file in the receipt")
+            raise ReceiptWrong(name, "the receipt does not have this file")
 
     @cached_property
     def _there(self) -> frozenset[str]:
@@ -151,7 +151,7 @@ def check_names(found: FileList, listed: Iterable[str] | None, header: Header, l
     found.require(needed)
     for name in found.names:
         if name not in allowed:
-            raise ReceiptWrong(name, "a file that is no part of such a receipt")
+            raise ReceiptWrong(name, "this file is not a part of the receipt")
     if listed is not None:
         for name in sorted({*found.names} - {SEAL} ^ {*listed}):
             there = "in the receipt" if name in found.names else f"in {SEAL}"

@@ -306,8 +306,8 @@ def _check_version(value: dict[str, Any], where: str) -> None:
     numerics = run.get("numerics") if isinstance(run, dict) else None
     if isinstance(numerics, int) and numerics != NUMERICS:
         raise ReproError(
-            f"{where}: a receipt of numerics {numerics}, and this release computes numerics {NUMERICS}: "
-            "verify it with a release of its version"
+            f"{where}: expected a receipt of numerics {NUMERICS}, got numerics {numerics}: "
+            "verify it with a release that computes these"
         )
 
 
@@ -364,7 +364,7 @@ class Record:
         _KINDS[kind if isinstance(kind, str) and kind in _KINDS else "step"](value, where)
         program = value.get("program")
         if program is not None and program >= len(header.programs):
-            raise ReproError(f"{where}: program {program}, and the receipt has {len(header.programs)}")
+            raise ReproError(f"{where}: expected a program below {len(header.programs)}, got {program}")
         due: dict[str, int] = {"state": len(header.state)}
         listed = None if program is None else header.programs[program]
         if listed is not None:
@@ -378,7 +378,7 @@ class Record:
             for role in ("state", "inputs", "outputs", "microbatches")
         )
         if "microbatches" in value and not microbatches:
-            raise ReproError(f"{where}: expected digests of microbatches, or no list of them")
+            raise ReproError(f"{where}: expected at least one digest in the list of microbatches")
         commitment = Commitment(
             value["cursor"],
             state,

@@ -50,7 +50,7 @@ def _check_memory(header: Header, where: str) -> None:
     inputs = (("inputs", each.signature.inputs) for each in header.programs)
     for what, kinds in (("a state", header.state), *inputs):
         if (size := tensor_record.size_of(kinds)) > most:
-            raise ReproError(f"{where}: {what} of {size:,} bytes, expected at most {most:,}")
+            raise ReproError(f"{where}: expected {what} of at most {most:,} bytes, got {size:,}")
 
 
 class Receipt(ConstantAttributes):
@@ -139,7 +139,7 @@ class Receipt(ConstantAttributes):
         self._program_bytes += len(data)
         found = blake3.blake3(data).hexdigest()
         if found != listed.digest:
-            raise ReceiptWrong(name, f"not the file that {HEADER} names", None, listed.digest, found)
+            raise ReceiptWrong(name, f"expected the file that {HEADER} names, got another", None, listed.digest, found)
         kinds = header.state, listed.signature.inputs, listed.signature.outputs
         count = listed.signature.num_hyper_parameters
         try:
@@ -161,13 +161,15 @@ class Receipt(ConstantAttributes):
         try:
             examined.check(*kinds)
         except ReproError as error:
-            raise ReceiptWrong(HEADER, f"the signature is not that of the program: {error}") from None
+            raise ReceiptWrong(HEADER, f"expected the signature of the program: {error}") from None
         return Program(data, *kinds, count, self._initial, untrusted=True)
 
     @staticmethod
     def _require_named(name: str, listed: ListedProgram, identity: str) -> None:
         if identity != listed.identity:
-            raise ReceiptWrong(name, f"another program than {HEADER} names", None, listed.identity, identity)
+            raise ReceiptWrong(
+                name, f"expected the program that {HEADER} names, got another", None, listed.identity, identity
+            )
 
     @cached_property
     def _initial(self) -> tuple[np.ndarray, ...]:
@@ -208,7 +210,7 @@ class Receipt(ConstantAttributes):
         pairs = zip(self.header.state, self.state_digests(record - 1), self.log[record].commitment.state, strict=True)
         changed = [(kind, after) for kind, before, after in pairs if before != after]
         if not changed:
-            raise ReceiptWrong(STEPS, "a change of the state that changes nothing", self.log[record].follows)
+            raise ReceiptWrong(STEPS, "expected a change of the state, got an equal state", self.log[record].follows)
         kinds = [kind for kind, _ in changed]
         arrays = changes.read(self.path, record, kinds)
         self._compare(changes.name_of(record), record, kinds, [digest for _, digest in changed], arrays)

@@ -208,7 +208,7 @@ class Recorder:
         self._writer.check_program(program)
         most = canonical_json.LIMIT // 128
         if committed_microbatches(self._writer.header.microbatches_every, self.steps + 1, program) > most:
-            raise ReproError(f"a step of more than {most:,} microbatches cannot commit to them: see microbatches_every")
+            raise ReproError(f"expected a step of at most {most:,} microbatches with microbatches_every, got more")
         self._note_change()
         self._program = program
         form = StoredInputs(program.inputs)
@@ -300,10 +300,14 @@ class Recorder:
         self._require_owner()
         recorded = self._writer.recorded
         if self.records < recorded and (steps := self._recorded(recorded).step) > self.steps:
-            raise ReproError(f"{self._path}: has {steps} steps, this run ended after {self.steps}")
+            raise ReproError(
+                f"{self._path}: expected {steps} steps, as the receipt has, got a run that ended after {self.steps}"
+            )
         self._note_change()
         if self.records < recorded:
-            raise ReproError(f"{self._path}: has a change of the state at its end, and this run has none")
+            raise ReproError(
+                f"{self._path}: expected a change of the state at the end, as the receipt has, got a run without one"
+            )
         self._keep(self.records, self._last)
         with self._writing():
             return self._writer.seal(self.steps, self._last, self._key)
@@ -326,7 +330,7 @@ class Recorder:
         if os.getpid() != self._owner:
             raise ReproError(
                 f"{self._path}: process {self._owner} writes this receipt, and this process was forked from it: "
-                "expected steps there alone"
+                "run steps only in that process"
             )
 
     def _arrays(self) -> list[np.ndarray]:
@@ -361,7 +365,7 @@ class Recorder:
         """Keeps the state; raises ReproError if it no longer has these digests."""
         for kind, expected, actual in zip(self._kinds, digests, self._digests(), strict=True):
             if expected != actual:
-                raise ReproError(f"state {kind.name} has been written while step {self.steps + 1} was recorded")
+                raise ReproError(f"state {kind.name} was changed while step {self.steps + 1} was recorded")
         with self._writing():
             self._writer.keep(record, self._arrays())
 
@@ -369,7 +373,9 @@ class Recorder:
         """Raises ReceiptWrong if a record that a resumed run has computed again differs from the receipt's record."""
         recorded = self._recorded(number)
         for place, expected, actual in differences(self._writer.header, recorded, record):
-            raise ReceiptWrong(place, f"not as {self._path / STEPS} has it", record.follows, expected, actual)
+            raise ReceiptWrong(
+                place, f"the repeated step differs from {self._path / STEPS}", record.follows, expected, actual
+            )
 
     def _recorded(self, number: int) -> Record:
         """Returns a record that the receipt had when it was opened; called only on the rank that writes the receipt."""

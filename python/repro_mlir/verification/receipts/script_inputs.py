@@ -76,7 +76,7 @@ class ScriptInputs:
             different = first_different_field(theirs[name], self.run[name], name)
             if different is not None:
                 place, expected, actual = different
-                raise ReceiptWrong(place, f"not that of {source.script}", None, expected, actual)
+                raise ReceiptWrong(place, f"differs from that of {source.script}", None, expected, actual)
 
     def go_on_from(self, state: Mapping[str, np.ndarray]) -> None:
         """Sets the state before the step of the next batch; not called before the first step."""
@@ -97,8 +97,10 @@ class ScriptInputs:
             program = self.program
             if program.hash != listed.identity:
                 # Not ReceiptWrong: the capture may fail because of this machine, not because of the receipt.
-                raise ReproError(f"{self._source.script} gives no outputs as the receipt lists them: {error}") from None
-        message = f"not that of {self._source.script}"
+                raise ReproError(
+                    f"{self._source.script}: expected the outputs that the receipt lists: {error}"
+                ) from None
+        message = f"differs from that of {self._source.script}"
         if program.hash != listed.identity:
             raise ReceiptWrong("program", message, step, listed.identity, program.hash)
         theirs, ours = listed.signature.as_json(), Signature.of(program).as_json()

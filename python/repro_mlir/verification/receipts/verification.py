@@ -116,7 +116,9 @@ def verify(
     log = receipt.log
     link = log[log.records].chain
     if chain is not None and link != chain:
-        raise ReceiptWrong("chain", "another run than the one expected", None, link.hex(), chain.hex())
+        raise ReceiptWrong(
+            "chain", "expected the run with the given link (chain), got another", None, link.hex(), chain.hex()
+        )
     if not changes and (changed := log.change_records):
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].follows)
@@ -177,7 +179,7 @@ def _chosen(log: StepLog, text: str, draw: random.Random | None, *, committed: b
     known = [step for step in there if log[log.record_of(step)].commitment.microbatches]
     chosen = set(choose(text, known if text.startswith("sample:") else there, what, draw))
     if not chosen.intersection(known):
-        raise ReproError(f"the receipt has no {what}, of the steps {text}")
+        raise ReproError(f"the receipt has no {what} among the steps {text}")
     return sorted(chosen.intersection(known))
 
 
@@ -294,7 +296,7 @@ class Replay:
         """Compiles the first program; other programs are compiled on first use. Raises ReproError for an unknown
         target, or if neither the receipt nor `inputs` has the batches."""
         if not receipt.header.stored and inputs is None:
-            raise ReproError(f"{receipt.path}: the receipt does not store the batches: their script is needed")
+            raise ReproError(f"{receipt.path}: the receipt does not store the batches: pass their script (--script)")
         self._receipt = receipt
         self._source = inputs
         self._target, self._threads = target, threads
@@ -400,7 +402,7 @@ class Replay:
             else:
                 _, outputs = executable(state, *inputs)
         except StepFailed as error:
-            raise ReceiptWrong("step", f"the program refuses these inputs: {error}", record.step) from None
+            raise ReceiptWrong("step", f"a check of the program failed on these inputs: {error}", record.step) from None
         self._position = number
         # The step has updated the arrays of `state`, which are in the order of the program.
         computed = commit(
@@ -420,7 +422,7 @@ class Replay:
         """Runs a record. Raises ReceiptWrong, which names the first tensor, if the results differ from the receipt."""
         computed, recorded = self.run(number), self._receipt.log[number]
         for place, expected, actual in differences(self._receipt.header, recorded, computed):
-            message = f"the receipt does not have what {self._target} computed"
+            message = f"the receipt does not have the result of {self._target}"
             raise ReceiptWrong(place, message, recorded.follows, expected, actual)
 
     def check_microbatches(self, number: int, chosen: Sequence[int]) -> None:
@@ -435,17 +437,17 @@ class Replay:
         kinds = self._receipt.header.programs[record.program].signature.inputs
         for kind, expected, actual in zip(kinds, record.commitment.inputs, digests_of(kinds, inputs), strict=True):
             if expected != actual:
-                message = "the receipt does not have what the step is given"
+                message = "the receipt does not have the input of the step"
                 raise ReceiptWrong(f"input {kind.name}", message, record.step, expected.hex(), actual.hex())
         for each in chosen:
             try:
                 found = kept.digest_of(each, *inputs)
             except StepFailed as error:
-                message = f"the program refuses microbatch {each}: {error}"
+                message = f"a check of the program failed on microbatch {each}: {error}"
                 raise ReceiptWrong("step", message, record.step) from None
             expected = record.commitment.microbatches[each]
             if found != expected:
-                message = f"the receipt does not have what {self._target} computed"
+                message = f"the receipt does not have the result of {self._target}"
                 raise ReceiptWrong(f"microbatch {each}", message, record.step, expected.hex(), found.hex())
 
 

@@ -170,13 +170,13 @@ class ReceiptWriter:
             # The comparison uses JSON because the equality of types ignores which integers are unsigned.
             if found.signature.as_json() != Signature.of(program).as_json():
                 raise ReproError(
-                    f"{self._path}: the tensors of the step have other names, or other integers are unsigned, than in "
-                    "an earlier step of the same program: change them back, or begin another receipt"
+                    f"{self._path}: expected the same names and unsigned integers of tensors as in an earlier step of "
+                    "the same program: change them back, or begin another receipt"
                 )
         elif len(programs) == MOST_PROGRAMS:
             raise ReproError(
-                f"{self._path}: a run of more than {MOST_PROGRAMS} programs: something changes the step again and "
-                "again; change it back, or begin another receipt"
+                f"{self._path}: expected at most {MOST_PROGRAMS} programs in a run: the step changes again and again; "
+                "change it back, or begin another receipt"
             )
         else:
             size = len(replace(self.header, programs=(*programs, ListedProgram.of(program))).dump())
@@ -296,23 +296,21 @@ class ReceiptWriter:
 def _same_run(found: Header, wanted: Header, path: Path) -> Header:
     ours, theirs = wanted.programs[0], found.programs[0]
     if ours.identity != theirs.identity:
-        raise ReproError(f"{path}: a receipt of program {theirs.identity}, expected this run's, {ours.identity}")
+        raise ReproError(
+            f"{path}: expected a receipt of this run's program {ours.identity}, got one of {theirs.identity}"
+        )
     if found.initial != wanted.initial:
-        raise ReproError(f"{path}: a receipt of initial state {found.initial}, expected this run's, {wanted.initial}")
+        raise ReproError(
+            f"{path}: expected a receipt of this run's initial state {wanted.initial}, got one of {found.initial}"
+        )
     if theirs.signature.as_json() != ours.signature.as_json():
         raise ReproError(
-            f"{path}: a receipt whose tensors have other names than this run's, or other integers that are unsigned"
+            f"{path}: expected a receipt with this run's names and unsigned integers of tensors, got other ones"
         )
-    if found.nonfinite_loss != wanted.nonfinite_loss:
-        raise ReproError(
-            f"{path}: a receipt with nonfinite_loss={found.nonfinite_loss!r}, "
-            f"this run asks for {wanted.nonfinite_loss!r}"
-        )
-    if found.microbatches_every != wanted.microbatches_every:
-        raise ReproError(
-            f"{path}: a receipt with microbatches_every={found.microbatches_every}, "
-            f"this run asks for {wanted.microbatches_every}"
-        )
+    for name in ("nonfinite_loss", "microbatches_every"):
+        ours, theirs = getattr(wanted, name), getattr(found, name)
+        if ours != theirs:
+            raise ReproError(f"{path}: expected a receipt with {name}={ours!r}, as in this run, got {theirs!r}")
     if found.stored != wanted.stored:
-        raise ReproError(f"{path}: a receipt {'with' if found.stored else 'without'} batches, this run asks otherwise")
+        raise ReproError(f"{path}: expected a receipt {'with' if wanted.stored else 'without'} batches, as in this run")
     return found

@@ -64,7 +64,7 @@ def test_a_thread_that_has_ended_and_a_machine_without_the_call_are_refused(monk
         assert not counters.names and {*counters.refused} == {*EVENTS}
     monkeypatch.setattr(platform, "machine", lambda: "vax")
     with Counters({threading.get_native_id()}) as counters:
-        assert counters.refused["cycles"] == "the number of perf_event_open is unknown for vax"
+        assert counters.refused["cycles"] == "the system call number of perf_event_open is unknown for vax"
 
 
 def test_a_launch_counts_as_far_as_its_descriptor_can_be_read(program: Program) -> None:

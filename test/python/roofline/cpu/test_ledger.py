@@ -73,7 +73,7 @@ def test_mismatched_arguments_are_refused(program: Program) -> None:
     machine = replace(MACHINE, level=cpu.runnable_levels()[0])
     prediction = predict(read_code(program, machine), machine)
     other = predict(read_code(program_of(EMPTY), machine), machine)
-    with pytest.raises(ReproError, match="the prediction is of another program"):
+    with pytest.raises(ReproError, match="expected a prediction for this program, got one for another"):
         measure(program, other)
     with pytest.raises(ReproError, match=r"expected 2 inputs \(.*\), got 1"):
         measure(program, prediction, [np.zeros((64, 64), np.float32)])

@@ -92,7 +92,7 @@ def test_other_execution_units_need_the_code_again(name: str, value: object, cod
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("znver99", "llvm-mca of znver99"), ("help", "no cycles of a processor help")]
+    ("name", "message"), [("znver99", "llvm-mca of znver99"), ("help", "no cycles for the processor help")]
 )
 def test_an_unknown_model_is_refused(name: str, message: str) -> None:
     with pytest.raises(ReproError, match=message):
@@ -169,7 +169,7 @@ def test_where_bytes_come_from() -> None:
     assert traffic(code, 1, 4096, 4096, 8192) == [[4096, 0, 0, 0], [2048, 0, 0, 0]]
     assert traffic(code, 1, 1024, 2048, 4096) == [[0, 1024, 3072, 0], [0, 0, 2048, 0]]
     assert traffic(code, 1, 1024, 1024, 0) == [[0, 0, 0, 4096], [0, 0, 0, 2048]]
-    with pytest.raises(ReproError, match="launch 0 has 2 buffers, its kernel 1"):
+    with pytest.raises(ReproError, match="launch 0: expected 1 buffers, as its kernel has, got 2"):
         traffic(replace(code, operands={"first": [whole], "second": [part, nothing]}), 1, 1, 1, 1)
 
 

@@ -302,7 +302,13 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         (receipt, receipt, "--targets", "nowhere"): "unknown target 'nowhere'",
         (script, "--targets", "cpu,eager", "--ulps", "-1"): "expected --ulps of at least 0",
         (script, "--targets", "cpu,eager", "--html", str(tmp_path)): "Is a directory",
-        (str(ragged), "--targets", "cpu,reference", "--steps", "2"): "takes another program: expected fewer steps",
+        (
+            str(ragged),
+            "--targets",
+            "cpu,reference",
+            "--steps",
+            "2",
+        ): "needs another program than batch 1: compare fewer steps",
     }
     for arguments, message in mistakes.items():
         assert cli.main(["diff", *arguments]) == 2, arguments

@@ -158,7 +158,7 @@ def test_slow_and_endless_answers_lose() -> None:
     cases = (
         (answer(b"\x40\x00\x00\x00" + b" " * 96, 0.05), "no answer within 0.4 s"),
         (answer(b"\xff\xff\xff\xff" + bytes(32), 0.0), "expected at most"),
-        (answer(b"\x02\x00\x00\x00" + bytes(32) + b"{}", 0.0), "changed on its way"),
+        (answer(b"\x02\x00\x00\x00" + bytes(32) + b"{}", 0.0), "a message was changed in transit"),
         (answer(b"\x40", 0.0), "the connection broke"),
     )
     for channel, reason in cases:
@@ -236,9 +236,9 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
             (receipt, f"unix:{'a' * 300}"): "path too long",
             (receipt, f"files:{taken}"): "expected a folder",
             (receipt, receipt, "--target", "nowhere"): "unknown target 'nowhere'",
-            (receipt, receipt, "--timeout", "nan"): "expected --timeout above 0 s",
-            (receipt, receipt, "--timeout", "1e300"): "expected --timeout above 0 s",
-            (receipt, receipt, "--total", "0"): "expected --total above 0 s",
+            (receipt, receipt, "--timeout", "nan"): "expected --timeout above 0 and at most",
+            (receipt, receipt, "--timeout", "1e300"): "expected --timeout above 0 and at most",
+            (receipt, receipt, "--total", "0"): "expected --total above 0 and at most",
             (receipt, receipt, "--token-a", script): "expected tcp:HOST:PORT or unix:PATH with a token",
             (receipt, f"unix:{taken}", "--token-b", script): "only its owner can read",
             (receipt, receipt, "--token", script): "expected two receipts or addresses",
@@ -294,7 +294,7 @@ def test_served_with_a_token(
         arguments = ["dispute", str(folder / "honest"), address, "--target", "reference", "--json"]
         # The prover rejects a referee that does not know the token, and waits for another referee.
         assert cli.main(arguments) == 2
-        assert "does not share our token" in capsys.readouterr().err
+        assert "has another token" in capsys.readouterr().err
         monkeypatch.setenv("REPRO_DISPUTE_TOKEN_B", token.read_text())
         assert cli.main(arguments) == 1
         assert json.loads(capsys.readouterr().out)["wrong"] == ["B"]

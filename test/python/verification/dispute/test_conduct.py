@@ -166,7 +166,7 @@ def test_a_commitment_that_the_chain_does_not_hold() -> None:
         return answer | {"cursor": answer["cursor"] + 1}
 
     for change in (other_state, other_cursor):
-        assert "chain does not hold" in loses(dispute(honest(), Liar(cheat(), "record", change))).reasons["B"]
+        assert "is not in the chain" in loses(dispute(honest(), Liar(cheat(), "record", change))).reasons["B"]
 
 
 class OtherPast(RecordedRun):
@@ -185,9 +185,9 @@ def test_a_past_that_it_did_not_have() -> None:
         return answer | {"before": "55" * 32} if question["record"] == STEP else answer
 
     verdict = loses(dispute(honest(), Liar(OtherPast(), "record", change)))
-    assert verdict.outcome == "conduct" and f"another link before record {STEP}" in verdict.reasons["B"]
+    assert verdict.outcome == "conduct" and f"the link before record {STEP} is not the link" in verdict.reasons["B"]
     loses(dispute(Liar(OtherPast(), "record", change), honest()), "A")
-    assert "chain does not hold" in loses(dispute(honest(), OtherPast())).reasons["B"]
+    assert "is not in the chain" in loses(dispute(honest(), OtherPast())).reasons["B"]
 
 
 def test_an_initial_state_that_the_header_does_not_hold() -> None:
@@ -196,17 +196,23 @@ def test_an_initial_state_that_the_header_does_not_hold() -> None:
     def change(question: Message, answer: Message) -> Message:
         return answer | {"state": ["11" * 32, *answer["state"][1:]]} if question["record"] == 0 else answer
 
-    assert "not the one of its header" in loses(dispute(honest(), Liar(early, "record", change))).reasons["B"]
+    assert (
+        "expected the initial state of the header, got another one"
+        in loses(dispute(honest(), Liar(early, "record", change))).reasons["B"]
+    )
 
 
 def test_another_claim_than_its_tree_holds() -> None:
     def change(question: Message, answer: Message) -> Message:
         return answer | {"outputs": ["22" * 32]}
 
-    assert "another claim" in loses(dispute(honest(), Liar(cheat(), "operator", change))).reasons["B"]
+    assert (
+        "the claim does not match the commitment"
+        in loses(dispute(honest(), Liar(cheat(), "operator", change))).reasons["B"]
+    )
     for role in ("inputs", "outputs"):
         verdict = dispute(Liar(cheat(), "producers", functools.partial(_other_producer, role)), honest())
-        assert "its tree does not hold" in loses(verdict, "A").reasons["A"]
+        assert "the claim is not in the tree" in loses(verdict, "A").reasons["A"]
 
 
 def _other_producer(role: str, question: Message, answer: Message) -> Message:
@@ -285,7 +291,7 @@ def lazy(step: int) -> RecordedRun:
 def test_a_skipped_step() -> None:
     verdict = loses(dispute(honest(), lazy(STEP)))
     assert verdict.outcome == "commitment" and verdict.step == STEP
-    assert "is not what its operators gave" in verdict.reasons["B"]
+    assert "is not the result of its operators" in verdict.reasons["B"]
     loses(dispute(lazy(STEP), honest()), "A")
 
 
@@ -323,7 +329,7 @@ def test_wiring(part: int) -> None:
             # The cheat also has a wrong operator, CONTRACTION; the dispute finds the first of the two lies.
             assert verdict.operator is not None and verdict.operator.index == min(operator.index, CONTRACTION)
             if operator.index <= CONTRACTION:
-                assert "that nobody gave" in verdict.reasons["B"]
+                assert "than was computed before" in verdict.reasons["B"]
             loses(dispute(Inventor(cheat(), change), honest()), "A")
 
 
@@ -495,7 +501,7 @@ def test_a_program_of_another_identity() -> None:
     def change(question: Message, answer: Message) -> Message:
         return {"data": base64.b64encode(other).decode()}
 
-    assert "a program with the identity" in loses(dispute(Liar(cheat(), "program", change), honest()), "A").reasons["A"]
+    assert "expected the program" in loses(dispute(Liar(cheat(), "program", change), honest()), "A").reasons["A"]
     assert STEPS == honest().steps
 
 

@@ -85,9 +85,9 @@ def test_messages_of_another_dispute(tmp_path: Path) -> None:
 def test_a_folder_that_others_can_write_to(tmp_path: Path) -> None:
     for mode in (0o777, 0o770, 0o702):
         os.chmod(tmp_path, mode)
-        with pytest.raises(ReproError, match="nobody else can write to"):
+        with pytest.raises(ReproError, match="you own and only you can write to"):
             FileChannel(tmp_path)
-        with pytest.raises(ReproError, match="nobody else can write to"):
+        with pytest.raises(ReproError, match="you own and only you can write to"):
             serve_files(honest(), tmp_path, 1)
     with pytest.raises(ReproError, match="expected a folder"):
         FileChannel(tmp_path / "none")

@@ -65,7 +65,7 @@ def test_hostile_data_at_the_referee(name: str) -> None:
     verdict = dispute(local(CHEAT, DATA[name]), local(honest()))
     is_none = name in hostile.NOT_STORED
     assert (verdict.outcome, verdict.wrong) == ("conduct" if is_none else "operator", ("A",)), verdict
-    assert not is_none or verdict.reasons == {"A": "a program that is none"}
+    assert not is_none or verdict.reasons == {"A": "expected a valid program"}
     # The referee requests B's program only if A's cannot be read.
     assert dispute(local(honest()), local(CHEAT, DATA[name])).outcome == "operator"
     if is_none:

@@ -94,7 +94,7 @@ def test_a_step_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert index is not None
     provers = CachedProver(honest()), CachedProver(faulty(graph(), honest().inputs, STEP, index, 20))
     monkeypatch.setenv(VARIABLE, f"text_bytes={3 * len(program_of(4, 2).part.data)}")
-    with pytest.raises(ReproError, match="looked at one by one"):
+    with pytest.raises(ReproError, match="to look at operators one by one"):
         settle(*map(LocalChannel, provers))
 
 

@@ -102,7 +102,8 @@ def test_an_operator_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = sum_of(1 << 18)
     assert dispute(pair).wrong == ("B",)
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "memory_bytes=8388604")
-    message = r"no verdict: .* takes and gives 2,097,152 bytes, expected at most 2,097,151 \(see REPRO_MLIR_LIMITS"
+    size = "2,097,152 bytes, expected at most 2,097,151"
+    message = rf"no verdict: .* has operands and results of {size} \(see REPRO_MLIR_LIMITS"
     with pytest.raises(ReproError, match=message):
         dispute(pair)
 

@@ -172,7 +172,7 @@ def test_a_stranger_gets_no_work_done(monkeypatch: pytest.MonkeyPatch) -> None:
                 while part := stranger.recv(1 << 16):
                     heard += part
             assert len(heard) <= HELLO and time.monotonic() - begin < 5
-    with pytest.raises(ReproError, match="the prover does not share our token"):
+    with pytest.raises(ReproError, match="the prover has another token"):
         connect(f"tcp:127.0.0.1:{listener.getsockname()[1]}", 10, b"some other token, long enough")
 
 
@@ -205,7 +205,7 @@ def test_the_prover_shows_itself_too() -> None:
 
             thread = threading.Thread(target=impostor, daemon=True)
             thread.start()
-            with pytest.raises(ReproError, match=r"token|version|closed|reset|nobody"):
+            with pytest.raises(ReproError, match=r"token|version|closed|reset|no prover answered"):
                 connect(f"tcp:127.0.0.1:{listener.getsockname()[1]}", 1, TOKEN)
             thread.join(10)
 
@@ -232,7 +232,7 @@ def test_a_relayed_message_of_a_referee_is_rejected() -> None:
 
         threading.Thread(target=relay, daemon=True).start()
         channel = connect(f"tcp:127.0.0.1:{between.getsockname()[1]}", 10, TOKEN)
-        with pytest.raises(Exception, match=r"changed on its way|connection broke"):
+        with pytest.raises(Exception, match=r"changed in transit|connection broke"):
             channel.exchange(b'{"ask":"opening"}', 1 << 20, 5)
         serving.dispute()
 

@@ -67,11 +67,11 @@ def test_integers_that_differ_fail() -> None:
 def test_too_many_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     program = program_of(6, 2, torch.float32)
     monkeypatch.setenv(VARIABLE, f"text_bytes={6 * len(program.part.data)}")
-    with pytest.raises(ReproError, match="looked at one by one"):
+    with pytest.raises(ReproError, match="to look at operators one by one"):
         OperatorGraph(program)
     monkeypatch.delenv(VARIABLE)
     monkeypatch.setattr(unrolling, "MOST_OPERATORS", 1000)
-    with pytest.raises(ReproError, match="looked at one by one"):
+    with pytest.raises(ReproError, match="to look at operators one by one"):
         OperatorGraph(program)
 
 

@@ -133,7 +133,7 @@ def test_tensors_of_more_than_the_memory(
     )
     os.truncate(path / "checkpoints" / "0.safetensors", 1 << 43)
     status, said = answer(capsys, "verify", path)
-    assert status == 2 and "receipt.json: " in said and "of 8,796,093,022,208 bytes, expected at most" in said
+    assert status == 2 and "receipt.json: " in said and "bytes, got 8,796,093,022,208" in said
 
 
 def test_lines_that_are_no_records(right: Path, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_run_that_is_resumed_has_the_same_bytes(whole: Path, tmp_path: Path, c
 def test_a_run_that_is_resumed_otherwise_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(_Cut):
         _train(tmp_path / "run", cut=7)
-    with pytest.raises(ReceiptWrong, match=r"step 7: state 3.weight: not as "):
+    with pytest.raises(ReceiptWrong, match=r"step 7: state 3.weight: the repeated step differs from "):
         _train(tmp_path / "run", resume=True, factor=0.25)
 
 
@@ -236,16 +236,20 @@ def _earlier_cursor(path: Path) -> None:
 
 CHEATS: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "programs in another order": (_swap_programs, 1, "step 3: steps.jsonl: program 2 before program 1"),
-    "a step of another program": (_other_program, 1, "receipt.json: lists 3 programs, and the steps use 2"),
+    "a step of another program": (_other_program, 1, "receipt.json: lists 3 programs, but the steps use 2"),
     "other values of a change": (_other_values, 1, "step 7: changes/7.safetensors: tensor 3.weight is not that"),
-    "a change dropped": (_dropped(BETWEEN), 1, "step 7: steps.jsonl: the chain does not go on"),
+    "a change dropped": (_dropped(BETWEEN), 1, "step 7: steps.jsonl: the chain does not continue"),
     "the last change dropped": (_dropped(AT_THE_END), 1, "seal.json: not the last link"),
-    "a change after its step": (_swapped, 1, "step 7: steps.jsonl: the chain does not go on"),
-    "a change of nothing": (_no_change, 1, "step 7: steps.jsonl: a change of the state that changes nothing"),
+    "a change after its step": (_swapped, 1, "step 7: steps.jsonl: the chain does not continue"),
+    "a change of nothing": (_no_change, 1, "step 7: steps.jsonl: expected a change of the state, got an equal state"),
     "a change of another step": (_more_steps, 1, "expected the record of this step"),
     "a change before its batches": (_earlier_cursor, 1, "step 7: steps.jsonl: expected a cursor of at least 6"),
-    "a program more": (lambda path: _add(path, "programs/" + "0" * 64 + ".repro"), 1, "no part of such a receipt"),
-    "a change more": (lambda path: _add(path, "changes/8.safetensors"), 1, "no part of such a receipt"),
+    "a program more": (
+        lambda path: _add(path, "programs/" + "0" * 64 + ".repro"),
+        1,
+        "this file is not a part of the receipt",
+    ),
+    "a change more": (lambda path: _add(path, "changes/8.safetensors"), 1, "this file is not a part of the receipt"),
     "a link as changes": (lambda path: _link(path, "changes"), 2, "changes: expected a directory"),
 }
 
@@ -271,7 +275,7 @@ def test_a_file_removed(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
         if name in ("receipt.json", "seal.json"):
             assert status == 2 and name in said.err, said
         else:
-            assert status == 1 and said.out == f"WRONG    {name}: no such file in the receipt\n", said
+            assert status == 1 and said.out == f"WRONG    {name}: the receipt does not have this file\n", said
         shutil.rmtree(path)
 
 
@@ -537,7 +541,7 @@ def test_a_dispute_about_the_number_of_steps(whole: Path) -> None:
     honest, liar = (LocalChannel(prover(ReceiptRun(whole, "reference"))) for prover in (Prover, _Miscounting))
     verdict = settle(honest, liar)
     assert (verdict.outcome, verdict.wrong) == ("conduct", ("B",)), verdict
-    assert verdict.reasons["B"] == "9 steps, and its last record counts 10"
+    assert verdict.reasons["B"] == "expected 9 steps in the last record, as in the opening, got 10"
 
 
 def test_disputes_and_differences(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

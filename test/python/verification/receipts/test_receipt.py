@@ -113,16 +113,16 @@ def test_resuming_another_run(finished: Path, copy: Callable[[], Path]) -> None:
     path = copy()
     with pytest.raises(ReproError, match="exists: resume it"):
         train(ReceiptOptions(path))
-    with pytest.raises(ReproError, match="receipt with batches"):
+    with pytest.raises(ReproError, match="expected a receipt without batches, as in this run"):
         train(ReceiptOptions(path, store_batches=False, resume=True))
     model, loss_fn, optimizer, batches, extra = training()
     next(model.parameters()).data.zero_()
     other = repro_mlir.Trainer(model, loss_fn, optimizer, receipt=ReceiptOptions(path, resume=True), **extra)
-    with pytest.raises(ReproError, match="receipt of initial state"):
+    with pytest.raises(ReproError, match="expected a receipt of this run's initial state"):
         other.fit(batches, STEPS)
     del extra["clip_norm"]
     other = repro_mlir.Trainer(*training()[:3], receipt=ReceiptOptions(path, resume=True), **extra)
-    with pytest.raises(ReproError, match="receipt of program"):
+    with pytest.raises(ReproError, match="expected a receipt of this run's program"):
         other.fit(batches, STEPS)
 
 
@@ -171,14 +171,14 @@ def test_a_failed_step_moves_the_cursor_alone(tmp_path: Path) -> None:
 def test_a_run_that_has_not_ended(copy: Callable[[], Path]) -> None:
     path = copy()
     (path / "seal.json").unlink()
-    with pytest.raises(ReproError, match=r"no seal.json: the run has not ended"):
+    with pytest.raises(ReproError, match=r"expected a run that has ended, got a receipt without seal.json"):
         repro_mlir.verify(path)
     (path / "checkpoints" / "8.safetensors.partial").write_bytes(b"half")
     verified = repro_mlir.verify(path, unfinished=True)
     assert verified.state_hash is None and not verified.sealed
     assert verified.not_checked[0] == "how the run ends: it is not sealed"
     (path / "notes.txt").write_bytes(b"")
-    with pytest.raises(ReceiptWrong, match=r"notes.txt: a file that is no part of such a receipt"):
+    with pytest.raises(ReceiptWrong, match=r"notes.txt: this file is not a part of the receipt"):
         repro_mlir.verify(path, unfinished=True)
     (path / "notes.txt").unlink()
     # Resuming removes partial files that an interrupted run has left.
@@ -284,7 +284,7 @@ def test_commands(capsys, tmp_path: Path) -> None:
     assert main([*train_, "--steps", "5", "--resume"]) == 0
     assert "loss" not in capsys.readouterr().out
     assert main(["verify", path]) == 2
-    assert "does not store the batches: their script is needed" in capsys.readouterr().err
+    assert "does not store the batches: pass their script" in capsys.readouterr().err
     assert main(["verify", path, "--script", str(script), "--json"]) == 0
     verified = json.loads(capsys.readouterr().out)
     assert verified["right"] and verified["state_hash"] == report["state_hash"] and verified["verified_steps"] == 5

@@ -142,34 +142,38 @@ def headers(receipt: Receipt) -> Iterator[Change]:
         (
             "numerics",
             lambda v: v["run"].update(numerics=2),
-            "receipt of numerics 2, and this release computes numerics 1",
+            "expected a receipt of numerics 1, got numerics 2",
         ),
         ("version", lambda v: v.update(version=3), "expected version 2 of the receipt format, got 3"),
         ("version 1", lambda v: v.update(version=1), "expected version 2 of the receipt format, got 1"),
         (
             "program",
             lambda v: v["programs"][0].update(identity=other(v["programs"][0]["identity"])),
-            "receipt.json: not the file",
+            "receipt.json: expected the file that",
         ),
-        ("initial", lambda v: v["run"].update(initial=other(v["run"]["initial"])), "receipt.json: not the file"),
+        (
+            "initial",
+            lambda v: v["run"].update(initial=other(v["run"]["initial"])),
+            "receipt.json: expected the file that",
+        ),
         (
             "text",
             lambda v: v["programs"][0].update(blake3=other(v["programs"][0]["blake3"])),
-            "receipt.json: not the file",
+            "receipt.json: expected the file that",
         ),
-        ("every", lambda v: v.update(checkpoint_every=4), "receipt.json: not the file"),
-        ("target", lambda v: v["environment"].update(target="cuda"), "receipt.json: not the file"),
-        ("name", lambda v: v["run"]["state"][0].update(name="other"), "receipt.json: not the file"),
-        ("shape", lambda v: v["programs"][0]["inputs"][1].update(shape=[5, 5]), "receipt.json: not the file"),
-        ("hyper", lambda v: v["programs"][0].update(num_hyper_parameters=0), "receipt.json: not the file"),
+        ("every", lambda v: v.update(checkpoint_every=4), "receipt.json: expected the file that"),
+        ("target", lambda v: v["environment"].update(target="cuda"), "receipt.json: expected the file that"),
+        ("name", lambda v: v["run"]["state"][0].update(name="other"), "receipt.json: expected the file that"),
+        ("shape", lambda v: v["programs"][0]["inputs"][1].update(shape=[5, 5]), "receipt.json: expected the file that"),
+        ("hyper", lambda v: v["programs"][0].update(num_hyper_parameters=0), "receipt.json: expected the file that"),
         ("inputs", lambda v: v["programs"][0]["inputs"].pop(), ""),
-        ("kind", lambda v: v["data"].update(kind="external"), "receipt.json: not the file"),
+        ("kind", lambda v: v["data"].update(kind="external"), "receipt.json: expected the file that"),
     ]
     for name, edited, place in header:
         yield change("receipt.json", name, edited, place)
     seal = [
-        ("steps", lambda v: v.update(steps=9), "steps.jsonl: has 8 steps, and seal.json says 9"),
-        ("fewer steps", lambda v: v.update(steps=7), "steps.jsonl: has 8 steps, and seal.json says 7"),
+        ("steps", lambda v: v.update(steps=9), "steps.jsonl: expected 9 steps, as seal.json states, got 8"),
+        ("fewer steps", lambda v: v.update(steps=7), "steps.jsonl: expected 7 steps, as seal.json states, got 8"),
         ("chain", lambda v: v.update(chain=other(v["chain"])), "seal.json: not the last link"),
         ("state", lambda v: v.update(state_hash=other(v["state_hash"])), "seal.json: the hash of the state"),
         (
@@ -197,7 +201,7 @@ def headers(receipt: Receipt) -> Iterator[Change]:
                 entry = value["files"][name]
                 entry[key] = other(entry[key]) if key == "blake3" else entry[key] + 1
 
-            seal.append((f"{key} of {name}", file, f"{name}: not the file that seal.json names"))
+            seal.append((f"{key} of {name}", file, f"{name}: expected the file that seal.json names"))
     for name, edited, place in seal:
         found = change("seal.json", name, edited, place)
         yield replace(found, step={"steps": 9, "fewer steps": 8}.get(name))
@@ -241,7 +245,7 @@ def programs(receipt: Receipt) -> Iterator[Change]:
             f"{old} for {new} in the program",
             lambda path, t=changed: program_path(path).write_bytes(to_bytes(t)),
             None,
-            ".repro: not the file",
+            ".repro: expected the file that",
         )
 
         def with_hashes(path: Path, t: str = changed) -> None:
@@ -252,7 +256,7 @@ def programs(receipt: Receipt) -> Iterator[Change]:
             forge(path, header=lambda header: with_program(header, identity=identity, digest=digest))
 
         yield Change(
-            f"{old} for {new}, and all hashes", with_hashes, step, "the receipt does not have what cpu computed"
+            f"{old} for {new}, and all hashes", with_hashes, step, "the receipt does not have the result of cpu"
         )
 
 
@@ -321,7 +325,7 @@ def forgeries(receipt: Receipt) -> Iterator[Change]:
         root = commit(receipt.program, 0, StoredInputs(signature.state).decode(data, "state")).root.hex()
         forge(path, header=lambda header: replace(header, initial=root))
 
-    yield Change("forged initial state", initial, 1, "the receipt does not have what cpu computed")
+    yield Change("forged initial state", initial, 1, "the receipt does not have the result of cpu")
 
 
 def all_changes(receipt: Receipt) -> list[Change]:
