@@ -37,7 +37,7 @@ class Case:
 
     Attributes:
       name: unique name, which --filter matches.
-      group: a goal (goals.py) is judged on all rows of one group together.
+      group: name of the group; a goal (goals.py) is judged on all rows of a group together.
       shape: description for the reader.
       build: returns the contestants by name, with OURS among them.
       flops: the number of floating-point operations in one call, if arithmetic is expected to limit the speed.

@@ -48,8 +48,8 @@ class Cache:
 
 
 class Block(nn.Module):
-    """A transformer block f32 [rows, length, WIDTH]: attention and an MLP, each after a LayerNorm and added to its
-    input."""
+    """A transformer block for f32 [rows, length, WIDTH]. Adds attention and then an MLP to its input, each of them
+    computed from a LayerNorm."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions(positions)
         for block in self.blocks:
             x = block(x, cache)
-        # With a cache, the tokens are a prompt or the last token, and only the logits after the last one are needed.
+        # With a cache, the tokens are a prompt or one new token, and only the logits of the last token are needed.
         return self.head(self.norm(x if cache is None else x[:, -1:]))
 
     @torch.inference_mode()
@@ -139,8 +139,8 @@ def _decode(model: GPT, threads: int, seconds: float) -> dict[str, Figure]:
 
 
 def _products(layers: int, length: int, setting: Setting) -> Callable[[], None]:
-    """Returns a function that runs the matrix products of a prompt's forward pass in our code, one after another, on
-    operands of their own."""
+    """Returns a function that runs the matrix products of a prompt's forward pass in our code, one after another, each
+    with its own operands."""
     generator = torch.Generator().manual_seed(0)
 
     def product(*shapes: tuple[int, ...]) -> Callable[[], object]:

@@ -96,7 +96,7 @@ def line(row: Row) -> str:
 
 
 def summary(rows: list[Row]) -> str:
-    """Returns the goals and how they were met, as text for a terminal."""
+    """Returns each goal and whether it was met, as text for a terminal."""
     return "\n".join(
         f"{'met   ' if v.met else 'MISSED'} {v.goal.group:<16} {v.level} {v.threads}T  mean {v.mean:.2f} of "
         f"{v.goal.least:.2f} over {v.rows} rows; least {v.least:.2f} ({v.worst})"

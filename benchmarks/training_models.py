@@ -108,7 +108,7 @@ class MLP(nn.Module):
 
 @dataclass(frozen=True)
 class Step:
-    """A training step: fresh model and optimizer, and a batch.
+    """A training step: a new model, a new optimizer and a batch.
 
     Attributes:
       name, shape: descriptions for the reader.

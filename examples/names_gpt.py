@@ -44,7 +44,7 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 class Block(nn.Module):
-    """Adds causal attention and then an MLP to its input; each of the two reads a LayerNorm of it."""
+    """Adds causal attention to its input, and then an MLP to the sum. Each of the two is computed from a LayerNorm."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -124,7 +124,8 @@ def _products(sizes: tuple[int, ...]) -> list[Call]:
             flops=2.0 * size**3,
             blocks=blocks,
         )
-        # These sizes differ: kernels for f8 compute one result per thread, so a large product would take too long.
+        # The product for mxfp8 is smaller: kernels for f8 compute one result per thread, so a large one would take too
+        # long.
         for blocks, size in [("mxfp8", min(largest, 1024)), *((name, largest) for name in _BYTE_BLOCKS)]
     ]
     return [*exact, *in_blocks] + [
@@ -223,7 +224,8 @@ def calls(tiny: bool) -> list[Call]:
 
 
 class _Update(nn.Module):
-    """A loss with one parameter matrix, whose gradient is the input: the training step consists only of the update."""
+    """A loss with one parameter matrix. The gradient of the matrix is the input, so the training step consists only of
+    the update."""
 
     def __init__(self, rows: int, columns: int) -> None:
         super().__init__()

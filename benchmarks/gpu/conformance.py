@@ -212,8 +212,8 @@ def _choose(to: str, kind: int, value: str) -> str:
 
 
 def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[str]:
-    """Returns PTX that sets %h1 to `source`, with its exponent field (above the low `bits` bits) replaced by `base`
-    plus the part of it that `mask` selects."""
+    """Returns PTX that sets %h1 to `source` with another exponent: `base` plus the bits of the exponent that `mask`
+    selects. The exponent field begins above the low `bits` bits."""
     return [
         f"shr.u32 %h1, {source}, {bits};",
         f"and.b32 %h1, %h1, {mask};",
@@ -257,7 +257,7 @@ def _operand(t: str, j: int) -> list[str]:
 
 def _result(t: str) -> list[str]:
     """Returns PTX that sets %x and %l to the low and the high half of the result's bits, from the register %{t}_9. A
-    NaN becomes the canonical one."""
+    NaN becomes the canonical NaN."""
     if t == "f32":
         lines = ["mov.b32 %x, %f32_9;", "setp.nan.f32 %p, %f32_9, %f32_9;"]
         return [*lines, "selp.b32 %x, 0x7fc00000, %x, %p;", "mov.u32 %l, 0;"]
@@ -340,8 +340,8 @@ def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
     return write_plan(plan)
 
 
-# Opcodes that move data or transfer control: if one were wrong, almost every result would be. Some moves that ptxas may
-# replace with other code (stores of fewer bits than a float) are also operations of operations.py.
+# Opcodes that move data or transfer control. They need no test of their own: an error in one would make almost every
+# result wrong. Some moves that ptxas may replace (stores of fewer bits than a float) are also in operations.py.
 _MOVES = {"atom", "bar", "barrier", "bra", "cvta", "ld", "mov", "ret", "selp", "shfl", "st", "cp", "red", "membar"}
 
 

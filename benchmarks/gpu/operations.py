@@ -238,7 +238,7 @@ def _stores() -> list[Operation]:
     """Returns operations that add and then store the low bits of the sum. Before the store they have a mov, as compiled
     code has.
 
-    Without the mov, ptxas converts the sum to an integer and stores that. The bits of a NaN are ignored.
+    Without the mov, ptxas would convert the sum to an integer and store the integer. The bits of a NaN are ignored.
     """
     found = []
     for bits in (8, 16):

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Collects the results of a run on a GPU. Each is written as soon as it arrives, so that an interruption loses none."""
+"""Collects the results of a run on a GPU. Writes each result as soon as it arrives, so that an interruption loses none
+of them."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ class ContextLost(Exception):
 
 
 class Results:
-    """The rows of the parts of a run, in a JSON and a Markdown file. A later process continues with the contents of the
-    files.
+    """The results of a run in a JSON and a Markdown file: rows for each part. A later process reads the files and adds
+    rows.
 
     Attributes:
       facts: facts about machine and run.
@@ -59,7 +60,7 @@ class Results:
         self.write()
 
     def attempt(self, part: str, what: str, work: Callable[[], None]) -> None:
-        """Calls `work` unless an earlier process has begun the work of this name, and notes an exception of it as an
+        """Calls `work`, unless an earlier process has begun the work named `what`. Records an exception of `work` as an
         error.
 
         Raises:
@@ -79,7 +80,8 @@ class Results:
                 raise ContextLost from None
 
     def run(self, part: str, work: Callable[[], None]) -> None:
-        """Calls `work` for a part and adds its duration. Notes an exception, but raises ContextLost again."""
+        """Calls `work` for a part and adds its duration. Records an exception of `work` as an error, except
+        ContextLost, which is raised again."""
         start = time.perf_counter()
         try:
             work()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares single PTX operations on the GPU with the checksums of the CPU."""
+"""Compares the results of single PTX operations on the GPU with checksums that a CPU has computed."""
 
 from __future__ import annotations
 

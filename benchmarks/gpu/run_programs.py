@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares training steps on the GPU with the hashes of the CPU."""
+"""Runs training steps on the GPU, compares their results with hashes recorded on the CPU, and times the steps."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def timed(torch: Any, function: Callable[[], object]) -> Callable[[int], float]:
 
 
 def compared(name: str, results: Results) -> str:
-    """Returns what the part `programs` found when it compared the bits of this training step."""
+    """Returns the verdict on this training step's bits, which the part `programs` has compared."""
     rows = [row for row in results.parts.get("programs", []) if row["program"] == name]
     if not rows:
         return "not compared"

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The seeds of the fuzzers, correct files and runs that are made again in each run, and mutations of them."""
+"""The seeds of the fuzzers, and mutations of the seeds. Seeds are correct files and training runs, which each run of a
+fuzzer creates again."""
 
 from __future__ import annotations
 

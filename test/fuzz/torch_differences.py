@@ -177,7 +177,8 @@ def _sampled_in_f32(function: Any, x: torch.Tensor, grid: torch.Tensor, *given: 
 
 def _positions(function: Any, x: torch.Tensor, *given: Any, **options: Any) -> Any:
     values, places = function(x, *given, **options)
-    # A window that contains only padding gets the position -1: its maximum of ones is not 1.
+    # A window that contains only padding gets the position -1. For an image of ones, the maximum of such a window is
+    # not 1.
     return values, places.where(function(torch.ones_like(x), *given, **options)[0] == 1, -1)
 
 

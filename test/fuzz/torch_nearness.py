@@ -125,8 +125,8 @@ class _Far:
         return any(bool(places.any()) for places in self.places)
 
     def without(self, judge: Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]) -> _Far:
-        """Returns a copy that keeps only the positions that `judge` also marks, given the index of a tensor, our tensor
-        and PyTorch's."""
+        """Returns a copy that keeps only the positions that `judge` also marks. `judge` receives the index of a tensor,
+        our tensor and PyTorch's."""
         found = copy(self)
         found.places = [places & judge(i, *self._pairs[i]) for i, places in enumerate(self.places)]
         return found

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6), (K7) Decoders of transformers, run with a cache: the bits of runs without a cache, and the tokens of
-`generate`."""
+"""(K6), (K7) Decoders of transformers return with a cache the bits that they return without one, and the tokens of
+transformers' `generate`."""
 
 from collections.abc import Callable
 

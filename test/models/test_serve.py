@@ -167,7 +167,8 @@ def test_tensors_that_no_rule_defines(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(rope, "compute_default_rope_parameters", staticmethod(drawn))
     with pytest.raises(ReproError, match=f"{message}inv_freq"):
         _ = ModelFolder(folder).model
-    # The refusal does not depend on the file: old files contain this tensor, but transformers ignores it.
+    # The model is also refused if the file contains the tensor inv_freq, as old files do: transformers ignores it
+    # there.
     stored = load_file(folder / "model.safetensors")
     save_file({**stored, "model.rotary_emb.inv_freq": torch.rand(4)}, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(ReproError, match=f"{message}inv_freq"):

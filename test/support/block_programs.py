@@ -513,7 +513,7 @@ def contraction(number: int) -> Case:
 
 
 def large_contractions() -> list[Case]:
-    """Returns contractions of which each has rows, columns or K beyond what one work item computes."""
+    """Returns contractions, each with more rows, columns or elements of K than one work item computes."""
     extents = ((600, 300, 512), (13, 40, 8192 + 96), (7, 5, 33000))
     pairs = (("i8", "i8"), ("f4E2M1FN", "f4E2M1FN"), ("f6E3M2FN", "f4E2M1FN"))
     return [

@@ -1256,7 +1256,7 @@ def _cross_entropy(rows: int, classes: int) -> str:
 
 def _rows_of_another(rows: int, count: int) -> str:
     """Returns a program that subtracts other[row] from the maximum of each row, and the difference from the row.
-    `other` has `count` elements; the step fails (E1) if these are fewer than `rows`."""
+    `other` has `count` elements; the step fails (E1) if `count` is less than `rows`."""
     k = _Rows((rows, 40))
     x, other = k.argument(), k.b.argument((count,), "f32")
     load = f"%v = tensor.extract {other.name}[%i] : {other.type}"

@@ -96,8 +96,8 @@ def capture(recipe: str | Recipe | None, steps: int) -> Training:
 
 
 def train(training: Training, target: str, keep: set[int]) -> Run:
-    """Trains all steps on a target from the initial state; keeps the state before each step in `keep`. Runs in its own
-    process."""
+    """Trains all steps on a target from the initial state; keeps the state before each step in `keep`. Runs in a
+    process of the pool."""
     run = Run()
     executable = repro_mlir.compile(training.program, target, 1)
     state = training.program.initial_state()
@@ -111,7 +111,7 @@ def train(training: Training, target: str, keep: set[int]) -> Run:
 
 
 def compute(training: Training, target: str, states: dict[int, State]) -> Run:
-    """Computes single steps on a target, each from its state in `states`. Runs in its own process."""
+    """Computes the steps of `states` on a target, each from its own state there. Runs in a process of the pool."""
     run = Run()
     executable = repro_mlir.compile(training.program, target, 1)
     for step, state in states.items():

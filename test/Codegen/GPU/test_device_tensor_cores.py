@@ -212,7 +212,7 @@ def test_tf32_M4(arch: str, k: int, kind: str) -> None:
 @pytest.mark.parametrize("maps", [("mk", "kn", "mn"), ("km", "nk", "nm")], ids="-".join)
 def test_tiles_that_tf32_lacks_M4(maps: tuple[str, str, str], start: str) -> None:
     """One element that is not a tf32 value excludes one row of tiles from matrix instructions. The other tiles use
-    them, as emulation with another accumulator class shows: it changes their bits."""
+    matrix instructions: an emulator of another accumulator class changes their bits."""
     by = dataclasses.replace(named("sm_90", "f32"), start=start)
     product = Product(by, {"m": 150, "n": 70, "k": 40}, ("f32", "f32", "f32"), maps)
     x, y, init = product.operands(OPERANDS["tf32"], 1)

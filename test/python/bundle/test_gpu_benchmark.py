@@ -259,8 +259,8 @@ def test_training_steps_are_compared_elsewhere(scripts: None, tmp_path: Path) ->
 def test_predictions_next_to_results(
     scripts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A row that was measured with other code than the predicted one is reported, and its cells in the table stay
-    empty."""
+    """If a row was measured with other code than the code for which the time is predicted, the row is reported, and its
+    cells in the table stay empty."""
     import predict
 
     results, table = tmp_path / "r.json", tmp_path / "table.md"

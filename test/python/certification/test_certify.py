@@ -69,8 +69,8 @@ def test_a_device_of_its_class_M3(tmp_path: Path) -> None:
 
 
 def test_code_that_the_driver_rejects_has_no_certificate_M3(tmp_path: Path) -> None:
-    """The driver rejects PTX from the fourth module on. The instructions in rejected modules are not certified, the
-    others are."""
+    """The driver rejects PTX from the fourth module on. Instructions in rejected modules are not certified; all others
+    are."""
     result = certify(tmp_path, "--json", REPRO_STUB_CAPABILITY="7.5", REPRO_STUB_FAIL="cuModuleLoadDataEx=222@4")
     assert result.returncode == 1
     found = json.loads(result.stdout)

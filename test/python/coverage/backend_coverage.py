@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Counts the OpInfo and ModuleInfo entries of PyTorch that torch.compile compiles with our backend.
 
-As a script: compiles the first sample with a result of every float32 entry as one graph, forward and backward, each in
-its own process, compares values and gradients with eager mode, and prints one JSON line per entry.
+As a script: for every float32 entry, in a process of its own, compiles the first sample that has a result as one graph,
+forward and backward, and compares values and gradients with eager mode. Prints one JSON line per entry.
 
     python test/python/coverage/backend_coverage.py [--jobs N] [--accept] [NAME ...]
 
@@ -96,7 +96,7 @@ def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
     """Runs each entry in a process of its own, `jobs` at a time, and yields the outcomes as the processes end."""
     import torch
 
-    # Running an entry here loads the modules once for all child processes, which takes longer than most entries. The
+    # Running an entry here loads the modules once for all child processes. Loading takes longer than most entries. The
     # reset makes Dynamo forget the sizes that it has seen.
     run_entry("abs")
     torch._dynamo.reset()

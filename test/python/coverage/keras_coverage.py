@@ -219,8 +219,8 @@ def _run_call(
         results = interpreter.run(*inputs)
         bits = kit.bits_of(results, interpreter.program)
         stage = "accuracy"
-        # Values are compared only if the program draws no random numbers: with the PyTorch backend, they differ from
-        # those of Keras.
+        # Values are compared only if the program draws no random numbers: with the PyTorch backend, its random numbers
+        # differ from those of Keras.
         if imported.program.random is None:
             tolerance = (1e-3, 1e-4) if layer.compute_dtype in ("float32", "int32") else (5e-2, 5e-2)
             kinds = [*imported.program.state, *imported.program.outputs]

@@ -33,7 +33,8 @@ _KINDS = ("node", "real", "simple", "pytorch-converted", "pytorch-operator")
 
 @functools.cache
 def entries() -> dict[str, Any]:
-    """Returns the test cases of the onnx package; a case's name here is its kind and its name there."""
+    """Returns the test cases of the onnx package by name. The name consists of the case's kind and of its name in the
+    package."""
     with warnings.catch_warnings():
         # Loading computes expected outputs, some of which overflow and cause warnings.
         warnings.simplefilter("ignore")

@@ -42,7 +42,7 @@ DEVICES = ("sm_75", "sm_90")
 
 def _captured(name: str, folder: Path | None, dtype: str) -> dict[str, Any]:
     """Captures an entry, or reads it from `folder` if it is stored there. Returns a dictionary: the program's text, its
-    arguments, the expected results (None if they are random), and whether it has a backward."""
+    arguments, the expected results (None if they are random), and whether it has a backward pass."""
     import torch
 
     file = folder / f"{name}.pickle" if folder else None
@@ -114,7 +114,8 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
             for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
                 compare(got, want, number, dtype)
         if dtype != "float32":
-            # That targets agree is tested with float32 here, and with other element types in test/python/differential.
+            # This script compares targets for float32 only; test/python/differential compares them for other element
+            # types.
             return Outcome(name, "ok", "", backward)
         stage = "compile"
         kit.compiled(canonical, captured["arguments"], kit.configurations()[0], runs=1)

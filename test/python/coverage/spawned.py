@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the entries of a suite in processes that are spawned, not forked: JAX starts threads, and forking is unsafe
-then."""
+"""Runs the entries of a suite in processes that are spawned, not forked: JAX starts threads, which makes forking
+unsafe."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def on_other_machines(text: str, values: list[np.ndarray], want: list[np.ndarray
 
 def integer_program(source: str) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
     """Returns a program with the signed and the unsigned conversion to every float type, its inputs and the expected
-    results. It also converts i64 values that were an index before."""
+    results. For i64, it also converts the values after a cast to index and back."""
     b = Builder()
     values, want, results = [], [], []
     for element in FORMATS:

@@ -28,7 +28,7 @@ def hash_of(program: Program, state: Mapping[str, Any], outputs: Mapping[str, An
 
 
 def alone(program: Program, state: Mapping[str, np.ndarray], inputs: Sequence[np.ndarray], target: str = "cpu") -> str:
-    """Runs one step of the program in one process and returns the `hash_of` its results."""
+    """Runs one step of the program in one process and returns the hash (`hash_of`) of its results."""
     executable = compile(program, target, 1)
     return hash_of(program, *executable({name: value.copy() for name, value in state.items()}, *inputs))
 
@@ -43,8 +43,8 @@ def run(
     targets: Sequence[str] = ("cpu",),
     between: Between = lambda *_: None,
 ) -> tuple[list[Any], list[PartitionedExecutable], list[int]]:
-    """Runs one step on `size` ranks. Returns three lists with an entry for each rank: the `hash_of` its results or its
-    exception, its executable, and the number of bytes that it sent."""
+    """Runs one step on `size` ranks. Returns three lists with an entry for each rank: the hash (`hash_of`) of its
+    results or its exception, its executable, and the number of bytes that it sent."""
     transports = make_loopback(size)
     executables = [
         PartitionedExecutable(program, targets[rank % len(targets)], 1, Ranks(transport), cut, least)

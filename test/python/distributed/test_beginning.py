@@ -22,8 +22,8 @@ RUN = b"r" * 32
 
 
 def begun(size: int, begin: Begin) -> tuple[list[Any], list[dict[str, np.ndarray]]]:
-    """Calls `begin` on `size` ranks, whose initial states contain the rank's number. Returns, for each rank, what
-    `begin` returned or raised, and the state after the call."""
+    """Calls `begin` on `size` ranks. Each rank's state consists of its own number, so that states differ. Returns, for
+    each rank, what `begin` returned or raised, and the state after the call."""
     ranks = [Ranks(each) for each in make_loopback(size)]
     states = [
         {"a": np.full((2, 3), rank, np.float32), "n": np.array(rank, np.int64), "e": np.empty((0,), np.float32)}

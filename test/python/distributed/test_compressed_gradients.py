@@ -68,7 +68,7 @@ def test_ranks_that_shard_the_optimizer_or_check_each_other(name: str) -> None:
 
 
 def bytes_of_a_step(given: Run, size: int) -> list[int]:
-    """Returns, for each rank, the number of bytes that it sends in a step that another step follows."""
+    """Returns, for each rank, the number of bytes that it sends in a step that is not the last one."""
     once, twice = (run(given, size, steps=steps)[1] for steps in (1, 2))
     return [b - a for a, b in zip(once, twice, strict=True)]
 
@@ -121,8 +121,8 @@ def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
 
 
 def test_sums_move_where_they_are_fewer_bytes() -> None:
-    """Ranks send whichever is smaller. For 24 microbatches, the compressed gradients have more bytes than the sums of
-    two ranks; for 8, they have fewer."""
+    """Ranks send compressed gradients or sums of gradients, whichever have fewer bytes. The sums of two ranks have
+    fewer bytes than the compressed gradients of 24 microbatches, but more than those of 8."""
     for microbatches, moves in ((8, True), (24, False)):
         seen: list[bool] = []
         given, sums = wide("blocks", microbatches), 4 * (1 + sum(map(math.prod, WIDE)))
@@ -183,8 +183,8 @@ def test_all_ranks_have_the_state_of_a_microbatch_that_another_rank_computes(opt
 
 
 def test_a_flipped_bit_of_the_state_of_a_microbatch_is_found() -> None:
-    """If the bit is in the state of the rank's own microbatch, that rank detects the flip. A rank never reads its copy
-    of another rank's state, so a flip there has no effect."""
+    """Flips a bit in a rank's copy of a microbatch's state. The rank detects the flip if the microbatch is its own. It
+    never reads its copies of other microbatches' states, so a flip there has no effect."""
     name = "gradient_compression.residual.0.weight"
     for rank, row in ((1, 2), (2, 5), (1, 5)):
 

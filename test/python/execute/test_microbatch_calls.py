@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B1) Each microbatch has its rows and its number for random sites, whatever the memory layout of the batch."""
+"""(B1) Each microbatch gets its own rows of the batch, and its own number for drawing random numbers, whatever the
+memory layout of the batch."""
 
 import numpy as np
 import pytest

@@ -27,7 +27,7 @@ FAR = torch.tensor([5, 77])
 
 @pytest.fixture
 def eager_without_compiling() -> Iterator[None]:
-    """Runs these operators in eager mode without torch.compile, by which PyTorch would run them, and which takes
+    """Runs these operators in eager mode without torch.compile. PyTorch would use torch.compile, which takes
     seconds."""
     with calls_of_operators():
         yield
@@ -136,8 +136,8 @@ def test_constant_choice_computes_one_branch() -> None:
 
 
 def test_a_tensor_written_before_a_choice_is_not_a_constant() -> None:
-    """The capture must not treat `flag` as a constant: between the two choices it is written, as a whole or through one
-    of several views."""
+    """`flag` is written between the two choices, as a whole or through one of several views, so the capture must not
+    treat it as a constant."""
 
     class Model(torch.nn.Module):
         def __init__(self, written: str) -> None:

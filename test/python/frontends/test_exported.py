@@ -32,7 +32,8 @@ def test_the_program_is_that_of_the_model() -> None:
 
 
 def test_P0_of_any_size() -> None:
-    """An exported program with a dynamic size is captured once per size; a row has the same bits in each."""
+    """An exported program with a dynamic size is captured once per size. A row has the same bits in each captured
+    program."""
     exported = torch.export.export(model(), (X,), dynamic_shapes=({0: torch.export.Dim("rows", min=1, max=64)},))
     rows = []
     for size in (1, 3, 7):

@@ -50,7 +50,8 @@ def _captured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def without_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], str]], str]:
-    """Returns a function that runs another one, without arguments, while copying of calls is disabled."""
+    """Returns a function that calls its argument, a function without parameters, while the copying of calls is
+    disabled."""
 
     def run(function: Callable[[], str]) -> str:
         with monkeypatch.context() as patched:

@@ -121,7 +121,7 @@ def test_decisions_are_conditions() -> None:
 
 
 def test_an_einsum_keeps_its_conditions() -> None:
-    """A label that occurs twice in an operand requires that both dimensions have the same extent."""
+    """An einsum label that occurs twice in an operand requires that both dimensions have the same extent."""
     program = capture(lambda x: torch.einsum("ii->i", x), (X[:4],), [{0: N, 1: Dim("m")}])
     program.specialize(n=4, m=4)
     with pytest.raises(ReproError, match=r"^n = 3, m = 4: the program holds for sizes with "):

@@ -22,7 +22,8 @@ Compress = Callable[[np.ndarray], np.ndarray]
 
 
 def halved(lanes: np.ndarray) -> np.ndarray:
-    """(F2) Returns the sum of the lanes (the first dimension): adds the second half to the first until one is left."""
+    """(F2) Returns the sum of the lanes (the first dimension): adds the second half of the lanes to the first half
+    until one lane is left."""
     while len(lanes) > 1:
         lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
     return lanes[0]
@@ -40,7 +41,8 @@ def total(values: Sequence[np.ndarray], step: Callable[[np.ndarray, np.ndarray],
 
 
 def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Returns a * b + c, rounded once to f32. The sum in f64 is rounded to odd, so that rounding it to f32 is right."""
+    """Returns a * b + c, rounded once to f32. The sum in f64 is rounded to odd, so that rounding the sum to f32 gives
+    the correctly rounded result."""
     product, addend = np.float64(a) * np.float64(b), np.float64(c)
     found = product + addend
     other = found - product

@@ -61,8 +61,8 @@ def mean(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def require(found: np.ndarray, want: np.ndarray, where: Any) -> None:
-    """Requires that `found` has the bits of `want`, in which NaNs, which may have any bits in NumPy, are made
-    canonical."""
+    """Requires that `found` has the bits of `want`. First makes the NaNs in `want` canonical, because NumPy's NaNs may
+    have any bits."""
     canonical = np.where(np.isnan(want), F32(np.nan), want)
     assert found.tobytes() == np.ascontiguousarray(canonical, F32).tobytes(), (where, found, want)
 
@@ -134,8 +134,8 @@ def test_L4_qsgd(shape: tuple[int, ...], levels: int, bucket: int, kind: str) ->
 
 
 def test_L4_the_expectation_is_the_gradient() -> None:
-    """Tests the mean of 2^14 draws. A draw is off by at most one level, so the standard deviation of their sum is at
-    most 64 levels."""
+    """Tests the mean of 2^14 draws. A draw is one of two neighbouring levels, so its standard deviation is at most half
+    a level, and that of the sum is at most 64 levels."""
     gradient = np.random.default_rng(3).standard_normal(64).astype(F32)
     given, program = np.tile(gradient, (1024, 1)), compressed(QSGD(2, 64), {"w": (64,)}, 1024)
     found = states(program, [given] * 16, "cpu")

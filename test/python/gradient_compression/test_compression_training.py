@@ -116,7 +116,7 @@ def test_residuals_start_at_zero_without_an_entry() -> None:
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.diagonal
 def test_a_layer_that_is_frozen_for_some_steps(name: str, first: bool, tmp_path: Path) -> None:
-    """A run can be resumed from each of its checkpoints, whether the layer is frozen at this step or not."""
+    """A run in which a layer is frozen for some steps can be resumed from each of its checkpoints."""
     frozen = (first, not first, first)
     model = network()
     whole = make(METHODS[name], model)

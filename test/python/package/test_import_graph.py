@@ -211,7 +211,8 @@ def part_of(module: str) -> str:
 
 
 def test_imports_are_found() -> None:
-    """Checks that imports of each kind are found, so that the other tests do not pass for lack of them."""
+    """Checks that imports of each kind are found: if none were found, the other tests would pass without testing
+    anything."""
     found = set(imports())
     assert Import("train.trainer", "torch", False, "types") in found
     assert Import("train.trainer", "frontends.torch", True, "module") in found
@@ -299,8 +300,8 @@ def test_importers_of_the_frontend_of_torch() -> None:
 
 
 def test_no_other_module_names_torch() -> None:
-    """Outside of the frontend, no name or string key in the code is PyTorch's. Documentation and messages may mention
-    it."""
+    """Outside of the frontend, the code contains no name or string key of PyTorch. Documentation and messages may
+    mention it."""
     allowed = {
         # a table of public names and the modules that define them
         ("", "frontends.torch.capture.initialization"),
@@ -502,8 +503,8 @@ def test_the_public_names_are_those_of_their_modules() -> None:
 
 
 def test_no_name_that_is_loaded_on_first_use_is_that_of_a_module() -> None:
-    """Importing a submodule assigns its name in the package. If a lazy public name were equal, it would depend on the
-    order of imports which of the two a user gets."""
+    """Importing a submodule assigns its name in the package. If a lazy public name equalled the name of a submodule, a
+    user would get one or the other, depending on the order of imports."""
     found = []
     for path in PACKAGE.rglob("__init__.py"):
         homes = re.search(r"\n_HOMES[^=]* = (\{.*?\})\n", path.read_text(), re.DOTALL)

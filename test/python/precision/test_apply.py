@@ -587,8 +587,8 @@ def test_M4_class_of_an_accumulator(element: str, fraction: int, terms: int, pro
 def test_M4_class_of_an_accumulator_for_operands_of_the_program_and_of_the_forward_pass(
     program: repro_mlir.Program,
 ) -> None:
-    """An accumulator is chosen by the types that the contraction reads, whether the program or the recipe has rounded
-    the operands."""
+    """An accumulator is chosen by the types that the contraction reads. It does not matter whether the program or the
+    recipe has rounded the operands to these types."""
     autocast = LAYERS.captured(autocast=torch.bfloat16)
     changed = apply_precision(autocast, Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}))
     by_hand = repro_mlir.set_accumulators(autocast, "hopper", lambda each: each.role == "fprop")

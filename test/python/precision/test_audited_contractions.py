@@ -66,7 +66,7 @@ def graph(program: repro_mlir.Program) -> OperatorGraph:
 
 
 def last_contraction(graph: OperatorGraph, kind: str) -> Operator:
-    """Returns the last operator whose name, or the type of whose attribute `order`, is `kind`."""
+    """Returns the last operator whose name is `kind`, or whose attribute `order` has the type named `kind`."""
 
     def kinds(operator: Operator) -> tuple[str, str]:
         return operator.name, type(graph.operations[operator.index].attributes.get("order")).__name__

@@ -410,7 +410,7 @@ def test_checkpoints_have_scales_and_histories(tmp_path: Path) -> None:
     anew = trainer_of()
     anew.load_state_dict(kept | {"precision": {}})
     assert anew.step(*batch(2)) != losses[2]
-    # The trainer that saved the state, which is ahead of it now, can load it, too.
+    # The trainer that saved the state can load it, too, although the trainer has made more steps since.
     trainer.load_state_dict(kept)
     assert trainer.evaluate(*batch(2)) == trainer.step(*batch(2)) == losses[2]
     assert trainer.evaluate(*batch(3)) == losses[3]
@@ -453,7 +453,7 @@ def test_a_state_without_scales_is_refused() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_layer_that_is_frozen_for_some_steps(first: bool, tmp_path: Path) -> None:
-    """A run can be resumed from each of its checkpoints, whether the layer is frozen at this step or not."""
+    """A run in which a layer is frozen for some steps can be resumed from each of its checkpoints."""
     frozen = (first, not first, first)
     objects = given()
     whole = trainer_of(objects)
@@ -518,7 +518,7 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
         expected = trainer.evaluate(*batch(i))
         assert trainer.state_hash() == before
         assert trainer.step(*batch(i)) == expected
-    # The average model has the same parameters as the model here, so its loss must be the same.
+    # The average model has the same parameters as the model here, so their losses must be equal.
     with torch.no_grad():
         for own, other in zip(model.parameters(), average.module.parameters(), strict=True):
             other.copy_(own)
@@ -527,8 +527,8 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
 
 
 def test_Q6_a_step_with_other_products_is_refused() -> None:
-    """The scales of products are named by numbers only. If products are removed, a scale would be used for another
-    product."""
+    """The scales of products are named by numbers only. If products were removed, a scale would be used for another
+    product, so the step is refused."""
 
     class Products(nn.Module):
         def __init__(self) -> None:

@@ -290,8 +290,8 @@ def test_contractions_in_blocks_have_statistics(script: str) -> None:
 
 
 def test_a_validation_draws_no_numbers_of_the_training(tmp_path: Path) -> None:
-    """The global generators draw the batches of training. A validation must not change them, so the losses are those
-    without one."""
+    """The global generators draw the batches of training. A validation must not change the generators, so the losses
+    are those of a run without validation."""
     drawn = SCRIPT.replace("rng = torch.Generator().manual_seed(step)", "rng = None")
     others = "\nimport random\nimport numpy\n"
     drawn = others + drawn

@@ -105,8 +105,8 @@ def test_operands_of_all_kinds(plain: repro_mlir.Program, batch: tuple[np.ndarra
 
 
 def test_the_same_tensor_in_the_same_format_is_known(plain: repro_mlir.Program) -> None:
-    """In bf16, wgrad has the same operands as other contractions, which are returned once. In mxfp4 its operands have
-    blocks along another dimension."""
+    """In bf16, wgrad reads the same rounded tensors as other contractions, and each of these tensors has one key. In
+    mxfp4, wgrad's operands have blocks along another dimension, so each of them has a key of its own."""
     for recipe, count in (("bf16", 8), ("mxfp4", 10)):
         probe = probe_of(plain, apply_precision(plain, recipe), recipe_of(recipe))
         keys = [operand.key for contraction in probe.contractions for operand in contraction.operands]

@@ -44,7 +44,7 @@ def test_load_mistakes(program: Program, tmp_path: Path) -> None:
     program.save(tmp_path / "p")
     data = (tmp_path / "p").read_bytes()
     (tmp_path / "newer").write_bytes(data.replace(b'"format": 2', b'"format": 9'))
-    # The file is refused for its checksum, because the edit changed a byte inside of a zip.
+    # The file, a zip, is refused because the edited byte does not match the zip's checksum.
     with pytest.raises(ReproError, match="expected a program file of repro-mlir"):
         Program.load(tmp_path / "newer")
     (tmp_path / "cut").write_bytes(data[: len(data) // 2])

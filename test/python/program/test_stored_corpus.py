@@ -42,8 +42,8 @@ def test_every_file_is_expected() -> None:
 
 
 def test_every_operation_is_stored() -> None:
-    """Some stored program has each operation. If this fails, store programs with the new operations in a new folder,
-    because stored files never change."""
+    """Each operation occurs in at least one stored program. If this fails, store programs with the new operations in a
+    new folder, because stored files never change."""
     source = (ROOT / "lib" / "Dialect" / "Repro" / "Identity" / "CanonicalOps.cpp").read_text()
     entries = re.findall(r"add\(Place::.*?\);", source, re.DOTALL)
     names = {name for entry in entries for name in re.findall(r'"([a-z]+\.[a-z0-9_]+)"', entry)}

@@ -91,7 +91,7 @@ def test_names_and_locations_are_not_part_of_the_identity() -> None:
 
 
 def test_one_definition_as_every_operand() -> None:
-    """The same value is every operand, so the program has more operands than values."""
+    """Every operand is the same value, so the program has more operands than values."""
     check("""
     func.func @main(%x: tensor<2xf32>) -> tensor<10xf32> attributes {repro.num_state = 0 : i64} {
       %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>,

@@ -30,8 +30,9 @@ def ordered(
     run: int,
     refold: bool,
 ) -> np.generic:
-    """Returns the result of a fold in a defined order (F1) to (F4). `step(acc, *elements[t])` adds one element and `op`
-    combines accumulators; `run` is a number of elements."""
+    """Returns the result of a fold in a defined order (F1) to (F4). `step(acc, *elements[t])` adds one element, and
+    `op` combines two accumulators. After each `run` elements, the assignment of elements to lanes begins again at lane
+    0."""
     if not elements:
         return init
 

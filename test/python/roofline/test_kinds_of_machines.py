@@ -22,7 +22,8 @@ from support.predicted import GPU, MACHINE, SOURCES, doubled, product, program_o
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Creates a folder with a program and files of the machines cpu, gpu and same_gpu, and changes to it."""
+    """Creates a folder with a program and with files of the machines cpu, gpu and same_gpu, and makes it the current
+    folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "product.mlir").write_text(product(32))
     write_cpu_machine("cpu.json", replace(MACHINE, level=cpu.runnable_levels()[0]), SOURCES)

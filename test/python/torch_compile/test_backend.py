@@ -214,8 +214,8 @@ def test_empty_tensors() -> None:
 
 
 def test_the_limit_of_recompilations_is_an_error() -> None:
-    """At its limit of recompilations, Dynamo would continue in eager mode, with other bits. The backend makes it an
-    error."""
+    """At its limit of recompilations, Dynamo would continue in eager mode, with other bits. The backend raises an error
+    instead."""
     run = compiled(lambda x, form: x * 2 if form else x, dynamic=False)
     with torch._dynamo.config.patch(recompile_limit=1):
         run(torch.ones(2), True)

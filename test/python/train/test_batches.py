@@ -241,8 +241,8 @@ def test_a_number_of_numpy_is_a_tensor() -> None:
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
 @pytest.mark.diagonal(target=["cpu"])
 def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) -> None:
-    """Too many shapes cause a warning. If it is raised as an error, the step is not run, and state and receipt can go
-    on."""
+    """Too many shapes cause a warning. If the warning is raised as an error, the step does not run, and later steps and
+    the receipt can continue."""
     model = repro_mlir.initialize(torch.nn.Linear(8, 3), 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     with repro_mlir.Trainer(model, cross_entropy, optimizer, target=target, receipt=tmp_path / "run") as trainer:

@@ -73,8 +73,8 @@ def test_a_compiled_loop_has_the_bits_of_the_trainer(make: Callable[[Any], Any])
 
 
 def loop(step_of: Callable[[Any], Callable[[], None]]) -> list[list[bytes]]:
-    """Trains five steps; in each step, other parameters have no gradients. Returns the bytes of the parameters after
-    each step."""
+    """Trains five steps. The parameters without gradients differ from step to step. Returns the bytes of the parameters
+    after each step."""
     model, late = model_of(), nn.Parameter(torch.ones(3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     step, found = step_of(optimizer), []
@@ -98,7 +98,7 @@ def test_parameters_without_gradients_are_left(target: str) -> None:
     theirs = loop(lambda optimizer: optimizer.step)
     assert ours == loop(lambda optimizer: repro_mlir.compile_optimizer(optimizer, target=target))
     assert [[*map(len, each)] for each in ours] == [[*map(len, each)] for each in theirs]
-    # No parameter has a gradient in the first step, so it changes none. In each other step, some parameters change.
+    # No parameter has a gradient in the first step, so the step changes none. Each later step changes some parameters.
     assert ours[0] == theirs[0]
     changed, expected = (
         [[a != b for a, b in zip(before, after, strict=False)] for before, after in itertools.pairwise(found)]

@@ -82,8 +82,8 @@ class Case:
         return Interpreter(to_bytes(self.program())).run(*arrays)
 
     def run(self, arrays: Sequence[np.ndarray], level: str, cuts: Sequence[int] = ()) -> list[np.ndarray]:
-        """Runs the kernel and returns its outputs in the reference interpreter's format. The work items run in one
-        call, or in several: each call but the last ends at an item in `cuts`, in thousandths of all items."""
+        """Runs the kernel and returns its outputs in the reference interpreter's format. The work items run in one call
+        or in several; `cuts` has the end of each call except the last, in thousandths of the number of items."""
         kernel = compile_kernels(self.kernel(), level)["kernel"]
         memory = [to_memory(array, kind) for array, kind in zip(arrays, self.types, strict=True)]
         bases = list(memory)

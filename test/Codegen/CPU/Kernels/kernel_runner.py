@@ -128,7 +128,7 @@ def compile_kernels(module: str, level: str = RUNNABLE[-1]) -> dict[str, Kernel]
         if work := re.search(r"#launch\.work<items = (\d+), grain = (\d+), scratch_bytes = (\d+)>", text):
             works[name] = tuple(int(number) for number in work.groups())
     public = expanded.replace("func.func private", "func.func")
-    # LLVM's tools do not know the launch attributes.
+    # LLVM's tools do not know the launch attributes, so these are removed.
     public = re.sub(r"attributes \{launch\..*\} \{", "attributes {llvm.emit_c_interface} {", public)
     public = re.sub(r"(, )?launch\.access = #launch<access [a-z|]+>", "", public).replace(" {}", "")
     lowering = LOWERING

@@ -31,7 +31,8 @@ CASES = {name: (product, operands) for name, product, operands in products()}
 @pytest.mark.parametrize(
     ("by", "t", "sizes", "maps"),
     [
-        # K exceeds the buffer of pending products and is not a multiple of its size; rows and columns are few or many.
+        # K exceeds the buffer of pending products and is not a multiple of its size. Some cases have few rows or
+        # columns, others many.
         (HOPPER, "bf16", {"m": 9, "n": 40, "k": 2507}, ("mk", "kn", "mn")),
         (HOPPER, "bf16", {"m": 200, "n": 150, "k": 260}, ("mk", "nk", "mn")),
         (AMPERE, "f16", {"m": 130, "n": 70, "k": 1100}, ("km", "kn", "mn")),
@@ -75,7 +76,7 @@ def test_classes_on_aarch64_M3(name: str) -> None:
 )
 @pytest.mark.diagonal
 def test_sums_at_the_limit_of_i32_M1(by: Accumulator, sign: int) -> None:
-    """Sums from 0 to 64 products of the largest significands (column j has j of them); c has an exponent that fits."""
+    """Adds 0 to 64 products of the largest significands to several values of c: column j has j such products."""
     t = "f8E4M3FN" if by.terms == 32 else "bf16"
     largest = 1.875 if t == "f8E4M3FN" else 1.9921875
     product = Product(dataclasses.replace(by, start="init"), {"m": 3, "n": 65, "k": 64}, (t, t, "f32"))

@@ -15,7 +15,7 @@ from repro_mlir.compilation import cpu
 from repro_mlir.roofline.cpu.assembly import read_assembly
 
 _THROUGH_STACK = re.compile(r"vmov\w+\s.*%[yz]mm.*\(%rsp\)|vmov\w+\s.*\(%rsp\).*%[yz]mm")
-# Functions that run fewer multiply-adds per step do not affect the speed, so they are not checked.
+# Functions that run fewer multiply-adds per step than this hardly affect the speed, so they are not checked.
 _MULTIPLY_ADDS = 400_000
 
 

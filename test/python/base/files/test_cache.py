@@ -31,8 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(content: bytes = b"artifact", target: str = "target") -> bytes:
-    """Asks the cache for the artifact of a program, which compiles to `content` if it is not in the cache, and returns
-    it."""
+    """Returns the artifact of a program from the cache. If the cache does not contain it, the program is compiled, to
+    `content`."""
     return cached([b"program", target.encode()], lambda: content)
 
 
@@ -203,7 +203,8 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, artifacts: int) -> None:
-    """Sets the limit so that this many artifacts of 1000 bytes fit, even after a sixteenth of the cache was freed."""
+    """Limits the cache's size, so that it keeps `artifacts` artifacts of 1000 bytes even after a sixteenth of it was
+    freed."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", f"cache_bytes={artifacts * 1120}")
 
 

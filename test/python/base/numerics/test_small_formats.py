@@ -53,7 +53,7 @@ def test_V1_codes(name: str) -> None:
 
 
 def saturated(x: np.ndarray, name: str) -> np.ndarray:
-    """Returns the values of a cast by ml_dtypes, but the largest value for a NaN (S3)."""
+    """Returns x converted by ml_dtypes, except that a NaN becomes the largest value (S3)."""
     found = x.astype(library(name)).astype(np.float32)
     return np.where(np.isnan(x), np.float32(ELEMENTS[name].format.max_finite), found)
 

@@ -86,8 +86,8 @@ def test_products_M1(unit: str, of: Instruction, kind: str) -> None:
 
 @pytest.mark.parametrize("target", CLASSES)
 def test_class_of_the_target_M3(target: str) -> None:
-    """By default, an architecture has its own accumulator class. The other classes return other bits, unless their rule
-    is equal."""
+    """By default, the emulator of an architecture has that architecture's accumulator class. Classes with another rule
+    return other bits."""
     of = Instruction("f16", 16)
     a, b, c = operands(of, "normal", 2)
     results = {}
@@ -115,8 +115,8 @@ def test_fraction_bits_are_distinguished_M1(unit: str, of: Instruction, more: in
         c &= 0x8000  # a large c in f16 would hide the last bits of the sum
     got = multiply(of, a, b, c, "sm_90", matrix_unit=unit)
     assert np.array_equal(got, expected(of, a, b, c, by))
-    # Results in f16 have few bits. For random operands they show a change of the fraction bits only for f8 on ada,
-    # which has 13.
+    # Results in f16 have few bits. With random operands, only those of f8 on Ada, which keeps 13 fraction bits, show
+    # that the number of fraction bits has changed.
     is_hidden = of.result == "f16" and not (unit == "ada" and of.element in NAMES)
     assert is_hidden or not np.array_equal(got, expected(of, a, b, c, changed(by, more)))
 
@@ -136,8 +136,8 @@ def test_blocks_in_ascending_order_M1() -> None:
 
 
 def test_halves_of_f8_M3() -> None:
-    """Ada adds two blocks of 16 in ascending order of k. Hopper's first block has the products with k mod 4 < 2, and c
-    is added last."""
+    """Ada adds two blocks of 16 products in ascending order of k. Hopper's first block has the products with k mod 4 <
+    2, and c is added last."""
     of = Instruction("e5m2", 32)
     a = np.zeros((1, 16, 32), np.uint8)
     b = np.full((1, 32, 8), 0x3C, np.uint8)
@@ -164,8 +164,8 @@ def test_halves_of_f8_M3() -> None:
     ],
 )
 def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]], c: int, want: int) -> None:
-    """Compares with results of an H100. It aligns a subnormal of e4m3 as an f16, which differs from the rule for two f8
-    types (M4)."""
+    """Compares with results of an H100, which aligns a subnormal of e4m3 as an f16. This differs from the rule for two
+    f8 types (M4)."""
     of = Instruction("e4m3", 32, "e5m2")
     a, b = np.zeros((1, 16, 32), np.uint8), np.zeros((1, 32, 8), np.uint8)
     for k, (x, y) in products.items():
@@ -184,7 +184,7 @@ def test_subnormals_of_e4m3_next_to_e5m2_M3(products: dict[int, tuple[int, int]]
 )
 @pytest.mark.diagonal
 def test_one_type_of_f8_as_f16_M4(of: Instruction, kind: str) -> None:
-    """If both operands have one f8 type, converting them to f16 changes no result: the sums have enough bits."""
+    """If both operands have the same f8 type, converting them to f16 changes no result: the sums have enough bits."""
     by = rule("hopper", of)
     assert by is not None
     a, b, c = operands(of, kind, 8)

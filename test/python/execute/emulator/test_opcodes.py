@@ -28,7 +28,7 @@ def test_every_row_has_a_meaning() -> None:
 
 
 def expected(meaning: Meaning, arrays: list[np.ndarray]) -> np.ndarray:
-    """Returns the results, as bits, that semantics.py has for an opcode and arrays of operands."""
+    """Returns the results, as bits, that semantics.py computes for an opcode and arrays of operands."""
     values = [meaning.compute(*row) for row in zip(*(array.tolist() for array in arrays), strict=True)]
     return np.array(values, dtype_of(meaning.result))
 

@@ -170,8 +170,8 @@ SHAPES = {"m8n8k16": (8, 8, 16), "m16n8k16": (16, 8, 16), "m16n8k32": (16, 8, 32
 @pytest.mark.parametrize("order", ["lockstep", 8])
 @pytest.mark.diagonal
 def test_matrix_multiply(shape: str, a_kind: str, b_kind: str, order: str | int) -> None:
-    """The operands of mma.sync are in registers as the PTX ISA's figures show, which give the row and column of each
-    byte in each thread's registers."""
+    """The bytes of mma.sync's operands are in the threads' registers as the figures of the PTX ISA show. The figures
+    give the row and the column of each byte."""
     m, n, k = SHAPES[shape]
     a = RNG.integers(-128, 128, (m, k)).astype(np.int8).view(np.int8 if a_kind == "s8" else np.uint8)
     b = RNG.integers(-128, 128, (k, n)).astype(np.int8).view(np.int8 if b_kind == "s8" else np.uint8)

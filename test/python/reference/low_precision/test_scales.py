@@ -143,7 +143,8 @@ def test_quantizes_by_powers_of_two_Q2(element: str, rule: str) -> None:
 
 
 def test_least_exponent_Q2() -> None:
-    """If the scale's code is 0 (2^-127), elements are divided by 2^least instead, the parameter `least` of the rule."""
+    """If the scale's code is 0 (2^-127), elements are divided by 2^least instead; `least` is a parameter of the
+    rule."""
     x = np.array([[2.0**-127, 2.0**-128]], np.float32)
     plain = quantize(x, BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.FLOOR)))
     other = quantize(x, BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.FLOOR, least=-126)))

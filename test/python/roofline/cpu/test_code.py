@@ -51,7 +51,8 @@ def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
 def test_a_block_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> None:
-    """There is no block between this block and its loop. It must not be counted as part of the loop."""
+    """No block separates the block before a loop from the loop. The block before the loop must not be counted as part
+    of it."""
     assembly = cpu.analyze(product(160), level).assembly
     assert ".preheader" not in assembly
     for blocks in read_assembly(assembly).values():
@@ -78,7 +79,7 @@ def test_the_lines_of_many_accesses_are_those_of_the_first() -> None:
 
 
 def test_a_loop_that_reads_nothing_is_not_run() -> None:
-    """Running the loop's 2^40 iterations would take a quarter of an hour."""
+    """The analysis must not run the loop: its 2^40 iterations would take a quarter of an hour."""
     text = """
 func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.num_state = 0 : i64} {
   %zeros = arith.constant dense<0> : tensor<i32>
@@ -98,7 +99,8 @@ func.func @main(%x: tensor<1099511627776xi8>) -> tensor<i32> attributes {repro.n
 
 
 def test_much_scratch_memory_is_refused() -> None:
-    """The analysis runs kernels in this process, so it would have to allocate their scratch memory."""
+    """The analysis runs kernels in this process and must allocate their scratch memory, so it refuses kernels that need
+    too much."""
     rows = 1 << 30
     text = SCATTER.replace("9x", f"{rows}x")
     message = f"a kernel has {8 * rows + 64} bytes of scratch memory, expected at most {1 << 30}"
@@ -107,7 +109,7 @@ def test_much_scratch_memory_is_refused() -> None:
 
 
 def test_long_loops_are_refused() -> None:
-    """The analysis of a sort runs its loops to count them, which would take too long here."""
+    """The analysis of a sort runs its loops to count iterations. Loops that would take too long are refused."""
     shape = "1000x1048576xf32"
     text = f"""
 func.func @main(%x: tensor<{shape}>) -> tensor<{shape}> attributes {{repro.num_state = 0 : i64}} {{

@@ -83,8 +83,8 @@ def test_instructions(instruction: str, kind: str | None, count: int) -> None:
 @pytest.mark.parametrize(
     ("level", "model", "bits", "flops"),
     [
-        # The peaks of two 256-bit units, of two 512-bit units, also where LLVM's model has half of their bits, of four
-        # 128-bit units, and of units without fused multiply-adds.
+        # The peaks of machines with two 256-bit units; with two 512-bit units, even if LLVM's model has only half of
+        # their bits; with four 128-bit units; and with units without fused multiply-adds.
         ("x86-64-v3", "znver4", 512, 32),
         ("x86-64-v4", "znver4", 512, 32),
         ("x86-64-v4", "znver4", 256, 64),

@@ -43,8 +43,8 @@ def test_energy_is_that_of_all_cores(code: Code) -> None:
 
 @pytest.fixture(scope="module")
 def stream() -> Code:
-    """Returns code that reads and writes 12 MiB in all. They fit in the machine's L3 cache, but an eighth of them does
-    not fit in an L2 cache."""
+    """Returns code that reads and writes 12 MiB in all. This data fits in the machine's L3 cache, but an eighth of it
+    does not fit in an L2 cache."""
     return read_code(program_of(doubled(3 << 20)), MACHINE)
 
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the predicted cycles of instructions, also where LLVM's processor models are wrong or silent."""
+"""Tests the predicted cycles of instructions, also where LLVM's processor models are wrong or incomplete."""
 
 from __future__ import annotations
 

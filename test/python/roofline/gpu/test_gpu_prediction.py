@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that counts are exact, that causes add up, that no better number makes a launch slower, and that waves are
-whole."""
+"""Tests that counts are exact, that causes add up to the total, that a better machine makes no launch slower, and that
+a partial wave takes the time of a whole one."""
 
 from __future__ import annotations
 
@@ -181,8 +181,8 @@ def test_l2_keeps_data_that_fits() -> None:
 
 
 def test_buffers_that_are_read_and_written_pass_twice() -> None:
-    """A buffer that is read and written passes twice, whether by one argument or by two that refer to the same
-    bytes."""
+    """The bytes of a buffer that is read and written count twice, whether one argument does both or two arguments refer
+    to the same bytes."""
     launch = Launch(0, False, (("state", 0, 0), ("state", 1, 256), ("state", 1, 256)), (1, 1, 1))
     touched = ((0, 64, True, True), (0, 32, True, False), (0, 32, False, True))
     found = replace(WORK, touched=touched).touches(launch)

@@ -40,8 +40,8 @@ def test_a_format_that_a_device_lacks_is_a_wider_one() -> None:
 @pytest.mark.parametrize("machine", ["a100", "spinnaker2", "v100"])
 @pytest.mark.parametrize("transformer", ["llama3-8b", "gpt2-124m"])
 def test_few_rows_in_f32_wait_for_memory(machine: str, transformer: str) -> None:
-    """In f32, the product of few rows takes the time to read the weights, as vector units compute only the rows that
-    exist."""
+    """In f32, a product with few rows takes only as long as reading the weights, because vector units compute only the
+    rows that exist."""
     found = read_machine(machine)
     assert isinstance(found, Accelerator)
     prediction = predict_decoding(PRESETS[transformer], found, 1, 1024, "f32")

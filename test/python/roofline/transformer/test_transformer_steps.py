@@ -44,8 +44,8 @@ def test_parameters_are_those_that_were_published() -> None:
 
 
 def test_a_pipeline_has_its_bubble() -> None:
-    """If stages have equal work, the bubble is (p-1)/m of it; with v interleaved stages per device it is v times
-    smaller."""
+    """If stages have equal work, the bubble takes (p-1)/m of the time of the work. With v interleaved stages per
+    device, the bubble is v times smaller."""
     config = replace(GPT, vocabulary=1, dropout=False)
     found = {}
     for parts in (1, 2):

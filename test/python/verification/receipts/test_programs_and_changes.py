@@ -416,8 +416,8 @@ def _train_script(script: Path, path: Path, left_out: int | None = None) -> None
 
 
 def test_a_batch_that_fails_in_a_program_without_a_step(tmp_path: Path) -> None:
-    """Batch 2 fails in evaluation mode, in which no step succeeds, so the receipt lacks this program. With the script,
-    verification still checks that the batch fails."""
+    """Batch 2 fails in evaluation mode. No step succeeds in this mode, so the receipt lacks the program of the mode.
+    With the script, verification still checks that the batch fails."""
     script, path = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT.format(evaluated=(2,), other=4))
     _train_script(script, path)

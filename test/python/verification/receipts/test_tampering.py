@@ -40,7 +40,8 @@ class Change:
 
 
 def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
-    """Yields changes that flip a bit: of each tensor of each kept state, and of each input of each step."""
+    """Yields changes that each flip one bit: one for each tensor of each kept state, and one for each input of each
+    step."""
     kinds = receipt.header.programs[0].signature.state
     for step in (0, 3, 6, 8):
         offset = len(tensor_header(kinds))
@@ -75,8 +76,8 @@ def other(digits: str) -> str:
 
 
 def records(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
-    """Yields changes of a digit in each type of hash and number of each record, and of the order and number of
-    records."""
+    """Yields changes of the records: of one digit in hashes and numbers of each record, and of the order and the number
+    of records."""
     signature = receipt.header.programs[0].signature
     for step in STEP_RANGE:
         for role, kinds in (("state", signature.state), ("outputs", signature.outputs)):
