@@ -20,7 +20,7 @@ CLASSES = {
 
 class _Product(torch.nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        # A training step multiplies f16 or bf16 values in f32, so the operands are converted first.
+        # The operands are converted to f32 first, because a training step multiplies f16 or bf16 values in f32.
         return torch.mm(x.float(), y.float())
 
 

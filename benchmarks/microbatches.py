@@ -5,9 +5,10 @@
 
     python benchmarks/microbatches.py [--model "small GPT" ...] [--counts 1 4 8] [--threads 2] [--clock processor]
 
-The sum is the time of one call of the microbatch program per microbatch and one of the end of the step, both with
-fixed addresses. PyTorch accumulates gradients. Prints rows for docs/performance: milliseconds of a step (median,
-best in brackets), and ratios. Processor time is less noisy if the machine also does other work.
+The sum of the parts is the time of one call of the microbatch program for each microbatch, and of one call of the
+program that ends the step, with fixed addresses. PyTorch accumulates gradients. Prints rows for docs/performance:
+milliseconds of a step (median, best in brackets), and ratios. Processor time is less noisy if the machine also does
+other work.
 """
 
 import argparse

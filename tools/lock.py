@@ -15,7 +15,7 @@ from pathlib import Path
 from setup import ROOT, UNLOCKED, requirements
 
 LOCK = ROOT / "requirements.lock"
-# The other requirements of PyTorch. They are locked so that the installation of PyTorch adds no package without a hash.
+# The other requirements of PyTorch, which are locked so that installing PyTorch adds no package without a hash.
 BESIDE_TORCH = ["filelock", "fsspec>=0.8.5", "jinja2", "networkx>=2.5.1", "setuptools>=77.0.3", "sympy>=1.13.3"]
 HEADER = "# Written by tools/lock.py (make lock); pyproject.toml has the requirements.\n"
 

@@ -6,9 +6,9 @@ expected checksums.
 
 The operands of pattern number i (u32) follow from i: the hash function lowbias32 of Hash Prospector (`mix`) gives 32
 bits per word. The kind of the pattern, which also follows from i, determines whether these bits are used as they are or
-turned into close numbers, subnormals, values with few bits set, and so on. Thread t processes every pattern i that is t
-modulo the number of threads. It returns the sum of the hashes of its results modulo 2^64, which does not depend on
-their order.
+turned into close numbers, subnormals, values with few bits set, and so on. Thread t processes the patterns whose
+numbers are t modulo the number of threads. The thread returns the sum, modulo 2^64, of the hashes of its results. This
+sum does not depend on the order of the results.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def _c_function(number: int, operation: Operation) -> str:
 
 
 def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> dict[str, np.ndarray]:
-    """Returns the expected sums of each operation, u64 [threads], by the operation's name. They are computed by C code
-    that is compiled with the system's compiler.
+    """Returns the expected sums of each operation, u64 [threads], by the operation's name. C code, compiled with the
+    system's compiler, computes the sums.
 
     Raises:
       RuntimeError: there is no C compiler, or it fails.
@@ -355,7 +355,7 @@ def uncovered(ptx: str) -> set[str]:
     covered |= matrix_instructions(ptx.encode())  # run_tensor_cores.py tests these
     found = set(re.findall(r"^\s+(?:@!?%\w+\s+)?([a-z][a-z0-9]*(?:\.[A-Za-z0-9_:]+)+)\s", ptx, re.MULTILINE))
     # mma.sync on bytes is exact, and other tests (of contractions in blocks, and of exact contractions) compare all of
-    # its sums.
+    # the instruction's sums.
     covered |= {name for name in found if name.startswith("mma.sync.") and name.endswith("8.s32")}
     return {name for name in found if name.split(".")[0] not in _MOVES} - covered
 

@@ -134,7 +134,7 @@ def _integer_operations() -> list[Operation]:
                     Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", f"({c_type})({c})")
                 )
             # PTX leaves a division by 0, and of the least number by -1, undefined, and compiled code replaces the
-            # results. Here b becomes 1.
+            # results. This code divides by 1 instead.
             guard = f"setp.eq.{t} {{p}}, {{b}}, 0;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
             c_guard = "(b == 0 ? 1 : b)"
             if sign == "s":

@@ -268,8 +268,8 @@ def _rate_kernel(rate: Rate, mode: str) -> str:
         if "shared" in rate.name:
             setup.append(f"mov.u32 %r{i}, %rs;")
     if "shared" in rate.name:
-        # Each thread uses words of its own. They contain their own address, so a load returns the address of the next
-        # load.
+        # Each thread uses words of its own. Each word contains its own address, so a load returns the address of the
+        # next load.
         setup.append("st.shared.v4.b32 [%rs], {%rs, %rs, %rs, %rs};")
     body = []
     for _ in range(depth):

@@ -60,7 +60,7 @@ class Product:
 
     def operands(self) -> list[np.ndarray]:
         """Returns the operands as arrays that the program accepts: uniform in [-0.5, 0.5), then rounded to the element
-        type. They are the same on every machine."""
+        type. The operands are equal on every machine."""
         drawn = [centred_uniform(shape, _SEED, site, np.float32(1)) for site, shape in enumerate(self.shapes)]
         if self.element == "tf32":
             return [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in drawn]

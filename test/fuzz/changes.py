@@ -124,8 +124,8 @@ def restored() -> Iterator[None]:
     threads, is_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     benchmark, fast = torch.backends.cudnn.benchmark, torch.backends.mha.get_fastpath_enabled()
     try:
-        # torch.testing._internal, which other tests import, forbids changes of the flags of torch.backends; this allows
-        # them.
+        # torch.testing._internal, which other tests import, forbids changes of the flags of torch.backends; this
+        # context allows such changes.
         with (
             warnings.catch_warnings(),
             np.printoptions(),

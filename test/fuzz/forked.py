@@ -62,7 +62,7 @@ def run(numbers: Iterable[int], work: Work, limits: Limits = Limits(), again: Wo
     a time.
 
     Args:
-      again: repeats an item that ended its child, in a new child; its result replaces that of `work`.
+      again: repeats an item that ended its child, in a new child; the result of `again` replaces that of `work`.
     """
     source = iter(numbers)
     batch: list[int] = []

@@ -82,8 +82,8 @@ def test_outcomes_of_children() -> None:
 
 
 def test_an_item_that_ends_its_process_is_retried() -> None:
-    """An item that ends its child when the text is parsed in process is retried as in normal use. Then a sandbox child
-    parses the text; its death is an ordinary error, and this outcome counts."""
+    """If a text ends the fuzzer's child that parses it, the item is repeated as in normal use, where a sandbox child
+    parses the text. The death of the sandbox child is an ordinary error, which is then the item's outcome."""
     text = (readers.CORPUS / "text" / "negative-group.mlir").read_bytes()
 
     def quickly(number: int) -> str:

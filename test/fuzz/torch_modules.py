@@ -72,7 +72,7 @@ def case_of(program: Program, door: str) -> tuple[Case, Results]:
 
 def outcomes(programs: Sequence[Program], group: int, door: str) -> list[str]:
     """Runs the programs together and returns the outcome of each (see forked.py). A program that an error names is run
-    alone; if the error names none, each program is."""
+    alone. If the error names no program, each program is run alone."""
     known = [case_of(program, door) for program in programs]
     waiting = list(range(len(programs)))
     found = [""] * len(programs)
@@ -149,7 +149,7 @@ def _place(error: Exception, programs: Sequence[Program]) -> int | None:
 
 
 def door_of(group: int) -> str:
-    """Returns the entry point of a group: groups take turns."""
+    """Returns the entry point of a group. The entry points are used in turn."""
     return _TURNS[group % len(_TURNS)]
 
 

@@ -396,8 +396,8 @@ def test_templates_give_the_text_of_transformers(tmp_path: Path, monkeypatch: An
 
 
 def test_texts_on_which_a_tokenizer_fails() -> None:
-    """A panic in the tokenizer's Rust code raises an exception that is not an `Exception`. It must become a
-    ReproError."""
+    """A panic in the tokenizer's Rust code raises an error that is not derived from `Exception`. This error must become
+    a ReproError."""
     tokenizer = byte_tokenizer()
     tokenizer.backend_tokenizer.normalizer = tokenizers.normalizers.Replace("", "x")
     used = FolderTokenizer(tokenizer, set())

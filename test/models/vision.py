@@ -14,7 +14,8 @@ _library = torch.library.Library("torchvision", "FRAGMENT")
 
 def _import(name: str) -> Any:
     # PyPI's torchvision needs CUDA's libraries. Without them, its import fails because operators are missing, such as
-    # those for detection. This defines them without an implementation: classification models do not call them.
+    # those for detection. This loop defines the missing operators without an implementation: classification models do
+    # not call them.
     while True:
         try:
             return importlib.import_module(name)

@@ -156,8 +156,8 @@ class Layer:
         shapes = [(2, outputs, *self.output), (2, inputs, *self.size), (*weight, *self.kernel)]
         if self.has_bias:
             shapes.append((outputs,))
-        # `values.random` uses NumPy's exp2, which differs in f64 between processors. Rounding to narrower types hides
-        # this.
+        # `values.random` uses NumPy's exp2, which differs in f64 between processors. For narrower types, rounding hides
+        # the difference.
         if self.element == "f64":
             return tuple(values.exact(shape, seed, 2) for seed, shape in enumerate(shapes))
         return tuple(values.random(self.element, shape, seed, 2) for seed, shape in enumerate(shapes))

@@ -37,7 +37,7 @@ def graph() -> OperatorGraph:
 
 @functools.cache
 def honest() -> RecordedRun:
-    """Returns the honest run, which all callers share: they must not modify it."""
+    """Returns the honest run. All callers share the run and must not modify it."""
     return run(graph(), inputs(STEPS))
 
 

@@ -113,8 +113,8 @@ def random(element: str, shape: Sequence[int], seed: int, span: int = 8) -> np.n
 
 
 def exact(shape: Sequence[int], seed: int, span: int = 8) -> np.ndarray:
-    """Returns f64 values of magnitude 2^-span to 2^span, made with integers: they have the same bits on every
-    processor."""
+    """Returns f64 values of magnitude 2^-span to 2^span, computed with integers, so that the values have the same bits
+    on every processor."""
     rng = np.random.default_rng(seed)
     exponents = rng.integers(-span, span, shape, endpoint=True)
     return np.ldexp(rng.integers(-(2**53), 2**53, shape).astype(np.float64), exponents - 53)

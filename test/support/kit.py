@@ -212,8 +212,8 @@ def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: 
             return f"{error}\n{op}"
         return None
 
-    # Finds an operation with correct operands and a wrong result. It may not be the first one, because results can be
-    # equal again after a wrong one.
+    # Finds an operation with correct operands and a wrong result. This operation may not be the first one with a wrong
+    # result, because later results can be equal again.
     low, high, found = 0, len(places), None
     while low < high:
         middle = (low + high) // 2

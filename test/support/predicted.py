@@ -122,8 +122,8 @@ func.func @main(%x: {shape}{name}) -> ({shape}{name}) attributes {{repro.num_sta
 
 
 def planes(planes: int, groups: int) -> str:
-    """Returns a program that transposes the two outer dimensions of a tensor: it reads planes of 4 KB in scattered
-    order and writes them in sequence."""
+    """Returns a program that transposes the two outer dimensions of a tensor: the program reads planes of 4 KB in
+    scattered order and writes them in sequence."""
     read, written = (f"tensor<{a}x{b}x1024xf32>" for a, b in ((planes, groups), (groups, planes)))
     return f"""
 func.func @main(%x: {read}) -> {written} attributes {{repro.num_state = 0 : i64}} {{

@@ -142,8 +142,8 @@ class Body:
         """(V4) Adds operations that return the bits of a float, in which NaNs are canonical."""
         unordered = self.emit(f"arith.cmpf uno, {name}, {name} : {source}", "i1")
         bits = f"%s{len(self._lines)}"
-        # These bits can be those of a non-canonical NaN. A canonical program reads them only through the select below,
-        # so other operations must not use this name.
+        # The bitcast can return the bits of a non-canonical NaN. A canonical program reads such bits only through the
+        # select below, so other operations must not use the bitcast's result.
         self._lines.append(f"{bits} = arith.bitcast {name} : {source} to {target}")
         canonical = self.constant(target, str(CANONICAL_NAN[source]))
         return self.emit(f"arith.select {unordered}, {canonical}, {bits} : {target}", target)

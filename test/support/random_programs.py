@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Random canonical programs, each generated from a number. They combine operations as imported programs do, and in
-other ways."""
+"""Random canonical programs, each generated from a number. The programs combine operations as imported programs do, and
+in other ways."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ LEVELS = {
     "aarch64": ("aarch64-unknown-linux-gnu", "generic", 8),
 }
 
-#: Levels without an fma instruction call a routine. Here the instruction of this machine replaces it, which changes no
-#: result, since fma is correctly rounded. test/python/functions/test_fma_routine.py tests the routine itself.
+#: Levels without an fma instruction call a routine. Here this machine's fma instruction replaces the routine. This
+# changes no result, since fma is correctly rounded. test/python/functions/test_fma_routine.py tests the routine itself.
 _FMA_DECLARATION = "declare double @repro_fma(double, double, double)\n"
 _FMA_INSTRUCTION = """
 define internal double @repro_fma(double %a, double %b, double %c) alwaysinline {

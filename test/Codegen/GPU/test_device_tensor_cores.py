@@ -110,8 +110,8 @@ def test_chosen_instructions_with_sums_in_f16(arch: str, element: str, expected:
         Product(HOPPER, {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
         # wgmma has another accumulator class than mma.sync, so mma.sync cannot compute this product.
         Product(Accumulator.named("hopper", "f8E4M3FN"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E4M3FN", "f32")),
-        # mma.sync of this class converts f8 to f16. This changes the exponents of e4m3's subnormals, so products of
-        # both f8 types do not follow the rule.
+        # mma.sync of this class converts f8 to f16. The conversion changes the exponents of e4m3's subnormals, so
+        # products of both f8 types do not follow the rule.
         Product(named("sm_90", "f8E5M2"), {"m": 64, "n": 64, "k": 64}, ("f8E4M3FN", "f8E5M2", "f32")),
     ],
     ids=str,

@@ -204,7 +204,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90", "sm_100"])
 @pytest.mark.diagonal(architecture=["sm_75", "sm_100"])
 def test_kernels_of_rates_assemble(architecture: str, scripts: None, tmp_path: Path) -> None:
-    """The kernels are only assembled: they read the clock, which the emulator does not support."""
+    """The kernels are only assembled, not run, because they read the clock, which the emulator does not support."""
     import rates
 
     rates.save_rates(tmp_path / "rates", architecture, assemble)

@@ -69,7 +69,7 @@ def certified(device: Device) -> Device:
 
 def test_the_compiler_the_reference_and_the_runner_know_the_same_classes_M3() -> None:
     """The compiler, the reference interpreter and the runner each have a table of the tensor cores' classes, and the
-    tables agree. The emulator's table is not compared here: other tests compare its bits."""
+    tables agree. The emulator's table is not compared here: other tests compare the emulator's bits."""
     assert list(known.UNITS) == gpu.architectures()
     for name, unit in known.UNITS.items():
         assert unit.name == CLASSES[name]

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The C++ library and the Python package each read launch plans and artifacts. They accept the same files and refuse
-the same damage."""
+"""The C++ library and the Python package, which each have a reader of launch plans and artifacts, accept the same files
+and refuse the same damaged files."""
 
 import random
 import struct

@@ -82,7 +82,7 @@ def compare(got: Any, want: Any, number: int, dtype: str) -> None:
         np.testing.assert_array_equal(got.astype(want.dtype), want, err_msg=f"result {number}", verbose=False)
         return
     # Both PyTorch and a program (V1) round to bfloat16 after each operator. Within an operator, a program computes in
-    # f32, so the results may differ.
+    # f32, but PyTorch may not, so the results may differ.
     rtol, atol = (2e-2, 1e-2) if dtype == "bfloat16" else (1e-3, 1e-4)
     np.testing.assert_allclose(got.astype(want.dtype), want, rtol, atol, err_msg=f"result {number}", verbose=False)
 

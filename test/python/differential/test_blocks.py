@@ -50,8 +50,8 @@ def test_Q4_large_contractions(case: Case) -> None:
 @pytest.mark.parametrize("case", list(block_programs.extreme_contractions()), ids=lambda case: case.name)
 @pytest.mark.diagonal("case")
 def test_Q4_extreme_contractions(case: Case) -> None:
-    """Integer sums reach their limits: they saturate or wrap exactly where the reference does, with one thread and with
-    two."""
+    """Covers integer sums at their limits: compiled code saturates or wraps exactly where the reference does, with one
+    thread and with two."""
     check(case.program, case.inputs, ON_EVERY_LEVEL)
 
 

@@ -146,8 +146,8 @@ func.func @main({arguments}) -> ({", ".join(types)}) attributes {{repro.num_stat
 
 
 def test_long_chain_on_rows_is_cut() -> None:
-    """A chain of operations on the same rows that is too long for one kernel is split into several kernels. Its results
-    equal the reference interpreter's bit by bit."""
+    """A chain of operations on the same rows that is too long for one kernel is split into several kernels. The results
+    are bit by bit those of the reference interpreter."""
     rows, steps = "tensor<64x128xf32>", 40
     chain = "".join(
         f"""

@@ -18,7 +18,7 @@ from repro_mlir import ReproError
 
 library = torch.ops.quantized_decomposed
 
-# Multiples of 1/32 are ties for the step 1/16.
+# Odd multiples of 1/32 are ties for the step 1/16.
 X = torch.cat([torch.arange(-48, 48) / 32, torch.tensor([100.0, -100.0, 0.03, -0.07])]).reshape(4, 25)
 SCALES, POINTS = torch.tensor([0.0625, 0.1, 0.03, 2.0]), torch.tensor([0, 3, -5, 100])
 

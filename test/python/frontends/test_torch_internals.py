@@ -72,7 +72,7 @@ def is_foreign(name: str) -> bool:
 
 
 def bound_names(tree: ast.Module) -> dict[str, str]:
-    """Maps each name that a module's imports bind to the full name of the imported object."""
+    """Returns, for each name that a module's imports bind, the full name of the imported object."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

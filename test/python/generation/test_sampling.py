@@ -25,7 +25,8 @@ def uniform(seed: int, step: int) -> float:
 
 
 def expected(values: np.ndarray, sampling: Sampling, position: int) -> int:
-    """Returns the token that (R3) samples, computed in f64; if numbers are almost equal, it can be another one."""
+    """Returns the token that (R3) samples, computed in f64. If two of the compared numbers are almost equal, the result
+    can be another token."""
     order = np.argsort(-values, kind="stable")
     scaled = values[order].astype(float) / sampling.temperature
     scaled[sampling.top_k or len(values) :] = -np.inf

@@ -171,8 +171,8 @@ def test_a_failed_step_keeps_the_residuals() -> None:
 
 
 def test_with_a_precision_recipe() -> None:
-    """Compression does not change which contractions a recipe applies to. Its random numbers have other sites than the
-    recipe's."""
+    """Compression does not change which contractions a recipe applies to. The random numbers of the compression have
+    other sites than those of the recipe."""
     gradient = {"element": "f8E5M2", "tile": [1, 32], "scale": "rceil", "rounding": "sr8"}
     recipe = {"name": "stochastic", "dgrad": {"gradient": gradient}, "wgrad": {"gradient": gradient}}
     hashes = []

@@ -97,8 +97,8 @@ def test_positions_that_do_not_fit(own: tuple[int, ...], message: str) -> None:
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.diagonal
 def test_the_step_as_one_program(method: Any, accumulate: int) -> None:
-    """Disputes unroll a step into one program. It has the bits of the step, and operators of the compression name their
-    gradient."""
+    """Disputes unroll a step into one program. The program returns the bits of the step, and operators of the
+    compression name the gradient that they compress."""
     program, given = compressed(method, SHAPES, COUNT, accumulate), gradients()
     state = program.initial_state()
     compile_step(program, "cpu", 1)(state, *given)

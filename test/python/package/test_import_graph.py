@@ -382,7 +382,7 @@ def test_the_runner_imports_only_packed_modules() -> None:
         # Ignores the imports of the package's __init__, which is empty in a runner.
         if each.importer in packed - {""} and each.kind != "types":
             known = each.module in packed if each.own else each.module.split(".")[0] in sys.stdlib_module_names
-            # These modules work without the package that they import, or are not imported if it is missing.
+            # These modules work without the package that they import, or are not imported if that package is missing.
             optional = (
                 ("base.numerics.digest", "blake3"),
                 ("base.tensors.torch_tensors", "torch"),

@@ -236,7 +236,7 @@ def test_a_loss_that_is_not_finite(tmp_path: Path) -> None:
 
 
 def test_a_last_smaller_batch(tmp_path: Path) -> None:
-    """The last batch is smaller and thus has another program. Its step is sampled as well."""
+    """The last batch is smaller and thus has another program. The step of this batch is sampled as well."""
     text = SCRIPT.replace("yield batch(step)", "yield batch(step, 16 if step == 2 else 32)")
     found = compare_recipes(write(tmp_path, text=text), ["mxfp8"], 3, target="reference", samples=2)
     sizes = [operands(found, "mxfp8", step, "fprop", "0.weight")["activation"] for step in (1, 3)]

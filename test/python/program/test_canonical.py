@@ -23,8 +23,8 @@ from repro_mlir.program.canonical import to_bytes
 
 TOOL = Path(repro_mlir.__path__[0]) / "_mlir_libs" / "repro-opt"
 
-# Bodies that are not canonical, each with a part of the expected error. They have arguments %a: f32 and %b: i32 and
-# return %r: i32.
+# Bodies that are not canonical, each with a part of the expected error. The bodies have the arguments %a: f32 and %b:
+# i32 and return %r: i32.
 BODIES = {
     "V3-nsw": ("%r = arith.addi %b, %b overflow<nsw> : i32", "overflowFlags"),
     "V3-exact": ("%r = arith.divsi %b, %b exact : i32", "isExact"),

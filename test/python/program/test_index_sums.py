@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(H2): an index expression that MLIR simplifies can be written and read, and is then written as the same bytes. Its
-meaning does not change."""
+"""(H2): an index expression that MLIR simplifies can be written and read, is then written again as the same bytes, and
+keeps its meaning."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A module has no values for its initial state; they are in another file."""
+    """A module has no values for its initial state; the values are in another file."""
     path, output = written(tmp_path, STATE), str(tmp_path / "p.repro")
     program = Program.load(path)
     assert [kind.name for kind in program.state] == ["n"]

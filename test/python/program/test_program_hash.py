@@ -11,7 +11,8 @@ from support.stored_samples import PROGRAM
 ir = pytest.importorskip("repro_mlir.ir")
 from repro_mlir._mlir_libs._repro import program_hash  # noqa: E402
 
-# The identity of PROGRAM (docs/verification/identity.md). It may change only if the version of the numerics changes.
+# The identity of PROGRAM (docs/verification/identity.md). This identity may change only if the version of the numerics
+# changes.
 EXPECTED = "15dc52ddc1ba1687c605f611e060792497a254475a8580bf9590b47aa096ca19"
 
 

@@ -74,8 +74,8 @@ def test_fma_S1_ties(width: int) -> None:
     a, b = high * shift, low * 2.0 ** rng.integers(-p, p, n)
     c = rng.choice([-1.0, 1.0, 0.0], n) * 2.0 ** -rng.integers(2 * p, 4 * p, n) * rng.integers(1, 9, n)
     cases = [(a, b, c), (-a, b, c)]
-    # 2^36 +- 1 and 2^72 +- 1 are products of two values of the format. They are a power of two with a bit far below it,
-    # so that they break a tie by very little.
+    # 2^36 +- 1 and 2^72 +- 1 are products of two values of the format. Each is a power of two plus or minus a bit far
+    # below, so that it breaks a tie by very little.
     half = 12 if width == 32 else 24
     plus = (2.0**half + 1, 2.0 ** (2 * half) - 2.0**half + 1)
     minus = (2.0 ** (3 * half // 2) - 1, 2.0 ** (3 * half // 2) + 1)

@@ -96,8 +96,8 @@ def chain(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     for first in range(0, a.shape[1], 512):
         acc = np.zeros_like(total)
         for t in range(first, min(first + 512, a.shape[1])):
-            # Products are exact in f64 and sums nearly so: this rounds almost like fma, which is enough to compare
-            # errors.
+            # Products are exact in f64 and sums nearly exact, so the rounding is almost that of fma, which is enough to
+            # compare errors.
             acc = (a[:, t, np.newaxis].astype(np.float64) * b[t] + acc).astype(np.float32)
         total = total + acc
     return total

@@ -792,7 +792,7 @@ def test_refusals(name: str) -> None:
 
 @pytest.mark.parametrize("name", BLOCKS_REFUSED)
 def test_refusals_of_the_compiler(name: str) -> None:
-    """The compiler refuses each program that the reader refuses; its message names the same rule."""
+    """The compiler refuses each program that the reader refuses, and the compiler's message names the same rule."""
     data, reason = BLOCKS_REFUSED[name]
     with pytest.raises(ReproError) as caught:
         from_bytes(data)

@@ -68,8 +68,8 @@ def test_the_page_holds_the_data_and_needs_nothing_else(page: Path) -> None:
     assert [each["label"] for each in found] == [HOSTILE, "other", "other memory_bandwidth=2x"]
     assert found[0]["launches"][3]["kernel"] == HOSTILE
     assert sum(found[0]["ledger"].values()) == pytest.approx(found[0]["measured"])
-    # Adds differences regardless of their sign: half of the first launch's time over, and half of the second's under
-    # prediction.
+    # Differences are added regardless of their sign. The first launch took half of its time more than predicted, the
+    # second half of its time less.
     assert found[0]["unsigned_unknown"] == pytest.approx(0.5 * LAUNCHES[0].seconds + 0.5 * LAUNCHES[1].seconds)
     assert "measured" not in found[1]
     assert "<img" not in text and "\u202e" not in text

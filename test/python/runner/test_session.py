@@ -266,8 +266,8 @@ def test_requests_that_a_session_refuses(bundle: Bundle) -> None:
 def test_memory_is_given_back(bundle: Bundle) -> None:
     device = Device()
     for _ in range(3):
-        # This is more than half of the simulated device's memory, so the next allocation fails unless this block is
-        # freed.
+        # This block has more than half of the simulated device's memory, so the next allocation fails unless the block
+        # is freed.
         block = device.allocate(12 << 30)
         device.free(block)
     session = Session(bundle, device)

@@ -25,8 +25,8 @@ DATA = to_bytes(program().decode())
 
 
 def test_a_fault_of_the_child_says_nothing_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error in our own code in the child process must not be blamed on the text: it could make a receipt count as
-    wrong."""
+    """An error in our own code in the child process must not be blamed on the text, because a receipt could then count
+    as wrong."""
 
     def fail(data: bytes, **options: int) -> bytes:
         raise AttributeError("ours")
@@ -65,7 +65,8 @@ def test_bytes_that_are_not_a_stored_program(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_programs_that_are_too_large(name: str) -> None:
-    """The error does not say that the text is wrong: it can be a valid program that exceeds the limits."""
+    """The error does not say that the text is wrong, because the text can be a valid program that exceeds the
+    limits."""
     data, message = TOO_LARGE[name]
     with pytest.raises(ReproError, match=message) as error:
         admit(data)

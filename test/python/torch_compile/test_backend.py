@@ -785,8 +785,7 @@ def test_errors_of_a_capture_name_the_line() -> None:
 
 
 def test_refused_functions_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The graph is partitioned in another way only if the function selects elements by a mask; other errors are
-    final."""
+    """A refused function is traced a second time only if it selects elements by a mask. All other errors are final."""
     traced = unittest.mock.Mock(side_effect=torch_internals.aot_module_simplified)
     monkeypatch.setattr(torch_internals, "aot_module_simplified", traced)
     with pytest.raises(BackendCompilerFailed):

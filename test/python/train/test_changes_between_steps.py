@@ -414,7 +414,7 @@ def test_a_step_that_has_been_replaced() -> None:
 
 
 def test_weight_normalization_is_part_of_the_program() -> None:
-    """Weight normalization is a hook of PyTorch that returns None; its computation is in the program."""
+    """Weight normalization is a hook of PyTorch that returns None. The program contains the computation of the hook."""
     with pytest.warns(FutureWarning):
         models = [torch.nn.utils.weight_norm(repro_mlir.initialize(torch.nn.Linear(8, 3), 1)) for _ in range(2)]
     ours, theirs = models
@@ -614,7 +614,8 @@ def test_annotations_are_not_reads() -> None:
     model = Reader(lambda _: 2.0 if typing.Optional[int] else 1.0)  # noqa: UP045
     trainer = repro_mlir.Trainer(model, cross_entropy, sgd(model), target="reference")
     trainer.step(*BATCH)
-    # Subscribing Optional adds an entry to a cache of the typing module. This must not count as a change of state.
+    # Subscribing Optional adds an entry to a cache of the typing module. The new entry must not count as a change of
+    # state.
     assert typing.Optional[type("New", (), {})]  # noqa: UP045
     trainer.step(*BATCH)
     assert len(trainer._forms) == 1
@@ -663,7 +664,7 @@ def test_captures_under_a_debugger() -> None:
 
 
 class Recurrent(torch.nn.Module):
-    """A model that keeps tensors which it creates, in `masks`. Its LSTM replaces its own attributes when a trace
+    """A model that creates tensors and keeps them in `masks`. Its LSTM replaces its own attributes when a trace
     replaces its weights."""
 
     def __init__(self, masks: dict[int, Any]) -> None:
@@ -1198,8 +1199,8 @@ def test_tensors_that_forward_keeps_are_restored_after_a_trace() -> None:
                 optimizer.step()
             if compiled and step == 0:
                 assert model.mask is None and not hasattr(model, "auxiliary")
-            # Calls the model in plain PyTorch. This sets its attribute `mask`, which is a constant for the steps after
-            # it.
+            # This call of the model in plain PyTorch sets the model's attribute `mask`, which is a constant for the
+            # later steps.
             assert type(model(BATCH[0])) is type(model.mask) is torch.Tensor
         results.append(model.state_dict())
     same_tensors(results[1], results[0])

@@ -3,8 +3,8 @@
 
 """Training scripts as users write them: values close to eager mode, and the same bits on every target.
 
-A script is a function of `make`, which is `EagerTrainer` or `Trainer` for one target, and of a folder. It returns the
-numbers that it logs and the models that it has trained.
+A script is a function of `make`, which is `EagerTrainer` or `Trainer` for one target, and of a folder. The script
+returns the numbers that it logs and the models that it has trained.
 """
 
 from collections.abc import Callable

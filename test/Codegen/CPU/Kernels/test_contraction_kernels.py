@@ -1,6 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of contractions, which kernels compute in register tiles, with the reference interpreter."""
+"""Compares the bits of contractions, which kernels compute in register tiles, with those of the reference
+interpreter."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def test_other_types_F7(kind: str) -> None:
         case.check(arrays(case, special=False))
 
 
-# The last K-block of a packed row ends within a vector, within a cache line, and at the end of both.
+# The cases differ in where the last K-block of a packed row ends: within a vector, within a cache line, or at the end
+# of both.
 @pytest.mark.parametrize(("n", "k"), [(37, 530), (270, 72), (270, 126), (270, 512), (270, 575)])
 @pytest.mark.diagonal(k=[530, 126])
 def test_fused_producers_K1(n: int, k: int) -> None:

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of contractions with epilogues, operations on the results before they are stored, with the
-reference interpreter."""
+"""Compares contractions that have epilogues, bit by bit, with the reference interpreter. An epilogue consists of
+operations on the results before these are stored."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of folds of rows and columns, computed in vectors, with the reference interpreter."""
+"""Compares the bits of folds of rows and columns, computed in vectors, with those of the reference interpreter."""
 
 from __future__ import annotations
 

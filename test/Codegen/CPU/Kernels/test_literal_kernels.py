@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of kernels with the reference interpreter, for each type of operation."""
+"""Compares the bits of kernels with those of the reference interpreter, for each type of operation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Artifacts in the cache on disk are found again. They are used only if no other user can have written them."""
+"""Artifacts in the cache on disk are found again, and are used only if no other user can have written them."""
 
 import json
 import multiprocessing

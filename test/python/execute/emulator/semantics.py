@@ -1,10 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The semantics of each opcode without memory access, on Python integers and gmpy2 numbers.
-
-They follow the PTX ISA (version 9) and were written independently of the emulator's table, so that the two can be
-compared. A value is represented by its bit pattern.
+"""The semantics of each opcode without memory access, on Python integers and gmpy2 numbers. Written from the PTX ISA
+(version 9) and independently of the emulator's table, so that the two can be compared. A value is represented by its
+bit pattern.
 """
 
 from __future__ import annotations

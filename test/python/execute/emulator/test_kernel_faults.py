@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The emulator refuses invalid text, launches and accesses; its message says where they are."""
+"""The emulator refuses invalid text, launches and accesses, with a message that says where the error is."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def test_launches_are_refused() -> None:
 
 
 def fault(body: str, kind: str, message: str, block: int = 64, **options: object) -> None:
-    """Runs a kernel on two arrays of 64 words. It must fault with this kind and message, which names a line and a
-    thread."""
+    """Runs a kernel on two arrays of 64 words. The run must fault with this kind of fault and this message, which names
+    a line and a thread."""
     module = emulator.load(entry(body, 2))
     arrays = [np.zeros(64, np.uint32), np.zeros(64, np.uint32)]
     with pytest.raises(emulator.KernelFault, match=message) as caught:

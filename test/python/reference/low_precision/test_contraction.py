@@ -127,7 +127,8 @@ def test_scales_of_bytes_Q4() -> None:
 
 
 def test_scales_beyond_f32_Q4() -> None:
-    """The product of two scales is rounded to f32: it can be infinite, or 0, so that its block adds nothing."""
+    """The product of two scales is rounded to f32. The result can be infinite; it can also be 0, and then the block
+    adds nothing."""
     low, high = np.array([[0]], np.uint8), np.array([[254]], np.uint8)
     assert scale_products(high, high) == np.inf and scale_products(low, low) == 0
     assert scale_products(low, high) == 1

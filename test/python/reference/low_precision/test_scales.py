@@ -282,8 +282,8 @@ def test_order_of_operations_Q2(tensor: float, rule: TwoLevel) -> None:
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_six_wins_ties_Q2(squared: bool, scaled: bool) -> None:
-    """With both candidates for the largest code, the element has no error: it is 6 * 1 and 4 * 1.5. The code 6 must
-    win."""
+    """With both candidates for the largest code, the element has no error: its value is 6 * 1 and also 4 * 1.5. The
+    code 6 must win."""
     x = np.zeros((1, 16), np.float32)
     x[0, 3] = 6
     q = quantize(x, BlockFormat(F4E2M1FN, TILES["nvfp4"], TwoLevel(four=FourError(squared, scaled))), np.float32(2688))

@@ -143,8 +143,8 @@ def check_page(text: str) -> None:
 def test_receipts(folder: Path) -> None:
     assert repro_mlir.diff(folder / "honest", folder / "honest", targets=["reference"]) is None
     found = repro_mlir.diff(folder / "honest", folder / "cheat", targets=["reference"])
-    # Both runs begin step 5 with equal state and inputs, so `diff` runs the step again: its result is that of the
-    # honest run.
+    # Both runs begin step 5 with equal state and inputs, so `diff` runs the step again, with the result of the honest
+    # run.
     assert found is not None and found.step == CHEATED and not found.given and not found.operators
     assert found.note.startswith(f"what {folder / 'cheat'} has of step {CHEATED} is not what it gives here")
     assert "state inner.weight" in found.note or "output loss" in found.note
@@ -229,7 +229,7 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
     sides = EagerSide(graph, names, running), TargetSide(graph, "reference")
     inputs = batches.take()
     nodes = [node for node in captured.graph.graph.nodes if caller_of(node) and node.meta["val"].dtype == torch.float32]
-    # Operators that subtract nearly equal values exceed this limit by rounding alone. They are left out.
+    # Leaves out operators that subtract nearly equal values: rounding alone makes them exceed this limit.
     ulps = 1 << 20
     natural, _, _ = compare_operators(sides, [[*program.initial, *inputs]] * 2, ulps)
     noisy = {each.operator.index for each in natural}

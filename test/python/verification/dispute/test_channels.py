@@ -187,7 +187,8 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_status_of_a_fault_of_ours(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If the referee itself fails, the exit status is 2. It must not be 1, which means that a party is wrong."""
+    """If the referee itself fails, the exit status is 2. The status must not be 1, which means that a party is
+    wrong."""
 
     def fail(*arguments: object) -> None:
         raise StopIteration

@@ -17,7 +17,7 @@ from support.dispute_runs import CachedProver
 
 
 class Counting:
-    """A run that counts how often its steps are run for a question."""
+    """Wraps a run, and counts how often a question makes the prover run a step again."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run

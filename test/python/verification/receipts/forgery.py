@@ -96,7 +96,7 @@ def forge(
 
 
 def reseal(path: Path) -> None:
-    """Updates the seal's list of files and digests. It does not sign again, so a signature no longer verifies."""
+    """Updates the seal's list of files and digests. Does not sign the seal again, so a signature no longer verifies."""
     files = describe_files(path)
 
     def seal(value: dict[str, Any]) -> None:

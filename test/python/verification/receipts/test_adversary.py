@@ -60,8 +60,8 @@ class Agreed:
         return self.program
 
     def go_on_from(self, state: dict[str, Any]) -> None:
-        """Does nothing. `ScriptBatches` would capture again if the program depended on the state; these programs do
-        not."""
+        """Does nothing. `ScriptBatches` would capture again if the program depended on the state, but these programs do
+        not depend on it."""
 
     def take(self) -> Batch:
         if self.taken == len(self._batches):

@@ -132,7 +132,7 @@ def test_a_run_that_is_resumed_otherwise_is_noticed(tmp_path: Path) -> None:
 
 
 def test_leftovers_of_a_write_that_was_cut_off(whole: Path, tmp_path: Path) -> None:
-    """If a process ends between two writes, a program, a change or a header can remain to which no record refers."""
+    """If a process ends between two writes, a program, a change or a header to which no record refers can remain."""
     path = tmp_path / "run"
     with pytest.raises(_Cut):
         _train(path, cut=6)
@@ -265,8 +265,7 @@ def _link(path: Path, name: str) -> None:
 
 
 def test_a_file_removed(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A receipt with a missing file is wrong (status 1). Without its header or its seal, it cannot be read (status
-    2)."""
+    """A receipt with a missing file is wrong (status 1). A receipt without header or seal cannot be read (status 2)."""
     for number, name in enumerate([*Receipt(whole).seal.files, "seal.json"]):
         path = Path(shutil.copytree(whole, tmp_path / str(number)))
         (path / name).unlink()
