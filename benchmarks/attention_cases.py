@@ -42,8 +42,8 @@ def cases() -> list[Case]:
                 "attention",
                 str(list(shape)),
                 lambda setting, shape=shape: _build(shape, setting),
-                # The forward pass has two matrix products, the backward pass four and a recomputed one. The causal mask
-                # halves the work of each.
+                # The forward pass has two matrix products. The backward pass has four and recomputes one of the forward
+                # pass. The causal mask halves the work of each product.
                 flops=7.0 * batch * heads * length * length * size,
             )
         )

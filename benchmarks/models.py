@@ -111,8 +111,8 @@ def main() -> None:
         if not any(text in name for text in options.filter):
             continue
         for kind, measure in (("training step", _training), ("inference", _inference)):
-            # The cache is empty for each model and mode; otherwise code that was compiled for an earlier one could be
-            # reused.
+            # The cache is empty for each model and mode. Otherwise code that was compiled for an earlier model or mode
+            # could be reused.
             with tempfile.TemporaryDirectory() as cache:
                 os.environ["REPRO_MLIR_CACHE"] = cache
                 print(_row(name, kind, *measure(CASES[name], options.seconds)), flush=True)

@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 case.add_marker("exhaustive")
     if os.environ.get("REPRO_TESTS") == "all" or any("::" in argument for argument in config.args):
         return
-    # An option `-m` that mentions `exhaustive` selects the tests; otherwise, exhaustive tests are dropped.
+    # If an option `-m` mentions `exhaustive`, it selects the tests. If not, exhaustive tests are deselected.
     if "exhaustive" not in config.option.markexpr:
         dropped = [item for item in items if item.get_closest_marker("exhaustive") is not None]
         items[:] = [item for item in items if item.get_closest_marker("exhaustive") is None]

@@ -94,8 +94,8 @@ def _conversions() -> list[Operation]:
         for i in ("s32", "u32", "s64", "u64"):
             name = f"cvt.rn.{t}.{i}"
             found.append(Operation(name, (i,), t, f"{name} {{d}}, {{a}};", f"({C_TYPES[t]})a"))
-            # PTX saturates numbers out of range and converts a NaN to 0, except from f64 or to 64 bits: there, compiled
-            # code sets the result to 0, and so does this code.
+            # PTX saturates numbers out of range and converts a NaN to 0, except from f64 or to 64 bits. In these cases,
+            # both compiled code and this code set the result for a NaN to 0.
             name = f"cvt.rzi.{i}.{t}"
             ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
             found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))

@@ -96,7 +96,7 @@ class Results:
 
     @property
     def failed(self) -> bool:
-        """Returns whether any result differs from the expected one, or any work failed."""
+        """Returns whether a result differs from the expected result, or work failed."""
         rows = [row for part in self.parts.values() for row in part]
         return bool(self.errors) or any("DIFFERENT" in str(row.get("bits", "")) for row in rows)
 

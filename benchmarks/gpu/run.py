@@ -92,7 +92,7 @@ def run_all(directory: Path, output: Path, budget: float, only: str | None) -> i
         begun = -1
         while status != 0:
             left = start + share * budget - time.perf_counter()
-            # The part ends if the last process has begun no new row; otherwise it would be restarted forever.
+            # A part ends if its last process has begun no new row: otherwise the part would be restarted forever.
             count = len(Results(output).begun.get(part, []))
             if left <= 0 or count == begun:
                 break

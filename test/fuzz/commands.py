@@ -268,8 +268,8 @@ def dispute_connection_command(folder: Path) -> Reader:
 
 
 def serve_command(folder: Path) -> Reader:
-    """Runs a prover for a referee that sends one damaged question. If the referee gets no answer at all, a second
-    referee connects and must get one."""
+    """Runs a prover for a referee that sends one damaged question. If this referee gets no answer at all, a second
+    referee connects and must get an answer."""
     write_receipt(folder / "right")
     questions = conversations(runs())[0].questions
     token, path = _secret(folder), folder / "prover"

@@ -216,7 +216,7 @@ def prover(folder: Path) -> Reader:
     honest, _ = pair = runs()
 
     def read(data: bytes) -> str:
-        # A prover takes part in one dispute only, so each question needs a new one.
+        # A prover takes part in one dispute only, so each question needs a new prover.
         return "refused" if "error" in json.loads(Prover(honest).answer(data)) else "read"
 
     return Reader([question for channel in conversations(pair) for question in channel.questions], read)

@@ -154,8 +154,8 @@ def door_of(group: int) -> str:
 
 
 def work(known: dict[int, list[str]]) -> forked.Work:
-    """Returns a function that returns the outcome of a number. It runs the whole group at the group's first number,
-    stores the outcomes in `known`, and looks up the others there."""
+    """Returns a function that returns the outcome of a number. For the first number of a group, it runs the whole group
+    and stores the outcomes in `known`; for the other numbers, it looks up the outcome there."""
 
     def of(number: int) -> str:
         group, place = divmod(number, GROUP)

@@ -102,8 +102,8 @@ def _integer_powers(t: str) -> Iterator[Case]:
         yield _together(f"powi-{t}-{n}", pair, [(f"%r0 = repro.powi %x0, %x1 : {t}, {n}", t)])
 
 
-#: The only function that is compiled for f64, because compiling one takes seconds. test_stages.py expands the others
-#: without compiling them.
+#: The only function that is compiled for f64, because compiling a function takes seconds. test_stages.py expands the
+# other functions without compiling them.
 _COMPILED_DOUBLE = "sin"
 
 
@@ -553,8 +553,8 @@ def convolutions() -> Iterator[Case]:
 
 
 def slices_of_one() -> Iterator[Case]:
-    """Yields slices in which several dimensions have extent 1, and some of these are dropped. Such a dimension may have
-    any stride, because the stride is not used."""
+    """Yields slices in which several dimensions have extent 1, and some of these are dropped. A dimension of extent 1
+    may have any stride, because the stride is not used."""
     for shape, offsets, sizes, strides, kept in (
         ((30, 2, 1, 1, 3), (7, 0, 0, 0, 1), (13, 2, 1, 1, 1), (1, 1, 1, 2, 3), (0, 1, 2, 3)),
         ((4, 1, 1, 3, 1), (1, 0, 0, 0, 0), (1, 1, 1, 2, 1), (3, 2, 5, 2, 7), (1, 3, 4)),

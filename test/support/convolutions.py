@@ -232,7 +232,8 @@ _OF_OTHER_ELEMENTS = {"f64": ("stride", "line"), "bf16": ("plain", "stride", "gr
 
 
 def layers() -> list[Layer]:
-    """Returns convolutions and transposed ones, with and without bias and output padding, for all element types."""
+    """Returns convolutions and transposed convolutions, with and without bias and output padding, for all element
+    types."""
     found = []
     for name, (size, kernel, *numbers, groups) in FORMS.items():
         stride, padding, dilation = ((v,) * len(size) if isinstance(v, int) else v for v in numbers)

@@ -19,8 +19,8 @@ def diagonal(
 ) -> list[int]:
     """Returns the numbers of cases which, together, have every value of every parameter.
 
-    Chooses cases greedily: next is the case with the most new values or, among several, the one whose values have been
-    chosen least often.
+    Chooses cases greedily: the next case is that with the most new values; if several have equally many, that whose
+    values have been chosen least often.
 
     Args:
       rows: groups of parameters that one `parametrize` sets together; a combination counts as one value.
@@ -45,8 +45,8 @@ def diagonal(
     chosen: list[int] = []
     uses: Counter[object] = Counter()
     left = set().union(*contents.values())
-    # The number of new values of a case never grows. So if a case stays at the top of the heap after its key has been
-    # updated, it is the best one.
+    # The number of new values of a case never grows. So if a case is still at the top of the heap after its key has
+    # been updated, no other case is better.
     heap = [(-len(content), 0, number) for number, content in contents.items()]
     heapq.heapify(heap)
     while left:

@@ -139,8 +139,8 @@ class _Maker:
         return tuple(shape)
 
     def any(self, rank: int | None = None, element: str | None = None) -> Value:
-        """Returns a value of this rank and element type, if given, preferably a recent one. Makes one if there is
-        none."""
+        """Returns a value of this rank and element type, if these are given. Prefers recent values; makes a new value
+        if there is none."""
         fitting = [v for v in self.values if rank is None or len(v.shape or ()) == rank]
         fitting = [v for v in fitting if element is None or v.element == element]
         if not fitting:

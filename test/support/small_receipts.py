@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes receipts of a few steps of a small model: an honest one, and two that differ from it."""
+"""Writes receipts of a few steps of a small model: an honest receipt, and two receipts that differ from it."""
 
 from __future__ import annotations
 

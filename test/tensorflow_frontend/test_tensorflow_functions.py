@@ -331,7 +331,8 @@ def test_a_capture_leaves_tensorflow_as_it_was() -> None:
 
 @pytest.mark.parametrize("first", ["tensorflow", "repro_mlir.ir"])
 def test_two_llvms_live_in_one_process(first: str) -> None:
-    """TensorFlow exports the symbols of its own LLVM. Ours must not use them, whichever package is loaded first."""
+    """TensorFlow exports the symbols of its own LLVM. Our LLVM must not use TensorFlow's symbols, whichever package is
+    loaded first."""
     code = f"""
 import {first}
 import numpy as np, tensorflow as tf, torch

@@ -98,7 +98,7 @@ def main() -> int:
             start = time.monotonic()
             wrong = check(name, level)
             failed |= bool(wrong)
-            # The file is read again, because another process may have added a level in the meantime.
+            # Reads the file again, because another process may have added a level in the meantime.
             results = recorded(path)
             results[level] = {
                 "inputs": 1 << 32,

@@ -148,8 +148,8 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path:
 
 
 def test_another_class_gets_no_certificate(prepared: Path) -> None:
-    """Tensor cores of another class get no certificate, so code with matrix instructions does not run. Products that
-    are computed with integers instead still run."""
+    """Tensor cores of another class get no certificate, so code with matrix instructions does not run. Code that
+    computes products with integers still runs."""
     status, report = measure(prepared, "--only", "tensor cores", REPRO_STUB_MATRIX_UNIT="ada")
     errors = report["errors"]["tensor cores"]
     assert status == 1 and len(errors) == 12 + 5

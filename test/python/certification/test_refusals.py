@@ -181,7 +181,7 @@ def test_another_format(certified: Device) -> None:
 
 def test_code_for_another_class(certified: Device) -> None:
     """The device could run PTX of the earlier architecture, but its tensor cores add by the rule of another class, so
-    the bits would differ."""
+    the results would have other bits."""
     by = repro_mlir.Accumulator.named("ampere", "bf16")
     text = dataclasses.replace(PRODUCT, by=by).program()
     other = dataclasses.replace(program(), data=to_bytes(text))
@@ -257,8 +257,8 @@ def test_each_instruction_needs_its_own_M3(device: Device, element: str, sums: s
 
 
 def test_how_f8_is_added_does_not_follow_from_f16_M3(device: Device) -> None:
-    """A device that adds products of f16 by the rule of `hopper` may add those of f8 by another rule, or not have f8 at
-    all."""
+    """A device that adds products of f16 by the rule of `hopper` may add products of f8 by another rule, or not support
+    f8 at all."""
     opcodes = [
         f"mma.sync.aligned.m16n8k{rest}" for rest in ("16.row.col.f32.f16.f16.f32", "32.row.col.f32.e4m3.e4m3.f32")
     ]

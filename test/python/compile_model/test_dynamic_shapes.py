@@ -60,7 +60,7 @@ class Case(NamedTuple):
 
 
 def rows(*shape: int) -> Any:
-    """Returns random numbers of this shape. A smaller batch is the first rows of a larger one."""
+    """Returns random numbers of this shape. A smaller batch consists of the first rows of a larger batch."""
     whole = torch.randn([16, *shape[1:]], generator=torch.Generator().manual_seed(5))
     return whole[: shape[0]]
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Counts the OpInfo entries of PyTorch whose forward programs `repro-differentiate` can differentiate.
 
-As a script: captures the forward of every float32 entry that autograd differentiates, and lets the compiler add the
-gradients. Writes one JSON line per entry and a table of counts.
+As a script: captures the forward pass of every float32 entry that autograd differentiates, and lets the compiler add
+the gradients. Writes one JSON line per entry and a table of counts.
 
     python test/python/coverage/gradient_coverage.py [--jobs N] [--out FILE] [--accept] [NAME ...]
 

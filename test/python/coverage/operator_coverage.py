@@ -146,7 +146,8 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
 def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
     import torch
 
-    # Several entries run at the same time; waiting OpenMP threads of one would take processor time from the others.
+    # Several entries run at the same time. The waiting OpenMP threads of one entry would take processor time from the
+    # other entries.
     torch.set_num_threads(1)
     pipe.send(run(name))
 

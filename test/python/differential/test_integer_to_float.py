@@ -33,7 +33,8 @@ SIZES = {"bf16": 2, "f16": 2, "f8E4M3FN": 1, "f8E5M2": 1, "f32": 4, "f64": 8}
 
 
 def rounded(value: Fraction, element: str) -> int:
-    """Returns the bits of the float nearest to `value`; if two are equally near, those of the even one."""
+    """Returns the bits of the float nearest to `value`; if two floats are equally near, those of the float with an even
+    significand."""
     fraction_bits, least, largest, nan = FORMATS[element]
     sign = int(value < 0) << (8 * SIZES[element] - 1)
     magnitude = abs(value)
@@ -52,8 +53,8 @@ def rounded(value: Fraction, element: str) -> int:
 
 
 def near_ties(element: str, top: int) -> list[int]:
-    """Returns integers below 2^top that lie halfway between two floats of a format, or next to such a value. The
-    significands of the floats are even, odd and all ones."""
+    """Returns integers below 2^top that lie halfway between two floats of a format, or next to such a value. Among the
+    significands of the floats are even ones, odd ones, and significands whose bits are all ones."""
     precision = FORMATS[element][0] + 1
     found = {0, 1, 2, 3, 2**top - 1}
     for exponent in range(precision, top):

@@ -55,8 +55,8 @@ def main(engine: str, steps: int, checkpoint: Path, *targets: str) -> None:
 
 
 def say(line: str) -> None:
-    """Writes the line and its end in one call. The ranks share a pipe, and `print` would write the two in separate
-    calls, between which another rank could write."""
+    """Writes the line and its end in one call. The ranks share a pipe. `print` would write the line and its end in two
+    calls, and another rank could write between them."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

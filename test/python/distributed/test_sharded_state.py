@@ -60,7 +60,7 @@ def small(name: str = "AdamW", clip_norm: float | None = None) -> Run:
 @pytest.mark.diagonal
 def test_one_hash_for_any_number_of_ranks_that_share_the_optimizer(name: str, clip_norm: float | None) -> None:
     given = small(name, clip_norm)
-    # Only AdamW is tested on the CPU target; the others use the reference interpreter, which need not compile.
+    # Only AdamW is tested on the CPU target. The other optimizers use the reference interpreter, which saves compiling.
     target = "cpu" if name == "AdamW" else "reference"
     want = alone(given, target)
     for size, shares in ((1, None), (2, None), (3, (5, 0, 1)), (8, None)):

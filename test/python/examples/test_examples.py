@@ -89,7 +89,7 @@ def test_parameters_of_one_step_agree_with_eager(example) -> None:
     for (name, expected), got in zip(eager.state_dict().items(), ours.state_dict().values(), strict=True):
         if name in gradients:
             # Adam divides a gradient by its magnitude, so if the gradient is only rounding error (such as for the bias
-            # of attention's keys), the step is arbitrary.
+            # of attention's keys), the parameter's step is arbitrary.
             counts = gradients[name].abs() > 1e-5
             expected, got = expected[counts], got[counts]
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")

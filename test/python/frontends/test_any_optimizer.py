@@ -200,8 +200,7 @@ BETWEEN: dict[str, Between] = {
 @pytest.mark.diagonal
 def test_what_changes_between_steps(name: str, between: str) -> None:
     trainer = compare(CASES[name], steps=5, between=BETWEEN[between])
-    # Without weight decay, the steps of old_adam and nadam are different programs; the step of lion is the same
-    # program.
+    # Without weight decay, old_adam and nadam need other programs than with weight decay; lion needs the same program.
     assert len(trainer._forms) == (2 if between == "weight_decay" and name != "lion" else 1)
 
 

@@ -200,7 +200,8 @@ def test_adaptive_max_pooling(pool, shape: tuple[int, ...], outputs, value: floa
     compiled = repro_mlir.compile(_Call(lambda x: pool(x, outputs, return_indices=True)), "reference", inputs=(x,))
     got = [torch.as_tensor(each) for each in compiled({}, x)[1].values()]
     assert torch.equal(got[0].nan_to_num(nan=99.0), want[0].nan_to_num(nan=99.0))
-    # In a window with NaNs, PyTorch returns the position of the last NaN, but (D2) requires that of the first one.
+    # In a window with NaNs, PyTorch returns the position of the last NaN, but (D2) requires the position of the first
+    # NaN.
     assert torch.equal(torch.where(got[0].isnan(), 0, got[1]), torch.where(want[0].isnan(), 0, want[1]))
 
 

@@ -224,7 +224,7 @@ def test_bytes_of_caches() -> None:
 
 
 def test_k7_heads_of_an_odd_size() -> None:
-    """(Q7) A row of five codes takes three bytes, and its scale one."""
+    """(Q7) A row of five codes takes three bytes, and its scale one byte."""
     torch.manual_seed(5)
     odd, found = Large(5).eval(), []
     for chunk, target in ((4, "cpu"), (1, "reference")):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-# Keras can have only one backend in a process, so another process runs these tests with the other backend.
+# Keras can have only one backend in a process, so a second process runs these tests with the other backend.
 os.environ["KERAS_BACKEND"] = os.environ.get("KERAS_BACKEND", "torch")
 pytest.importorskip("keras")
 pytest.importorskip("torch_mlir")
@@ -114,7 +114,7 @@ def test_steps_are_those_of_keras(tmp_path: Path) -> None:
 def test_random_numbers_advance() -> None:
     model = convolutional(0.5, rate=0.0)
     calls = [fit(model, X, Y, batch_size=10, epochs=2, verbose=0, shuffle=False).history["loss"] for _ in range(2)]
-    # All losses differ: the second call of `fit` goes on with the weights of the first.
+    # All losses differ, because the second call of `fit` continues with the weights that the first call has trained.
     assert len({*calls[0], *calls[1]}) == 4
 
 

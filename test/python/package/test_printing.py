@@ -84,7 +84,7 @@ def test_a_verdict() -> None:
 
 
 def test_messages_of_failed_steps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error message can contain the message of a program's check, which others may have written."""
+    """An error message can contain the message of a check in a program that someone else has written."""
     from repro_mlir.cli import inspect
 
     def fail(_: object) -> int:

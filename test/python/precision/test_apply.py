@@ -668,7 +668,8 @@ def test_qat_in_blocks_reads_their_values_in_gradients(
     of_row = by_hand(blocks("f8E4M3FN", "mx", "rceil"), -1, 0)
     d_active = contract(target, of_row(second).T.copy())
     hidden = contract(of_row(x), of_row(program.initial[0]))
-    # No element is so close to 0 that another order of sums could change its sign, and so the gradient of the ReLU.
+    # No element is so close to 0 that another order of sums could change its sign, which would change the gradient of
+    # the ReLU.
     assert np.abs(hidden).min() > 1e-5
     d_hidden = np.where(hidden <= 0, np.float32(0), d_active)
     expected_first = program.initial[0] - RATE * contract(d_hidden.T.copy(), of_row(x).T.copy())

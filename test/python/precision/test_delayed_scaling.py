@@ -182,12 +182,12 @@ def test_Q6_steps_are_those_of_transformer_engine(parameters: dict[str, Any], pr
             for name, each in engine.quantizers.items():
                 np.testing.assert_array_equal(state[f"scale.{name}"], each.scale, err_msg=f"{number} {name}")
                 history = np.asarray(state[f"amax_history.{name}"])
-                # TransformerEngine has already dropped its oldest entry to make room for the next one, so it is not
-                # compared.
+                # The oldest entry is not compared: TransformerEngine has already dropped it to make room for the next
+                # entry.
                 np.testing.assert_array_equal(history[: len(history) - 1], each.latest_first)
                 seen[name].append(float(each.scale))
-    # Checks that the batches cover all cases: a scale that stays the same, one that grows, and the greatest possible
-    # one.
+    # Checks that the batches cover all cases: a scale that stays the same, a scale that grows, and the greatest
+    # possible scale.
     scales = seen["0.weight.activation"]
     assert len(set(scales)) > 2
     assert (scales[2] == scales[1]) or parameters["history"] > 1

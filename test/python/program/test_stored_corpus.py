@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs that earlier versions have stored have the same identities and results as then (test/data/README.md)."""
+"""Programs that earlier versions have stored have the same identities and results as when they were stored
+(test/data/README.md)."""
 
 import json
 import re

@@ -82,7 +82,7 @@ def test_kept_data_of_a_cache_that_others_use(seed: int) -> None:
     found = reuse(launches)
     kept = np.bincount(found.launch, found.passing * found.kept(np.array(seconds), 50.0), len(launches))
     assert kept.tolist() == pytest.approx(kept_by_bytes(launches, seconds, 50.0), rel=1e-3)
-    # A cache that has lost half of its data: the mean of an empty and a full one.
+    # For a cache that has lost half of its data, the result is the mean of those for an empty and for a full cache.
     halves = (np.array(beyond_by_bytes(launches, 0)) + beyond_by_bytes(launches, 20)) / 2
     assert np.abs(found.beyond(20, 0.5) - halves).max(initial=0) <= 0.5
 

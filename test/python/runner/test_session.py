@@ -224,8 +224,8 @@ def test_replay_runs_steps(bundle: Bundle) -> None:
 
 
 def test_a_closed_session_touches_no_memory(bundle: Bundle) -> None:
-    """After a session is closed, it must not write to its memory, which may belong to another owner. Closing it again
-    has no effect."""
+    """A closed session must not write to its memory, which may have another owner by then. Closing a session again has
+    no effect."""
     device = Device()
     inputs = bundle.recorded_inputs(0)
     session = Session(bundle, device)

@@ -41,7 +41,7 @@ def test_pieces_are_the_text_of_all_tokens(seed: int) -> None:
 
 
 def spaced(tokens: list[int]) -> str:
-    """Returns the text of tokens that are words. Omits the space before the first one, as tokenizers do that mark
+    """Returns the text of tokens that are words. Omits the space before the first word, like tokenizers that mark
     spaces."""
     return "".join(f" {'abc'[token]}" for token in tokens)[1:]
 

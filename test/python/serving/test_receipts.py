@@ -189,7 +189,8 @@ def test_more_and_fewer_tokens(count: int) -> None:
 def test_another_model() -> None:
     with pytest.raises(ReceiptWrong, match="weights"):
         verify(receipt(0), known_generator(1, 16, "cpu:x86-64-v2"), known_identity(6))
-    # If the answer of another model names the weights of the expected model, it still fails, by its tokens or logits.
+    # If another model's answer names the weights of the expected model, verification still fails, at a token or the
+    # logits.
     lie = sealed({**receipt(2), "weights": known_identity(6).weights})
     with pytest.raises(ReceiptWrong, match=r"token 0|logits"):
         verify(lie, known_generator(1, 8, "cpu", 6), known_identity(6))
@@ -213,7 +214,8 @@ def test_a_cache_in_blocks_is_part_of_the_receipt() -> None:
         ({**given, "cache": eight.cache}, "program"),
         ({**given, "cache": eight.cache, "program": eight.program}, "logits"),
         ({name: value for name, value in given.items() if name != "cache"}, "program"),
-        # A name for a cache format that has another text is refused: one answer must not have two different receipts.
+        # A receipt must have the text of the cache format, not a name of the format: one answer must not have two
+        # receipts.
         ({**given, "cache": "mxfp4"}, "cache"),
     ):
         with pytest.raises(ReceiptWrong) as wrong:

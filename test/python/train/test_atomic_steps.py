@@ -87,7 +87,7 @@ class Alarms:
     def _handle(self, number: int, frame: object) -> None:
         self._wind()
         if self.armed:
-            # Until the test has caught this exception, other signals must not raise one.
+            # Until the test has caught this exception, other signals must not raise an exception.
             self.armed = False
             self.raised += 1
             raise KeyboardInterrupt
@@ -148,7 +148,7 @@ FILES = ("trainer.py", "executable.py", "bound_state.py", "binding.py", "recorde
 @pytest.mark.diagonal(target=["cpu"])
 def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
     """Raises an exception before each executed line of a step in turn. The run must end with the receipt of an
-    uninterrupted one."""
+    uninterrupted run."""
     stride = 1 if target == "cpu" else 7
     moment = 0
     with new_trainer(target, receipt=tmp_path / "interrupted") as trainer:

@@ -740,7 +740,7 @@ def test_OneCycleLR_cycles_the_momentum_too() -> None:
 @pytest.mark.diagonal(change=[no_decay, replace_data, reload_optimizer, scale_gradients])
 def test_receipts_record_changes(change: Callable, tmp_path: Path) -> None:
     """The receipt records another program or a changed state. After `reload_optimizer`, tensors are new but equal, so
-    it records no change."""
+    the receipt records no change."""
     trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
     plain, plain_model, plain_optimizer = new_trainer(target="reference")
     with trainer:

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Several threads capture at the same time. A trace replaces functions that all threads use, and restores them at its
-end."""
+"""Several threads capture at the same time. A trace replaces functions that all threads use, and restores the functions
+when it ends."""
 
 import builtins
 import subprocess

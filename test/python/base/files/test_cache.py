@@ -221,7 +221,7 @@ def test_the_least_recently_used_artifact_is_removed(folder: Path, monkeypatch: 
         put(contents[name], name)
         (files[name],) = {*folder.glob("*.artifact")} - before
         os.utime(files[name], (1000 + number, 1000 + number))
-    # Reading an artifact makes it the most recently used one.
+    # Reading an artifact makes it the most recently used artifact.
     assert put(b"unused", "a") == contents["a"]
     put(contents["d"], "d")
     assert not files["b"].exists() and files["a"].exists() and files["c"].exists() and kept(folder) == 3
@@ -334,8 +334,8 @@ def race_of_four(folder: Path) -> None:
 
 
 def test_processes_that_have_too_little_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is so low that each process removes files that others write and read. All get their artifacts, and the
-    cache stays below the limit."""
+    """The limit is so low that each process removes files that others write and read. All processes get their
+    artifacts, and the cache stays below the limit."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", "cache_bytes=300")
     race_of_four(folder)
     put(b"last")

@@ -27,8 +27,8 @@ RATES = (0.1, 0.3, 1e-3, 0.7, 1 / 3)
 
 
 def everywhere(run: Callable[[], list[bytes]], refuses: str = "") -> None:
-    """Checks that `run` returns the same in each floating-point environment. In the one named `refuses`, it must raise
-    an error."""
+    """Checks that `run` returns equal results in each floating-point environment, except that `run` must raise an error
+    in the environment named `refuses`."""
     want = run()
     for name, environment in ENVIRONMENTS.items():
         with environment():

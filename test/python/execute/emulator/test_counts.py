@@ -37,8 +37,8 @@ def aligned(elements: int, dtype: str = "u4") -> np.ndarray:
 
 
 def test_loops_and_guards() -> None:
-    """Warp 0 runs the loop 5 times; warp 1 skips it. An instruction whose guard is false for all threads is counted as
-    well."""
+    """Warp 0 runs the loop 5 times; warp 1 skips it. An instruction whose guard is false for all threads is also
+    counted."""
     body = """
   mov.u32 %r1, %tid.x;
   shr.u32 %r2, %r1, 5;
@@ -63,8 +63,8 @@ end:
 
 @pytest.mark.parametrize(("stride", "sectors"), [(0, 1), (1, 4), (2, 8), (8, 32), (9, 32)])
 def test_sectors(stride: int, sectors: int) -> None:
-    """32 threads read 4 bytes each, at addresses that are 4 * `stride` bytes apart. They read twice: the second read
-    requests no new sectors."""
+    """32 threads read 4 bytes each, at addresses that are 4 * `stride` bytes apart. Each thread reads twice; the second
+    read requests no new sectors."""
     body = f"""
   ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1];
   mov.u32 %r1, %tid.x;

@@ -290,7 +290,8 @@ def test_trap() -> None:
 def test_a_fault_in_one_of_many_blocks(spins: int) -> None:
     """The fault of the first block, by number, is reported, whichever host thread runs it.
 
-    In one case block 0 keeps one host thread busy, so that the other one runs later blocks before earlier ones.
+    In one case, block 0 keeps one of two host threads busy, so that the other thread runs later blocks before earlier
+    ones.
     """
     spin = f"""
   setp.ne.u32 %p1, %r1, 0;

@@ -34,7 +34,8 @@ def expected(meaning: Meaning, arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def groups() -> list[tuple[str, list[str]]]:
-    """Returns the opcodes in groups with the same part before the first dot; a test runs a group."""
+    """Returns the opcodes in groups. The opcodes of a group have the same name before the first dot, and one test runs
+    a group."""
     names = sorted(MEANINGS)
     return [(key, list(group)) for key, group in itertools.groupby(names, lambda name: name.split(".")[0])]
 

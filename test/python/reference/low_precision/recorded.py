@@ -31,7 +31,8 @@ def files(variable: str, target: str) -> list[object]:
 
 @dataclass
 class Comparison:
-    """The comparison with one file: how many elements were compared, differ, or were skipped, and for which reason.
+    """The comparison with one file: the numbers of elements that were compared, that differ, and that were skipped for
+    each reason.
 
     Attributes:
       differing: descriptions of some compared elements that differ; `wrong` is the number of all such elements.

@@ -87,7 +87,7 @@ class Recorded:
     """The contents of one file.
 
     Attributes:
-      a: the first operands of all cases, as f32; b, c: the others.
+      a: the first operands of all cases, as f32; b, c: the second operands and the addends.
       results: the bits of f32 results, by their names in RESULTS.
     """
 

@@ -179,8 +179,7 @@ def test_where_the_bytes_of_a_thread_come_from() -> None:
     kernels = (Kernel("shared", 8, 2), Kernel("alone", 1, 1))
     launches = tuple(Launch(number, False, (("state", 0, 0),)) for number in range(2))
     code = code_by_hand(kernels, launches, shared=[whole], alone=[whole])
-    # One quarter is read by the same thread in both launches. The other three quarters are read by another thread each
-    # time.
+    # One quarter is read by the same thread in both launches. The other three quarters are read by different threads.
     assert traffic(code, 4, 512, 1024, 2048) == [[0, 0, 2048, 0], [512, 0, 1536, 0]]
     assert traffic(code, 4, 512, 2048, 2048) == [[0, 2048, 0, 0], [512, 1536, 0, 0]]
     assert traffic(code, 4, 512, 1024, 2047) == [[0, 0, 0, 2048], [512, 0, 0, 1536]]

@@ -22,8 +22,8 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_errors_of_covered_steps() -> None:
-    """For dense training steps whose configuration is known, the mean error is below 15 %; so is that of the held-out
-    ones."""
+    """For dense training steps whose configuration is known, the mean error is below 15 %, and so is the mean error of
+    the held-out steps."""
     seen = published.seen(published.results())
     held_out = published.held_out(seen)
     assert len(seen) >= 35 and len(held_out) >= 9

@@ -66,7 +66,8 @@ def test_a_rate_that_was_not_agreed_on(folder: Path) -> None:
 def test_a_published_link_binds_its_party(folder: Path) -> None:
     receipt = Receipt(folder / "cheat")
     published = Published(receipt.header.first_link(), receipt.log.records, receipt.log[receipt.log.records].chain)
-    # The second party answers as an honest one, but the last link that it has published is that of the cheating run.
+    # The second party answers like an honest party, but the last link that it has published is that of the cheating
+    # run.
     verdict = settle(local(folder / "honest"), local(folder / "honest"), published=(None, published))
     assert verdict.wrong == ("B",) and "published" in verdict.reasons["B"]
 

@@ -147,8 +147,8 @@ def test_random_answers() -> None:
 
 
 def test_links_that_no_commitment_holds() -> None:
-    """The cheat sends the honest links for some steps, so that the search for the first different link ends at another
-    step than the wrong one."""
+    """The cheat sends the honest links for some steps, so that the search for the first different link does not end at
+    the wrong step."""
     for agreed in (range(0, 50), range(37, 64), range(0, 64, 2)):
 
         def change(question: Message, answer: Message, agreed: range = agreed) -> Message:
@@ -459,7 +459,7 @@ def test_a_state_that_the_program_does_not_have() -> None:
     for name in ("\u202e", "\x1b[2J", "a" * 5000):
         other = [state[0] | {"name": name}, *state[1:]]
         assert loses(dispute(two, with_header(state=other))).outcome == "conduct"
-    # A header with another state is valid, because the header names no program. Only terms refute it.
+    # A header with another state is valid, because the header names no program. Only terms show that it is wrong.
     for change in ({"shape": [7, 7]}, {"element": "i8"}, {"name": "other"}):
         other = [state[0] | change, *state[1:]]
         verdict = dispute(two, with_header(state=other))

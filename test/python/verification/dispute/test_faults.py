@@ -114,7 +114,7 @@ def test_a_shorter_run() -> None:
 
 def test_a_program_without_operators() -> None:
     """A program that returns its state unchanged has no operators; a commitment to another state is refuted without
-    any."""
+    running an operator."""
     text = (
         "func.func @main(%w: tensor<2xf32>, %x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) "
         "attributes {repro.num_state = 1 : i64} {\n  return %w, %x : tensor<2xf32>, tensor<2xf32>\n}\n"

@@ -92,7 +92,7 @@ def _longer() -> bytes:
 
 
 def test_a_program_of_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An encoding of the same program that exceeds the limits makes its party neither lose nor win."""
+    """A party that encodes the same program so that the encoding exceeds the limits neither loses nor wins by this."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", LIMITS)
     assert len(graph().program.data) < 20_000
     long = _longer()

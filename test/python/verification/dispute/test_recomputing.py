@@ -117,8 +117,8 @@ def test_an_operator_that_takes_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_check_that_fails() -> None:
-    """(E1) If the recomputed operator fails a check, the error says so. The error for an exceeded limit is another
-    one."""
+    """(E1) If the recomputed operator fails a check, the error says so. The error for an exceeded limit has another
+    text."""
     b = Builder()
     index = b.argument((), "i64")
     table = b.constant("dense<[1.0, 2.0]>", (2,), "f32")

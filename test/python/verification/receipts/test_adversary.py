@@ -205,7 +205,7 @@ def rebuilt(change: Callable[[Forged], object], *, rerun: bool = False) -> Calla
 
 
 def of_signature(change: Callable[[dict[str, Any]], object]) -> Callable[[Forged], None]:
-    """Returns a change of a program's signature in receipt.json. The changed signature is still a valid one."""
+    """Returns a change of a program's signature in receipt.json. The changed signature is still valid."""
 
     def apply(forged: Forged) -> None:
         value = forged.header.programs[0].signature.as_json()
@@ -536,8 +536,8 @@ def test_no_cheat_is_right(honest: tuple[Path, dict[str, Any], list[Batch]], tmp
     for number, cheat in enumerate(cheats):
         forged = Path(shutil.copytree(path, tmp_path / str(number)))
         cheat.apply(forged)
-        # A verifier also makes the checks of the weaker ones. The first one in this order that detects the cheat must
-        # be `needs`.
+        # A verifier also makes the checks of the weaker verifiers. The first verifier in this order that detects the
+        # cheat must be `needs`.
         seen = {"plain": not is_right(forged, None)}
         seen["script"] = seen["plain"] or not is_right(forged, agreed)
         seen["chain"] = seen["script"] or not is_right(forged, agreed, link)
