@@ -87,8 +87,8 @@ def main() -> int:
         **os.environ,
         "PATH": os.pathsep.join([str(bin_folder), os.environ.get("PATH", "")]),
         "REPRO_BUILDING": "1",
-        # With a base folder, paths in the keys of ccache are relative, so clones in different folders share its
-        # entries.
+        # With a base folder, paths in the keys of ccache are relative, so clones in different folders share the entries
+        # of the cache.
         "CCACHE_BASEDIR": str(ROOT),
         "CCACHE_NOHASHDIR": "1",
     }

@@ -279,7 +279,7 @@ def _ptx_kernel(operation: Operation, threads: int, steps: int) -> str:
         body += _operand(t, j)
     body += [operation.ptx.format(d=f"%{operation.result}_9", p="%p", q="%q", **registers)]
     if operation.name.startswith("cvt.rn.") and operation.result == "b16":
-        # f16 and bf16 values are in b16 registers, so NaNs are recognized by their bits, and become 0x7e00 or 0x7fc0.
+        # f16 and bf16 values are in b16 registers, so NaNs are recognized by their bits. They become 0x7e00 or 0x7fc0.
         infinity, nan = ("0x7c00", "0x7e00") if "f16" in operation.name.split(".") else ("0x7f80", "0x7fc0")
         body += ["and.b16 %b16_8, %b16_9, 0x7fff;", f"setp.gt.u16 %p, %b16_8, {infinity};"]
         body += [f"selp.b16 %b16_9, {nan}, %b16_9, %p;"]

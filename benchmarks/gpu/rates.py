@@ -125,7 +125,7 @@ RATES = [
 @dataclass(frozen=True)
 class Chase:
     """Measures the latency of loads from pseudorandom addresses within the first `reach` bytes of the arena. Each
-    address depends on the value of the load before, which is 0."""
+    address depends on the value that the previous load has returned; this value is always 0."""
 
     name: str
     ptx: str
@@ -384,7 +384,7 @@ def _plan(launches: list[tuple[str, int, int]], arena: int, outputs: int) -> byt
 
 def save_rates(folder: Path, architecture: str, assemble: object) -> None:
     """Writes the PTX module with all kernels, and its cubin if possible. Launch plans depend on the device's number of
-    multiprocessors, so they are made later."""
+    multiprocessors, so the plans are made later."""
     folder.mkdir(parents=True)
     text = _module(architecture)
     (folder / "rates.ptx").write_text(text)

@@ -122,7 +122,7 @@ def main() -> int:
     parser.add_argument("--only", metavar="PART", choices=SHARES, help="only this part")
     parser.add_argument("--part", choices=SHARES, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    # The parts import modules of the runner, which is in the prepared directory; this machine need not have the
+    # The parts import modules of the runner from the prepared directory, because this machine need not have the
     # package.
     sys.path.insert(0, str(options.directory / "runner.pyz"))
     output = options.output or options.directory / "results"

@@ -54,7 +54,7 @@ def run_speed(directory: Path, device: Device, results: Results, deadline: float
                 entry |= {"torch_ms": 1e3 * theirs, "torch/ours": theirs / ours}
             if case.flops:
                 entry |= {"TFLOP/s": case.flops / ours * 1e-12}
-                # Exact contractions run on tensor cores, so the f32 peak is not their limit.
+                # The f32 peak does not limit exact contractions, because they run on tensor cores.
                 if peak and not getattr(case, "digits", 0):
                     entry["% of peak"] = 100 * case.flops / ours / peak
             elif getattr(case, "bytes", 0):

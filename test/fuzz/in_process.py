@@ -29,5 +29,5 @@ def _exchange(request: bytes, seconds: int, done: str) -> tuple[int, bytes, byte
         os._exit(OUT_OF_MEMORY)
 
 
-# Most damaged files contain the undamaged program of their seed, so a cache saves parsing it again.
+# Most damaged files contain the undamaged program of their seed, so a cache saves parsing this program again.
 _performed = functools.lru_cache(maxsize=64)(work.perform)

@@ -711,8 +711,8 @@ def convolution(v: Values) -> str:
         raise Unsuitable
     out = groups * v.choose.choice([1, 2])
     kernel = [v.choose.choice([1, 2, 3]) for _ in range(rank)]
-    # (K2) multiplies padding: zero times infinity is NaN. PyTorch skips padding in some gradients, so the weights are
-    # finite.
+    # The weights are finite, because (K2) multiplies them by the zeros of the padding, and zero times infinity is NaN.
+    # PyTorch skips padding in some gradients.
     weight = v.new(v.of(x).dtype, [out, channels // groups, *kernel], "small")
     bias = v.new(v.of(x).dtype, [out]) if flag(v) else "None"
     stride = window(v, rank)

@@ -37,7 +37,8 @@ def byte_tokenizer(vocabulary: int = 320) -> transformers.PreTrainedTokenizerFas
 
 
 def piece_tokenizer(vocabulary: int = 200) -> transformers.PreTrainedTokenizerFast:
-    """Returns a SentencePiece-like tokenizer as Llama has, which encodes unknown text as the tokens of its bytes."""
+    """Returns a SentencePiece-like tokenizer such as that of Llama. It encodes unknown text as the tokens of the text's
+    bytes."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
     made.normalizer = tokenizers.normalizers.Sequence(
         [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]

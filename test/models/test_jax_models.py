@@ -34,8 +34,8 @@ def _linen() -> Made:
     class Model(flax.linen.Module):
         @flax.linen.compact
         def __call__(self, x: jax.Array) -> jax.Array:
-            # No bias: before a BatchNorm, its gradient is only rounding error, which AdamW would scale up to a full
-            # step.
+            # No bias: the gradient of a bias before a BatchNorm is only rounding error, which AdamW would scale up to a
+            # full step.
             x = flax.linen.relu(
                 flax.linen.BatchNorm(use_running_average=False)(flax.linen.Conv(4, (3, 3), use_bias=False)(x))
             )

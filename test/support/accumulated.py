@@ -25,7 +25,7 @@ VOLTA = Accumulator(4, 23, "rz_f32", -131)
 
 
 def ordering(by: Accumulator) -> str:
-    """Returns the accumulator as an MLIR attribute, which is the order of a repro.fold."""
+    """Returns the accumulator as the MLIR attribute that is the order of a repro.fold."""
     fraction = "" if by.fraction is None else f"fraction = {by.fraction}, "
     rest = f", late = {str(by.late).lower()}" if by.late else ""
     rest += f", chunk = {by.chunk}" if by.chunk else ""

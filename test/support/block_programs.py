@@ -231,7 +231,8 @@ def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
         amax = b.argument(kind, "f32")
         one = np.float32(choose.choice([1, 7, 1e-3, 0, 448, -1, -0.0, -1e-30, -1e30, np.inf, -np.inf, np.nan]))
         magnitudes = _array(choose, (*kind, 1)) if of_rows else one
-        # Some magnitudes stay negative: the operation does not check their sign, so results must be defined for them.
+        # Some magnitudes stay negative: the operation does not check their sign, so its results for negative magnitudes
+        # must be defined.
         magnitudes = magnitudes if choose.random() < 0.3 else np.abs(magnitudes)
         arrays.append(np.asarray(magnitudes, np.float32).reshape(kind))
     key = None

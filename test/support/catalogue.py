@@ -354,8 +354,8 @@ def movements() -> Iterator[Case]:
         )
 
         def barrier(b: Builder, v: Value, t: str = t) -> list[Value]:
-            """(V5) Returns the result of a barrier, and a slice of the barrier's operand and of its result. So the
-            operand is read after the barrier."""
+            """(V5) Returns the result of a barrier, a slice of the result, and a slice of the barrier's operand, which
+            is thus read after the barrier."""
             again = b.op(f"repro.barrier {v.name} : {v.type}", v.shape, t)
             tail = f"[1, 2] [3, 4] [1, 1] : {v.type} to tensor<3x4x{t}>"
             return [again, *(b.op(f"tensor.extract_slice {x.name}{tail}", (3, 4), t) for x in (v, again))]
@@ -1127,8 +1127,8 @@ def _names(shape: Sequence[int]) -> str:
 class _Rows:
     """Operations along the last dimension of tensors of one shape.
 
-    Bodies are written for `%x0: f32`. With bf16 tensors they compute in f32. With f64 tensors they compute in f64
-    and use squares instead of exponentials, which take long to compile.
+    Bodies are written for `%x0: f32`. With bf16 tensors they compute in f32. With f64 tensors they compute in f64 and
+    use squares instead of exponentials, because exponentials take long to compile.
     """
 
     def __init__(self, shape: tuple[int, ...], element: str = "f32") -> None:

@@ -10,8 +10,8 @@ from torch import nn
 
 
 class Convolutions(nn.Module):
-    """Convolutions with groups and strides, whose input gradients consist of one part per stride phase, and a linear
-    layer."""
+    """A linear layer, and convolutions with groups and strides. The convolutions' input gradients consist of one part
+    per stride phase."""
 
     def __init__(self, groups: int = 2) -> None:
         super().__init__()

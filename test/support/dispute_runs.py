@@ -126,7 +126,7 @@ def compiled() -> Results:
 
 def effective_fault(step: int, index: int, generator: np.random.Generator) -> RecordedRun | None:
     """Returns the honest run with a bit flipped in the results of operator `index` at one step, so that the results of
-    the step differ. Returns None if no bit that was tried changes them."""
+    the step differ. Tries several bits; returns None if none of them changes the results."""
     for bit in (*generator.integers(0, 4096, 6), 0, 1):
         try:
             cheat = faulty(graph(), honest().inputs, step, index, int(bit), compiled())

@@ -101,8 +101,8 @@ def compiled(program: str, inputs: Sequence[np.ndarray], configuration: Configur
     executable = backend(artifact, configuration.threads)
     arrays = [_public(array, kind) for array, kind in zip(inputs, known.body.argument_types, strict=True)]
     given = arrays[known.num_state :]
-    # (V4) States must have canonical NaNs. The API ensures this; the runtime, which is called directly here, does not
-    # check it.
+    # (V4) The NaNs of states must be canonical. The API ensures this, but here the runtime is called directly, and it
+    # does not check NaNs.
     old_states = [
         _public(canonical(import_array(array, kind, "state"), kind.element), kind) if kind.element.is_float else array
         for array, kind in zip(arrays[: known.num_state], known.body.argument_types, strict=False)

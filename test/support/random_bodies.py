@@ -232,8 +232,8 @@ class Body:
         self.emit(f"arith.select {condition}, {name}, {self.pick(t)[0]} : {t}", t)
 
     def _extract(self) -> None:
-        """Adds an operation that reads an element of a table. Indices are modulo the extents, except for a few that may
-        be out of range, so that the read fails.
+        """Adds an operation that reads an element of a table. Indices are taken modulo the extents. A few are not, so
+        that they may be out of range and the read may fail.
         """
         if not self._tables:
             return self._select()

@@ -74,7 +74,7 @@ def small_model(seed: int = 5) -> Any:
 
 @functools.cache
 def known_generator(slots: int, chunk: int, target: str = "cpu", seed: int = 5, cache: str | None = None) -> Any:
-    """Returns a generator of the served model in this process, which computes expected answers."""
+    """Returns a generator of the served model. The generator runs in this process and computes expected answers."""
     from repro_mlir import Generator
 
     return Generator(small_model(seed), CAPACITY, slots=slots, chunk=chunk, cache=cache, target=target, threads=1)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Checks for targets that run device code, which each of them must pass."""
+"""Checks that each target that runs device code must pass."""
 
 import numpy as np
 import pytest

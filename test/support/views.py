@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Changes programs so that they read and write views of other tensors, which are rarely contiguous in memory."""
+"""Changes programs so that they read and write views of other tensors. Such views are rarely contiguous in memory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class _Part:
 
 
 def _part(choose: random.Random, shape: Sequence[int]) -> _Part:
-    """Returns a random slice, of shape `shape`, of a larger tensor, which may have one more dimension."""
+    """Returns a random slice of a larger tensor. The slice has the shape `shape`; the larger tensor may have one more
+    dimension."""
     dims = []
     for size in shape:
         offset, stride = choose.choice([0, 0, 1, 8]), choose.choice([1, 1, 2, 3])

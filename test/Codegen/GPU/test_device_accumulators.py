@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(M4) Contractions with accumulators of matrix units have the bits of the reference interpreter in device code without
-tensor cores, which emulates the accumulators with integers."""
+"""(M4) Contractions with accumulators of matrix units have the bits of the reference interpreter in device code that
+uses no tensor cores but emulates the accumulators with integers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_made_up_rules_M4(seed: int) -> None:
 
 
 def test_no_matrix_instruction_rounds_M4() -> None:
-    """How a tensor core adds is known only for certified devices, so code for a target without `+tensor-cores` uses no
-    matrix instructions."""
+    """Code for a target without `+tensor-cores` uses no matrix instructions, because the way in which a tensor core
+    adds is known only for certified devices."""
     product = Product(HOPPER, {"m": 64, "n": 64, "k": 64})
     assert "mma" not in device_code.compile(product.program(), "sm_90").ptx

@@ -74,8 +74,8 @@ def test_no_race(name: str) -> None:
     ("elements", "block"), [(NVFP4, 16), (MXFP6, 32), (MXINT8, 32), (MXINT8, 256), (DIGITS, 16), (DIGITS, 512)]
 )
 def test_extreme_codes_Q4(elements: tuple[str, str], block: int) -> None:
-    """Tests the largest sums of a block. Sums from 2^22 on exceed what the kernel can accumulate in the bits of an f32,
-    so it converts them; beyond 2^24, the conversion rounds."""
+    """Tests the largest sums of a block. The kernel cannot accumulate sums from 2^22 on in the bits of an f32, so it
+    converts such sums to f32. Beyond 2^24, the conversion rounds."""
     sizes = (9, 12, 512)
     case = block_programs.product(
         random.Random(block), "extreme", (), sizes, elements, block, [1, 1], block_programs.extreme_codes

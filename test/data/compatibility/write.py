@@ -87,7 +87,8 @@ def write_program_and_bundle(folder: Path) -> dict[str, Any]:
 
 
 def write_signed_receipt(folder: Path) -> None:
-    """Writes a receipt signed with a new private key, which is not kept, and the public key."""
+    """Writes the public key of a new private key, and a receipt that is signed with the private key. Does not keep the
+    private key."""
     key = Ed25519PrivateKey.generate()
     public, encoding = key.public_key(), serialization.Encoding.PEM
     (folder / "public.pem").write_bytes(public.public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo))

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests `repro certify-device` on a simulated driver, whose tensor cores can compute by the rule of any class."""
+"""Tests `repro certify-device` on a simulated driver. The tensor cores that it simulates can compute by the rule of any
+class."""
 
 from __future__ import annotations
 

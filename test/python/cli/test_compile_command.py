@@ -66,7 +66,8 @@ def test_a_bundle_has_the_bits_of_training(
     assert bundle.architectures == ["sm_75", "sm_90"]
     # The bundle records for each step the learning rate that the optimizer had in that step.
     assert [round(bundle.recorded_inputs(step)[0].item(), 6) for step in range(3)] == [0.05, 0.025, 0.0125]
-    # The initial values were drawn by `initialize`, so the bundle describes them and has no member with the state.
+    # `initialize` has drawn the initial values, so the bundle describes how to draw them and has no member with the
+    # state.
     assert "state.safetensors" not in bundle.member_sizes()
     assert main(["inspect", path, "--json"]) == 0
     shown = output(capsys)

@@ -89,8 +89,8 @@ def _calling(path: Path) -> list[tuple[str, str]]:
 
 
 def run_entry(name: str) -> Outcome:
-    """Runs the layers of a test file through the stages in this process, whose Keras backend must be the one in `name`.
-    Returns the outcome of the file."""
+    """Runs the layers of a test file through the stages in this process. The Keras backend of this process must be the
+    one in `name`. Returns the outcome of the file."""
     from keras.src import testing
 
     path = _folder() / name.partition(":")[2]
@@ -206,7 +206,7 @@ def _run_call(
                 function, eager = with_gradients, run_eagerly(with_gradients)
                 backward = True
         except Exception:
-            # Keras cannot compute gradients of this layer on this backend, so only the forward is captured.
+            # Keras cannot compute gradients of this layer on this backend, so only the forward pass is captured.
             function = without
         rest = [leaf for number, leaf in enumerate(leaves)]
         stage = "capture"

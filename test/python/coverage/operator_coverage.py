@@ -156,7 +156,7 @@ def run_all(
     names: Sequence[str], jobs: int, run: Callable[[str], Outcome] = run_entry, limit: float = 300.0
 ) -> Iterator[Outcome]:
     """Runs each entry in a process of its own, `jobs` at a time, and yields the outcomes as the processes end."""
-    # Imported here, before the fork, so that the child processes need not import them.
+    # Imports these modules here, before the fork, so that the child processes need not import them.
     import opinfo_capture  # noqa: F401
     from support import kit  # noqa: F401
 

@@ -114,7 +114,7 @@ numpy_function(abs, [x], float32)
 
 
 def entries() -> list[str]:
-    """Returns a call of each operation in the tables above, which is also the entry's name."""
+    """Returns the names of all entries: a call of each operation in the tables above."""
     unary = [(names, call) for names, call in ((_ANY, "x"), (_UNIT, "tanh(x)"), (_POSITIVE, "abs(x)+.5"))]
     found = [f"{name}({call})" for names, call in unary for name in names.split()]
     found += [f"{name}(abs(x)+.5, x[0])" for name in _PAIRS.split()]

@@ -52,8 +52,8 @@ class _Coverage:
     options: tuple[str, ...] = ()
 
     def run(self, names: list[str], out: Path) -> Iterator[Outcome]:
-        """Runs the script on `names` in a new process and yields its outcomes. The script forks, which is unsafe in
-        this process, as it may have threads."""
+        """Runs the script on `names` in a new process and yields its outcomes. The script forks. Forking would be
+        unsafe in this process, because this process may have threads."""
         script = Path(__file__).with_name(self.suite.script)
         command = [sys.executable, str(script), "--jobs", str(JOBS), "--out", str(out), *self.options, *names]
         done = subprocess.run(command, capture_output=True, text=True)

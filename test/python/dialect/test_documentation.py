@@ -15,7 +15,7 @@ REFERENCE = ROOT / "docs" / "reference" / "mlir"
 
 
 def split_types(types: str) -> list[str]:
-    """Returns the types in a list of types, which is split at each comma that is not inside brackets."""
+    """Returns the types in a list of types. Splits the list at each comma that is not inside brackets."""
     parts, depth, start = [], 0, 0
     for at, character in enumerate(types):
         depth += (character in "<([") - (character in ">)]")

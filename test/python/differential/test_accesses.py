@@ -70,8 +70,8 @@ def test_A2_windows(x: tuple, x_map: str, w: tuple, w_map: str, out: tuple, out_
 
 
 def test_A2_maps_that_fuse() -> None:
-    """Interval arithmetic shows for each indexing map that it stays within its operand, but cannot show it for the
-    composition of the maps, so fusion must not rely on it."""
+    """Interval arithmetic shows that each indexing map stays within its operand. It cannot show this for the
+    composition of the maps, so fusion must not rely on interval arithmetic."""
     b = Builder()
     x, initial = b.argument((4,), "f32"), b.argument((2,), "f32")
     inner = b.generic((7,), [(x, "(d0 floordiv 3) + d0 mod 2")], DOUBLED, "f32")[0]
@@ -93,8 +93,8 @@ def test_A2_an_input_to_transpose_next_to_one_in_no_order() -> None:
 
 @pytest.mark.parametrize("narrow", ["i1", "i8", "i16"])
 def test_numbers_of_loops_wrap_in_narrow_types(narrow: str) -> None:
-    """Loop indices that are truncated to a narrow type wrap around, so after an extension they are no longer
-    consecutive."""
+    """Loop indices that are truncated to a narrow type wrap around, so the indices are no longer consecutive after an
+    extension."""
     b = Builder()
     body = f"""
       %i = linalg.index 0 : index

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K1) Products of few rows and a wide matrix, whose columns compiled code reads in long streams. Covers epilogues,
-batches and storage types."""
+"""(K1) Products of few rows and a wide matrix. Compiled code reads the columns of the matrix in long streams. Covers
+epilogues, batches and storage types."""
 
 import numpy as np
 import pytest

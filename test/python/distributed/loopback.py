@@ -63,8 +63,8 @@ def make_loopback(size: int) -> list[_Loopback]:
 
 
 def run_ranks(size: int, work: Callable[[int], None]) -> None:
-    """Calls `work` with every rank's number, each in its own thread, which is named "rank N". Each call must return
-    within 5 minutes."""
+    """Calls `work` with every rank's number, each in a thread named "rank N". Each call must return within 5
+    minutes."""
     threads = [threading.Thread(target=work, args=(rank,), name=f"rank {rank}", daemon=True) for rank in range(size)]
     for thread in threads:
         thread.start()

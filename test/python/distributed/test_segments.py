@@ -55,7 +55,7 @@ def owned_results(number: int, target: str) -> int:
             segment.write(states, [values[i] for i in step.operands[len(states) :]], gives)
             return dict(zip(step.results, gives, strict=True))
 
-        # Arguments that another rank owns get meaningless values, because this rank must not read them.
+        # Arguments that another rank owns get meaningless values, which would show if this rank read them.
         values = {
             i: array.copy() if owner in (None, rank) else np.frombuffer(b"\xa5" * array.nbytes, array.dtype)
             for i, (array, owner) in enumerate(zip(arrays, plan.owners, strict=True))

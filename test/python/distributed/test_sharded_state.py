@@ -125,7 +125,7 @@ def test_memory_that_is_released_is_zero() -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.diagonal(seed=range(3))
 def test_a_flipped_bit_is_found_in_its_step(seed: int) -> None:
-    """Also flips bits of state tensors that only one rank has, which no other rank can compare."""
+    """Also flips bits of state tensors that only one rank has, so that no other rank can compare the tensors."""
     given, draw = small(), np.random.default_rng(seed)
     size, names = int(draw.integers(2, 5)), [kind.name for kind in given.program.state if kind.shape]
     victim, name, bit = int(draw.integers(size)), names[draw.integers(len(names))], int(draw.integers(1 << 20))

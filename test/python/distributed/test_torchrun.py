@@ -87,7 +87,7 @@ def train(size: int, *given: str) -> subprocess.Popen[str]:
 
 
 def state_of(size: int, given: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Runs `repro` on `size` ranks and returns the state hash that it prints. A single rank runs in this process, which
+    """Runs `repro` on `size` ranks and returns the state hash that it prints. A single rank runs in this process. This
     is faster, because the modules are already imported."""
     if size > 1:
         process = train(size, *given)

@@ -58,7 +58,7 @@ def check(example: Example, target: str, last: int) -> None:
 @pytest.mark.parametrize("level", kit.levels())
 def test_state_hashes(example: Example, level: str) -> None:
     """The initial state is drawn by (R2). Also tests that the powers of Adam's betas, which are inputs, do not come
-    from the libm of a platform: the hashes would differ."""
+    from a platform's libm: otherwise the hashes would differ between platforms."""
     # x86-64-v2 has no fma instruction and is slow, so only the golden hash of step 3 is compared.
     check(example, f"cpu:{level}", 3 if level == "x86-64-v2" else 120)
 

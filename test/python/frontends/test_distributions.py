@@ -144,7 +144,7 @@ REFUSALS = {
 
 @pytest.fixture
 def validation() -> Iterator[None]:
-    """Enables validation of arguments, which an earlier torch.compile in this process has disabled."""
+    """Enables validation of arguments, because an earlier torch.compile in this process may have disabled it."""
     default = d.Distribution._validate_args
     d.Distribution.set_default_validate_args(True)
     yield

@@ -254,8 +254,8 @@ def test_an_algorithm_of_a_contraction_is_that_of_k1() -> None:
         one, other = a.astype(dtype), b.astype(dtype)
         stated = functools.partial(jnp.dot, precision=preset, preferred_element_type=np.float32)
         silent = functools.partial(jnp.dot, preferred_element_type=np.float32)
-        # JAX on a CPU cannot run every preset, so `stated` is compared with `silent`, which sets the result's type
-        # only.
+        # JAX on a CPU cannot run every preset, so `stated` is compared with `silent`, which states only the result's
+        # type.
         check(silent, one, other)
         _, found = run(import_function(stated, one, other), (), (one, other))
         _, want = run(import_function(silent, one, other), (), (one, other))

@@ -240,7 +240,7 @@ def test_bf16_autocast(model: str) -> None:
         batch = (torch.randn(4, 3, 16, 16), torch.randint(0, 10, (4,)))
     else:
         module, loss, batch = MLP(), F.cross_entropy, (torch.randn(4, 16), torch.randint(0, 8, (4,)))
-    # PyTorch's oneDNN convolutions with AMX differ from f32 sums by more than two bf16 ulps, so they are disabled.
+    # PyTorch's oneDNN convolutions with AMX differ from f32 sums by more than two bf16 ulps, so oneDNN is disabled.
     with torch.backends.mkldnn.flags(enabled=False):
         captured = compare_training(module, loss, _sgd, [batch] * 2, tolerance=2e-2, autocast=torch.bfloat16)
     assert "bf16" in captured.text and "f64" not in captured.text

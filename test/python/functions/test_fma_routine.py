@@ -61,7 +61,7 @@ def triples(kind: str) -> list[NDArray[np.float64]]:
         a, b = mantissas(53, 2), mantissas(53, 2)
         c = -(a * b)
         return [a, b, np.nextafter(c, np.inf) if COUNT % 2 else c]
-    if kind == "ties":  # few bits, so that ties are common
+    if kind == "ties":  # operands with few bits, so that ties are common
         return [mantissas(27, 0), mantissas(27, 0), mantissas(3, 106)]
     if kind == "subnormal":
         return [np.ldexp(mantissas(53, 2), -560), np.ldexp(mantissas(53, 2), -560), np.ldexp(mantissas(40, 8), -1074)]

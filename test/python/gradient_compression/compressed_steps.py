@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Steps whose gradients are inputs, so that they compute only the compression and the mean."""
+"""Steps whose gradients are inputs, so that the steps compute only the compression and the mean."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def products(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def top_k(x: np.ndarray, fraction: str) -> np.ndarray:
     flat = x.reshape(-1)
     count = math.ceil(Fraction(fraction) * len(flat))
-    # Larger magnitudes come first, and NaN counts as the largest. The sort is stable, so equal ones stay in index
+    # Larger magnitudes come first, and NaN counts as the largest. The sort is stable, so equal magnitudes stay in index
     # order.
     order = sorted(range(len(flat)), key=lambda i: -math.inf if math.isnan(flat[i]) else -abs(float(flat[i])))
     nans = [i for i in range(len(flat)) if math.isnan(flat[i])]

@@ -49,7 +49,8 @@ def convolutional(dropout: float, rate: float = 1e-2) -> Any:
     keras.utils.set_random_seed(0)
     layers = keras.layers
     model = keras.Sequential([
-        # No bias: before a BatchNormalization, its gradient is only rounding error, which AdamW would scale up.
+        # No bias: the gradient of a bias before a BatchNormalization is only rounding error, which AdamW would scale
+        # up.
         keras.Input((8, 8, 1)), layers.Conv2D(4, 3, use_bias=False), layers.BatchNormalization(), layers.ReLU(),
         layers.MaxPooling2D(), layers.Flatten(), layers.Dropout(dropout, seed=3), layers.Dense(3),
     ])  # fmt: skip

@@ -314,7 +314,7 @@ def test_Q6_a_layer_that_is_used_twice_has_the_greatest_amax() -> None:
     hidden = torch.from_numpy(program.initial[1]).relu()
     assert [name for name, _ in module.named_parameters()] == ["layer.weight", "layer.bias"]
     found = states(program, inputs, "reference", steps=1)
-    # The layer reads zeros at its first use, so the amax of its input is that of the second use.
+    # The layer reads zeros at its first use, so the amax of its input comes from the second use.
     assert found["amax_history.layer.weight.activation"][0] == hidden.max().item() > 0
 
 

@@ -79,7 +79,8 @@ def test_a_language_model_with_tied_weights_and_dropout() -> None:
 
 
 class Attention(nn.Module):
-    """Attention with three linear layers that read the step's input, which needs no gradient, so they have no dgrad."""
+    """Attention with three linear layers that read the step's input. The input needs no gradient, so the layers have no
+    dgrad."""
 
     def __init__(self) -> None:
         super().__init__()

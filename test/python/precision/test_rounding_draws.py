@@ -23,7 +23,8 @@ DEVIATIONS = 5.0
 
 
 def program_of(bits: int) -> repro_mlir.Program:
-    """Returns a program that quantizes x with random bits, which depend on the step number, and dequantizes it."""
+    """Returns a program that quantizes x and dequantizes the result. The quantization uses random bits that depend on
+    the step number."""
     form = Form("f8E4M3FN", 1, 32, "power_scale<rule = floor>", f"direction = sr, bits = {bits}")
     b = Builder()
     x, step = b.argument(SHAPE, "f32"), b.argument((), "i64")

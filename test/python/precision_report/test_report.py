@@ -252,8 +252,8 @@ def test_a_step_in_microbatches_has_losses_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("later", [False, True], ids=["frozen", "unfrozen"])
 def test_steps_with_other_contractions_have_losses_alone(later: bool, tmp_path: Path) -> None:
-    """A layer is frozen or unfrozen before the third step, which changes the contractions. Weight decay, which begins
-    with the second step, does not change them."""
+    """Freezing or unfreezing a layer before the third step changes the contractions. Weight decay, which begins with
+    the second step, does not change the contractions."""
     changed = SCRIPT.replace(
         "            yield",
         f"            model[0].requires_grad_((step >= 2) == {later})\n"

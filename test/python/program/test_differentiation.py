@@ -432,7 +432,7 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
     ("formula", "order"),
     [
         # The order of the derivative's fold follows from the operand that it reads first: x, whose last dimension is
-        # folded, or the gradient. For products it is (P1).
+        # folded, or the gradient. For products, the order is (P1).
         ("arith.maximumf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
         ("arith.mulf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
         ("arith.divf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),

@@ -157,8 +157,8 @@ LARGE = "{} - {} + {} - {} + {} - {}".format(*QUOTIENTS)
 @pytest.mark.parametrize(
     ("index", "reason"),
     [
-        # Simplified to d0 alone, the index requires that the extents of the loop and of the operand are equal, which
-        # they are not.
+        # The index simplifies to d0. The extents of the loop and of the operand would then have to be equal, but they
+        # are not.
         ("d1 + d0 - d1", r"\(A1\) dimension 0 of operand #1 is 5, but the extent of iterator 0 is 99"),
         (LARGE, r"\(A2\) result #0 of indexing map #0 exceeds 2\^62 on the way"),
     ],

@@ -256,8 +256,8 @@ def test_counts_are_compared_before_memory_is_taken() -> None:
 
 @pytest.mark.parametrize(("extent", "constant"), [(4, 2**63 - 1), (0, 2**63)])
 def test_indices_that_overflow(extent: int, constant: int) -> None:
-    """MLIR's verifier would abort the process when it evaluates these indices, so the reader must refuse them
-    before."""
+    """MLIR's verifier would abort the process when it evaluates these indices, so the reader must refuse the indices
+    before verification."""
     text = f"""
     func.func @main(%x: tensor<9xf32>) -> tensor<{extent}xf32> attributes {{repro.num_state = 0 : i64}} {{
       %e = tensor.empty() : tensor<{extent}xf32>

@@ -100,7 +100,7 @@ def test_fma_S1_ties(width: int) -> None:
 
 
 def naive_round(x: float, name: str, saturate: bool = False) -> float:
-    """Rounds x to a float type with MPFR, which is set to the type's precision and exponent range."""
+    """Rounds x to a float type with MPFR, set to the precision and the exponent range of the type."""
     fmt = ELEMENTS[name].format
     if math.isnan(x) or math.isinf(x):
         if fmt.has_infinity or math.isnan(x):

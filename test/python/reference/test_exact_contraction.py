@@ -45,7 +45,7 @@ def total_K4(x: np.ndarray, y: np.ndarray, digits: int) -> np.float32:
     q = [nearest_even(v * Fraction(2) ** (w - e)) for v in xs]
     r = [nearest_even(v * Fraction(2) ** (w - f)) for v in ys]
     total = sum(a * b for a, b in zip(q, r, strict=True))
-    # Rounds the total to f64, scales it, which is exact, and rounds it to f32.
+    # Rounds the total to f64, scales it (exactly), and rounds the result to f32.
     value = rounded(rounded(Fraction(total), 53, -1074) * Fraction(2) ** (e + f - 2 * w), 24, -149)
     return np.float32(math.copysign(value, total))
 

@@ -146,7 +146,7 @@ def test_programs_of_strangers_are_compiled_in_a_child(tmp_path: Path, monkeypat
     own = Program(DATA, (kind,), (), (), 0, (np.zeros(4, np.float32),))
     own.save(tmp_path / "p.repro")
     loaded = Program.load(tmp_path / "p.repro")
-    # `check_runs` compiles a program in this process when it is first called, so this happens before compilations are
+    # The first call of `check_runs` compiles a program in this process, so the call is made before compilations are
     # recorded.
     check_runs("cpu:x86-64-v2")
     here: list[str] = []

@@ -85,8 +85,8 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
 
 
 def gradients(model: Any, x: Any, run: Any) -> tuple[Any, list[Any], list[Any]]:
-    """Calls `run(model, x)`, which returns a loss, and the backward pass. Returns the loss, the gradients and the
-    buffers."""
+    """Calls `run(model, x)`, which returns a loss, and the loss's backward pass. Returns the loss, the gradients and
+    the buffers."""
     model.zero_grad()
     loss = run(model, x)
     loss.backward()
@@ -566,7 +566,7 @@ def test_a_failed_check_writes_nothing() -> None:
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 def test_arguments_that_share_written_memory_are_refused(target: str) -> None:
     """torch.compile checks only at the first call whether arguments share memory. In later calls, a program would read
-    old values of shared memory, so it refuses them."""
+    old values of shared memory, so the program refuses arguments that share memory."""
 
     def function(x: Any, y: Any) -> Any:
         x.mul_(2)
@@ -926,6 +926,7 @@ def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackendCompilerFailed, match=r"expected options among target, .* got 'level'"):
         torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)
     torch._dynamo.reset()
-    # A backend by name is made for each graph and counts calls from zero, so graphs would draw equal random numbers.
+    # If a backend is given by name, each graph gets its own backend, which counts calls from zero, so graphs would draw
+    # equal random numbers.
     with pytest.raises(BackendCompilerFailed, match=r"by its name has no seed: .*backend\(seed="):
         torch.compile(F.dropout, backend="repro_mlir", options={"seed": 3})(x)

@@ -350,7 +350,7 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
                 trainer.step(*batch(step))
         assert trainer.steps == step + 1
     assert trainer.state_hash() == whole.state_hash()
-    # A second signal makes the trainer stop waiting for the device, so it cannot know the state on the device.
+    # A second signal makes the trainer stop waiting for the device, so the trainer cannot know the state on the device.
     monkeypatch.setattr(Emulation, "run", lambda self, **_: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
     saved = trainer.state_dict()
     with pytest.raises(repro_mlir.ReproError, match="a step was interrupted, and the state is lost"):

@@ -1227,7 +1227,7 @@ def guarded() -> Iterator[None]:
 
 class WithUncalledMethods(torch.nn.Linear):
     scale = 2.0
-    # Classes written in C have attributes of this kind, which are not functions.
+    # A descriptor that is not a function, as classes written in C have.
     __match_args__ = property(lambda self: ())
 
     # The decorator stores a generator object, as decorators of transformers' models do.

@@ -119,7 +119,8 @@ class Signs(torch.optim.Optimizer):
 def test_a_receipt_goes_on_with_an_optimizer_that_has_no_state_yet(
     optimizer_of: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer], steps: int, tmp_path: Path
 ) -> None:
-    """Resuming loads the state of an optimizer that has no state yet, so its next step must not initialize it."""
+    """Resuming loads a state into an optimizer that has none yet, so the optimizer's next step must not initialize its
+    state."""
     options = ReceiptOptions(tmp_path / "run", checkpoint_every=2, resume=True)
     trainer, whole = _make(options, optimizer_of), _make(tmp_path / "whole", optimizer_of)
     with pytest.raises(Stopped), trainer:

@@ -37,7 +37,7 @@ def bits(count: int, seed: int, site: int, step: int) -> list[int]:
 
 
 def f32(value: float) -> float:
-    """Returns a value rounded to f32. The values here are exact in a Python float, so they are rounded only once."""
+    """Returns a value rounded to f32. The values here are exact in a Python float, so each is rounded only once."""
     return struct.unpack("<f", struct.pack("<f", value))[0]
 
 

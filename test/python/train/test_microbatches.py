@@ -54,7 +54,8 @@ def test_bits_are_those_of_every_target(count: int, accumulate: int) -> None:
 
 @pytest.mark.parametrize("count, accumulate", [(6, 1), (6, 2), (8, 4)])
 def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
-    """Compares a step with runs of its microbatches on the reference interpreter, whose results NumPy adds by (B2)."""
+    """Compares a step with runs of its microbatches on the reference interpreter. NumPy adds the results of the
+    microbatches by (B2)."""
     trainer, _ = trained(steps=0, microbatches=count, accumulate=accumulate)
     program = trainer.prepare(X, Y)
     part, finish = Interpreter(program.part.data), Interpreter(program.finish.data)

@@ -371,8 +371,8 @@ def test_assertion_E1(n: int) -> None:
 @pytest.mark.parametrize("combine", ["add", "replace"])
 @pytest.mark.parametrize("bad", [-1, 9, -(2**62)])
 def test_scatter_skips_indices_out_of_range_E1(combine: str, bad: int) -> None:
-    """The check of the index is a separate assertion (made by repro-expand-checks), so the scatter only skips indices
-    that are out of range."""
+    """The scatter only skips indices that are out of range: a separate assertion, which repro-expand-checks makes,
+    checks the indices."""
     found = []
     for left_out in (False, True):
         rows = 29 if left_out else 30

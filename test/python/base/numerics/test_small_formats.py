@@ -101,7 +101,7 @@ def test_S3_integers(name: str) -> None:
 
 def test_S3_f64_is_rounded_once() -> None:
     kind = element_type("f4E2M1FN")
-    # Rounding to f32 first would give the tie 1.25, which then rounds to 1.
+    # Rounding to f32 first would give the tie 1.25, which would then round to 1.
     assert round_to_format(np.array([1.25 + 2.0**-40]), kind).tolist() == [1.5]
 
 

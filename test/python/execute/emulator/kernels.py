@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Builds and runs small PTX kernels from one instruction, which runs on arrays of operands, or from given text."""
+"""Builds small PTX kernels and runs them. A kernel applies one instruction to arrays of operands, or has a given
+text."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from semantics import COMPARISONS, number, pattern
 
 
 def check(lines: str, results: list[str], sources: list[str], compute, seed: int = 0) -> None:
-    """Runs `lines` on test operands and compares the results with those of `compute`, which takes the sources' bit
-    patterns and returns the results'."""
+    """Runs `lines` on test operands and compares the results with those of `compute`, which maps the bit patterns of
+    the sources to those of the results."""
     arrays = operands(sources, seed=seed)
     got = run_instruction(lines, results, arrays, sources)
     rows = [compute(*row) for row in zip(*(array.tolist() for array in arrays), strict=True)]

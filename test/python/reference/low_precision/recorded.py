@@ -81,7 +81,7 @@ class Comparison:
 
 
 def floats(data: dict[str, np.ndarray], name: str) -> np.ndarray:
-    """Returns the f32 array `name` of a file, which stores its bits."""
+    """Returns the f32 array `name` of a file. The file stores the bits of the array."""
     return as_f32(data[name]).reshape(data[name].shape)
 
 

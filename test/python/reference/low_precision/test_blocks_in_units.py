@@ -49,7 +49,7 @@ def add_block(
 
 
 def chain(x: Sequence[rules.Value], y: Sequence[rules.Value], by: Accumulator, of: tuple[str, str]) -> rules.Value:
-    """(M1), (M3) Returns the sum of the products x[k] * y[k], block after block, which starts from +0."""
+    """(M1), (M3) Returns the sum of the products x[k] * y[k], added block after block to +0."""
     if not all(map(is_number, (*x, *y))):
         return rules.NAN
     a, b = [*map(Fraction, x)], [*map(Fraction, y)]
@@ -77,7 +77,7 @@ def scaled_chain(
     scales: list[tuple[rules.Value, rules.Value]],
     chosen: Sum,
 ) -> rules.Value:
-    """(M2) Returns the sum of the products with their scales, which starts from +0."""
+    """(M2) Returns the sum of the products with their scales, added to +0."""
     if not all(map(is_number, (*x, *y, *itertools.chain(*scales)))):
         return rules.NAN
     a, b = [*map(Fraction, x)], [*map(Fraction, y)]

@@ -125,7 +125,7 @@ def canonical(codes: np.ndarray, element: Format) -> np.ndarray:
 
 def torchao(data: Data, found: Comparison, version: str, kind: str) -> None:
     x, element = floats(data, "x"), ELEMENTS[kind]
-    # A version that TORCHAO does not list is newer than the releases in it, so the rules of the main branch apply.
+    # A version that TORCHAO does not list is newer than the listed releases, so the rules of the main branch apply.
     for mode, rule in TORCHAO[version if version in TORCHAO else "main"].items():
         q = quantize(x, BlockFormat(element, TILES["mx"], rule))
         scale, code = data[f"scale_{mode}"], data[f"code_{mode}"]

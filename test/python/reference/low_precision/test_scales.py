@@ -408,8 +408,8 @@ def test_Q1_the_sign_of_a_scale_is_stored_and_not_read() -> None:
     x = np.full((1, 16), 6, np.float32)
     form = BlockFormat(F4E2M1FN, (1, 16), TwoLevelQuotient())
     below, above = (quantize(x, form, tensor=np.float32(sign / 2)) for sign in (-1, 1))
-    # (Q2) A quotient below 2^-6 becomes 2^-6, so quantization never returns a scale with a sign; dequantization ignores
-    # it.
+    # (Q2) A quotient below 2^-6 becomes 2^-6, so quantization never returns a scale with a sign. Dequantization ignores
+    # the sign.
     signed = above.scales.item() | 0x80
     assert below.scales.item() < 0x80 < signed
     changed = replace(above, scales=np.array([[signed]], np.uint8))

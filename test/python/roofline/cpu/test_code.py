@@ -192,7 +192,7 @@ kernel_1:                               // @kernel_1
 def test_assembly_is_read() -> None:
     (blocks,) = read_assembly(X86).values()
     loop = Block(40, 1, ["vaddps\t(%rax,%rcx,4), %ymm0, %ymm1", "jne\t.LBB0_3"])
-    # A block without a comment about its runs, which code generation has added, runs as often as the block before it.
+    # A block that code generation has added has no comment about its runs; it runs as often as the block before it.
     assert [vars(block) for block in blocks] == [
         vars(Block(1, 0, ["pushq\t%rbp", "jmp\t.LBB0_3"])),
         vars(Block(1, 0, ["movl\t$1, %eax"])),

@@ -79,8 +79,8 @@ def test_a_launch_counts_as_far_as_its_descriptor_can_be_read(program: Program) 
 
 
 def test_the_steps_that_are_measured_are_not_counted(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading counters takes time between launches, so they are read in five more steps, after those that are
-    measured."""
+    """Reading counters takes time between launches, so counters are read in five more steps, after the measured
+    steps."""
     read: list[bool] = []
     profile = CpuBackend.profile
 

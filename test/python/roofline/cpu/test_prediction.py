@@ -163,8 +163,8 @@ def test_where_bytes_come_from() -> None:
         Launch(1, False, (("state", 0, 1024), ("state", 0, 0))),
     )
     code = code_by_hand(kernels, launches, first=[whole, whole], second=[part, nothing])
-    # At the start of a step, the caches have half of the first state, which the second launch of the previous step has
-    # just read; the first launch reads this half last.
+    # At the start of a step, the caches have the half of the first state that the second launch of the previous step
+    # has just read. The first launch reads this half last.
     assert traffic(code, 1, 2048, 4096, 8192) == [[1024, 3072, 0, 0], [0, 2048, 0, 0]]
     assert traffic(code, 1, 4096, 4096, 8192) == [[4096, 0, 0, 0], [2048, 0, 0, 0]]
     assert traffic(code, 1, 1024, 2048, 4096) == [[0, 1024, 3072, 0], [0, 0, 2048, 0]]
@@ -216,8 +216,8 @@ def test_bytes_from_memory_if_others_use_the_last_cache() -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "aarch64"])
 def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
-    """A remainder is computed by a routine whose time is not known, so the prediction names the routine; a product
-    calls none."""
+    """A remainder is computed by a routine whose time is not known, so the prediction names the routine. A product
+    calls no routine."""
     machine = replace(MACHINE, level=level, scheduling_model="znver4" if level == "x86-64-v3" else "neoverse-v2")
     remainder = doubled(1000).replace("arith.addf", "arith.remf")
     named, none = (predict(read_code(program_of(text), machine), machine) for text in (remainder, product(64)))

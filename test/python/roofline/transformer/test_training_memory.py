@@ -36,7 +36,7 @@ def test_sharding_needs_less_memory() -> None:
         return training_memory(LLAMA, Training(8, parallelism=parallelism)).total
 
     assert memory("none", 1) > memory("optimizer", 1) > memory("full", 1)
-    # A stage needs its weights from the first microbatch to the last, so sharding them saves no memory.
+    # Sharding a stage's weights saves no memory, because the stage needs them from the first microbatch to the last.
     assert memory("none", 4) > memory("optimizer", 4) == memory("full", 4)
     expert = Parallelism(data=8, expert=8, sharding="optimizer")
     found = training_memory(PRESETS["mixtral-8x7b"], Training(8, parallelism=expert))

@@ -289,7 +289,7 @@ def test_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, receipt, ragged = str(folder / "script.py"), str(folder / "honest"), tmp_path / "ragged.py"
-    # Batches of different sizes need different programs, which `diff` refuses.
+    # Batches of different sizes need different programs, and `diff` refuses runs of different programs.
     growing = SCRIPT.replace("while True:", "for size in range(6, 9):").replace("torch.randn(6,", "torch.randn(size,")
     ragged.write_text(growing.replace("(6,)", "(size,)"))
     mistakes = {

@@ -129,8 +129,8 @@ def test_silence_takes_no_longer_than_the_timeout(tmp_path: Path) -> None:
 
 
 def test_all_answers_of_a_party_have_a_limit_of_their_own() -> None:
-    """A party that delays every answer exceeds its time limit and loses. The other party, which has its own limit, does
-    not."""
+    """A party that delays every answer exceeds its time limit and loses. The other party has a limit of its own and
+    does not lose."""
 
     class Slow(LocalChannel):
         def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:

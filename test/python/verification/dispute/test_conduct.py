@@ -148,7 +148,7 @@ def test_random_answers() -> None:
 
 def test_links_that_no_commitment_holds() -> None:
     """The cheat sends the honest links for some steps, so that the search for the first different link does not end at
-    the wrong step."""
+    the step with the wrong result."""
     for agreed in (range(0, 50), range(37, 64), range(0, 64, 2)):
 
         def change(question: Message, answer: Message, agreed: range = agreed) -> Message:
@@ -411,8 +411,8 @@ def with_header(**fields: Any) -> RecordedRun:
 
 
 def test_invalid_batch_numbers() -> None:
-    """Covers a batch number so large that counting up to it would never end, and one that is not larger than that of
-    the previous step. The terms refuse both."""
+    """Covers a batch number so large that counting up to it would never end, and a batch number that is not larger than
+    that of the previous step. The terms refuse both numbers."""
 
     def counted(cursor: int) -> RecordedRun:
         other = copy.copy(honest())

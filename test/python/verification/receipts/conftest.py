@@ -20,7 +20,7 @@ def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the receipt of a finished run, which tests share and must not change."""
+    """Returns the receipt of a finished run. Tests share this receipt and must not change it."""
     path = tmp_path_factory.mktemp("finished") / "run.receipt"
     from receipt_runs import EVERY, train
 

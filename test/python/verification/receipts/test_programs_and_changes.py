@@ -188,7 +188,7 @@ def _swap_programs(path: Path) -> None:
 
 
 def _other_program(path: Path) -> None:
-    """Forges the record of step 8, which ran in evaluation mode, so that it names the training program."""
+    """Forges the record of step 8 so that it names the training program, although the step ran in evaluation mode."""
     edit(path / "steps.jsonl", lambda value: value.update(program=0), 8)
     _chained(path)
 

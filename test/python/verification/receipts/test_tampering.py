@@ -262,8 +262,8 @@ def programs(receipt: Receipt) -> Iterator[Change]:
 
 
 def forgeries(receipt: Receipt) -> Iterator[Change]:
-    """Yields forgeries of one step with recomputed roots, links, inputs and seal, which only running the step can
-    detect."""
+    """Yields forgeries of one step with recomputed roots, links, inputs and seal. Only running the step can detect
+    them."""
     signature = receipt.header.programs[0].signature
 
     def at(step: int, change: Callable[[list[Any]], None]) -> Callable[[Path], None]:
