@@ -53,7 +53,8 @@ def _torchao(name: str, x: torch.Tensor, y: torch.Tensor) -> Callable[[], object
         return None
 
     def multiply() -> object:
-        # torchao computes its linear layers in this way if the processor has no instructions for the format.
+        # Multiplies the dequantized operands, as torchao's linear layers do if the processor has no instructions for
+        # the format.
         left, right = (quantized(each).dequantize(torch.float32) for each in (x, y))
         return torch.mm(left, right.t())
 

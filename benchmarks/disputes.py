@@ -29,8 +29,8 @@ CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
 
 @dataclass
 class Row:
-    """The disputes about one type of operator: their number, how many named the right operator and party, and pairs of
-    a measured cost and its bound."""
+    """The disputes about one type of operator: their number, the number of those that named the right operator and
+    party, and pairs of a measured cost and its bound."""
 
     disputes: int = 0
     named: int = 0
@@ -72,7 +72,8 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
         row = rows[name] = Row()
         for number in range(disputes):
             step = int(draw.integers(1, STEPS + 1))
-            # Skips faults after which the run cannot continue: wrong results of comparisons that cf.assert checks.
+            # Skips wrong results of comparisons that cf.assert checks, because the run could not continue after such a
+            # fault.
             faults = ((index, effective_fault(step, index, draw)) for index in np.roll(kinds[name], -number).tolist())
             index, cheat = next((index, cheat) for index, cheat in faults if cheat is not None)
             wrong = "AB"[number % 2]

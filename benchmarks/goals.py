@@ -37,7 +37,7 @@ class Goal:
 GOALS = (
     Goal("matmul", 1.0, "x86-64-v4", floor=0.85),
     Goal("matmul", 1.05, "x86-64-v3", ("torch",)),
-    # The baseline of these goals is our own float32 code (PLAIN), not a peer.
+    # These goals are relative to our own float32 code (PLAIN), not to a peer.
     Goal("accumulator hopper", 1 / 4, "x86-64-v4"),
     Goal("accumulator ampere", 1 / 5, "x86-64-v4"),
     Goal("accumulator volta", 1 / 7, "x86-64-v4"),

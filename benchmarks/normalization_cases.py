@@ -46,8 +46,8 @@ def _rows(rows: int, columns: int) -> list[tuple[str, Callable, Callable, int]]:
     """Returns, for each function: its name, the function, its arguments, and the least number of times that each
     element is read or written."""
     return [
-        # The forward pass reads the input and writes the result; the backward pass reads the result and its gradient
-        # and writes.
+        # The forward pass reads the input and writes the result. The backward pass reads the result and its gradient,
+        # and writes the input's gradient.
         (f"softmax {rows}x{columns}", _softmax, lambda: (torch.randn(rows, columns),), 5),
         (
             f"layernorm {rows}x{columns}",
@@ -83,8 +83,8 @@ def cases() -> list[Case]:
                 str(list(shape)),
                 _batch_norm,
                 lambda shape=shape: (torch.randn(shape), torch.randn(shape[1]), torch.randn(shape[1])),
-                # The forward pass reads the input twice and writes; the backward pass reads input and gradient twice
-                # and writes.
+                # The forward pass reads the input twice and writes the result. The backward pass reads the input and
+                # the gradient of the result twice, and writes the input's gradient.
                 4.0 * 8 * batch * channels * height * width,
             )
         )

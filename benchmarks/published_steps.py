@@ -88,7 +88,7 @@ class Result:
 
     @property
     def error_by_file(self) -> float:
-        """The relative error of `by_file`, as for `error`."""
+        """The relative error of `by_file`, with a sign like that of `error`."""
         return self.by_file / float(self.row["published"]) - 1
 
 
@@ -178,7 +178,7 @@ def held_out(found: list[Result]) -> list[Result]:
 
 
 def summary(name: str, found: list[Result]) -> str:
-    """Returns a table row with the mean errors of a group of results, and of its hold-outs."""
+    """Returns a table row with the mean errors of a group of results, and of the hold-outs in the group."""
     others = held_out(found)
     is_changed = any(is_setting(each) for result in found for each in result.row.get("set", {}))
     cells = [

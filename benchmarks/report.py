@@ -78,7 +78,7 @@ def best_peaks(peaks: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, f
 
 
 def add_percentages(report: dict[str, Any]) -> None:
-    """Adds to each row which percentage of the peak it reaches."""
+    """Adds to each row the percentage of the peak that it reaches."""
     peaks = best_peaks(report["peaks"])
     for row in report["rows"]:
         for unit, peak in peaks.get((row["level"], row["threads"]), {}).items():

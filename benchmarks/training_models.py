@@ -139,8 +139,8 @@ def _gpt(batch: int, length: int, vocabulary: int, **sizes: int) -> Callable[[],
 
 
 def _gpt_flops(batch: int, length: int, vocabulary: int, layers: int, heads: int, width: int) -> float:
-    """Returns the number of floating-point operations in a training step. The forward pass has 2 per weight and token,
-    plus those of attention; the backward pass has twice as many."""
+    """Returns the number of floating-point operations in a training step. The forward pass has 2 operations per weight
+    and token, plus those of attention; the backward pass has twice as many."""
     positions = batch * length
     weights = layers * 12 * width * width + width * vocabulary
     attention = layers * 2 * 2 * length * width

@@ -32,7 +32,7 @@ from repro_mlir.verification.dispute import LocalChannel, Prover, ReceiptRun, Ve
 from repro_mlir.verification.receipts.recorder import Recorder
 
 EXAMPLES = ("digits_cnn", "names_gpt")
-# On slow targets, only a sample of the steps is checked.
+# The steps that are checked on each target: on slow targets, only a sample.
 CHECKS = {"cpu": "all", "cpu:x86-64-v2": "sample:5", "cpu:aarch64": "sample:1", "reference": "sample:1"}
 
 

@@ -21,8 +21,8 @@ _LANES = {(7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0):
 
 
 def peak_flops(device: Device) -> float:
-    """Returns the peak of f32 operations per second at the highest clock, where a multiply-add counts as two; 0 if it
-    is unknown."""
+    """Returns the peak number of f32 operations per second at the highest clock; 0 if the peak is unknown. A
+    multiply-add counts as two operations."""
     try:
         return 2e3 * _LANES.get(device.capability, 0) * device.processors * device.clock_rate
     except ReproError:

@@ -154,7 +154,7 @@ def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Ca
         "tensor_cores": save_tensor_cores,
     }
     if options.tiny:
-        del found["rates"]  # The emulator does not have the instructions of these kernels.
+        del found["rates"]  # the emulator lacks instructions of these kernels
     return found
 
 

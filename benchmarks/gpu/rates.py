@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes kernels that measure the throughput of instructions per cycle of a multiprocessor, their latency, and
-bandwidths.
+"""Writes kernels that measure the throughput of instructions (per cycle of a multiprocessor), the latency of
+instructions, and bandwidths.
 
 To measure throughput, 1,024 threads run 8 independent chains of instructions each; to measure latency, one warp runs
 one chain. A kernel reads `%clock64` before and after its loop, between barriers. An iteration of the loop has the

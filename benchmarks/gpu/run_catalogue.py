@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs the programs of the tests on the GPU and compares every result bit with the reference interpreter."""
+"""Runs the programs of the tests on the GPU and compares every bit of the results with those of the reference
+interpreter."""
 
 from __future__ import annotations
 

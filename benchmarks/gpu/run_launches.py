@@ -56,7 +56,7 @@ def _run(directory: Path, facts: dict[str, Any], device: Device, results: Result
             session.replay(_STEPS)
     found = [event for event in profile.profiler.kineto_results.events() if event.name() in set(names)]
     found.sort(key=lambda event: event.start_ns())
-    # replay() runs one additional, untimed step first.
+    # replay() first runs an additional step, which is not timed.
     if [event.name() for event in found] != names * (_STEPS + 1):
         raise AssertionError(f"expected {len(names)} launches of {_STEPS + 1} steps, the profiler saw {len(found)}")
     times = np.array([event.duration_ns() for event in found]).reshape(_STEPS + 1, len(names))[1:]

@@ -79,7 +79,7 @@ def _instructions(make: Make, architecture: str, device: Device, results: Result
         running.start()
         running.start()
         running.finish()
-        # Two runs: the first one writes the zeros that the chases of the second one read.
+        # Runs twice: the first run writes the zeros that the chases of the second run read.
         for number, rate in enumerate(rates):
             cycles = running.read("output", 1 + 2 * number)
             alone = int(running.read("output", 2 + 2 * number)[0])

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares the tensor cores of the GPU with the accumulation rule of its class, and the results of matrix products,
-with and without tensor cores, with those on the CPU."""
+"""Compares the tensor cores of the GPU with the accumulation rule of their class. Compares the results of matrix
+products, computed with and without tensor cores, with those of the CPU."""
 
 from __future__ import annotations
 

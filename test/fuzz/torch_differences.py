@@ -56,7 +56,7 @@ class Difference:
 
 
 class Instead(TorchFunctionMode):
-    """Replaces calls to which a row of the table applies by the computation of this package.
+    """Replaces each call to which a row of the table applies by what this package computes for the call.
 
     Attributes:
       met: the names of the rows that have applied to a call.

@@ -76,7 +76,7 @@ class Form:
 
     @property
     def takes_tensor(self) -> bool:
-        """Whether repro.quantize has an operand for the largest magnitude of the whole tensor (amax), or its scale."""
+        """Whether repro.quantize has an operand for the largest magnitude (amax) or the scale of the whole tensor."""
         return self.keeps_tensor or self.scale == GIVEN
 
     @property
@@ -446,8 +446,8 @@ def _of_one(name: str, element: str, array: np.ndarray, bodies: Sequence[tuple[s
 
 
 def movements() -> Iterator[Case]:
-    """Yields programs that move elements of the f6 and f4 types and f8E8M0FNU without computing, and have constants of
-    them."""
+    """Yields programs that only move elements of the f6 and f4 types and f8E8M0FNU, and that contain constants of these
+    types."""
     for t in SMALL_FLOATS:
         b = Builder()
         x = b.argument((3, 5), t)

@@ -55,8 +55,8 @@ class Structure(HTMLParser):
 
 
 def check_structure(text: str) -> None:
-    """Checks that a page closes its elements, loads no URL, and that its script uses only ids that exist, each of them
-    once."""
+    """Checks that a page closes its elements and loads no URL, that ids are unique, and that the page's script uses
+    only ids that exist."""
     structure = Structure()
     structure.feed(text)
     assert structure.open == [] and structure.loads == ["data:,"]

@@ -87,8 +87,8 @@ class Attention:
         return tuple(arrays)
 
     def program(self) -> str:
-        """Returns a program from query, key, value, gradient of the result, mask, seed and step to the result and the
-        gradients."""
+        """Returns a program that maps query, key, value, gradient of the result, mask, seed and step to the result and
+        the gradients."""
         b = Builder()
         q, k, v, g = (b.argument(shape, "f32") for shape in self._shapes())
         words, masks = f"block = {self.block} scale = 0.375", []

@@ -72,8 +72,8 @@ class Training:
 
 @dataclass
 class Run:
-    """The results on a target: the hash of the state after each step that ran, the last loss, and the states before
-    steps in which `train` was asked to keep them."""
+    """The results on a target: the hash of the state after each step that ran, the last loss, and the states before the
+    steps for which `train` was asked to keep the state."""
 
     hashes: dict[int, str] = field(default_factory=dict)
     loss: float = 0.0

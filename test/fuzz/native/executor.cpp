@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Steps of many short loops from several callers: each share runs once, what
-// one launch wrote the next one reads, a failed check ends the step.
+// Steps of many short loops from several callers: each share runs once, a
+// launch reads what the previous launch wrote, and a failed check ends the
+// step.
 //
 //===----------------------------------------------------------------------===//
 

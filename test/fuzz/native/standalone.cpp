@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// standalone SECONDS FILE...: each file as it is, then mutations of them. Where
-// it dies, the input is in the file `crash`.
+// standalone SECONDS FILE...: runs the fuzzer on each file as it is, and then
+// on mutations of the files. If the process dies, the file `crash` contains the
+// input.
 //
 //===----------------------------------------------------------------------===//
 

@@ -102,7 +102,8 @@ def test_two_ranks_find_a_single_error(size: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_rank_that_is_always_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rank is always wrong. Three ranks can tell which one it is, because two of them agree; two ranks cannot."""
+    """One rank always computes wrong results. Three ranks can tell which rank is wrong, because the other two agree;
+    two ranks cannot."""
     given = normalized(4, 1)
     plant(monkeypatch, given.program.part, 1, lambda count: (nothing, lambda outputs: flip(outputs[1], 9)))
     found, _ = run(given, 3, steps=1, check_share=1.0)

@@ -33,7 +33,7 @@ def test_examples(tmp_path: Path) -> None:
 
 
 def test_the_layers_of_a_model_are_divided(tmp_path: Path) -> None:
-    """3 ranks on two types of targets return the bits of one process, and each rank has a third of the rows of a
+    """Three ranks, on two types of targets, return the bits of one process. Each rank has a third of the rows of a
     weight."""
     examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.M | re.S)
     (example,) = (each for each in examples if "infer" in each)

@@ -26,7 +26,7 @@ def test_snippets_run(tmp_path: Path) -> None:
     snippets = [each for each in found if "import tensorflow" not in each]
     assert (len(found), len(snippets)) == (11, 10)
     done = subprocess.run([sys.executable, "-c", "".join(snippets)], cwd=tmp_path, capture_output=True, text=True)
-    # torch.compile logs that it omits the profiler's name of an optimizer's step.
+    # Ignores a line in which torch.compile says that it omits the profiler's name of an optimizer's step.
     said = [line for line in done.stderr.splitlines() if "Profiler record function" not in line]
     assert done.returncode == 0 and not said, done.stderr
     assert re.match("[0-9a-f]{64}\n", done.stdout)

@@ -225,7 +225,7 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
         return own(process, kind, limits)
 
     monkeypatch.setattr(lowering_process.resource, "prlimit", limit)
-    # Without this, the program could come from the cache and start no child process.
+    # If the cache were on, the program could come from the cache, and no child process would start.
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
     capture_inference(_Apply(lambda x: x + 1), torch.randn(3))
     assert {*given} == {(most, most)}

@@ -145,8 +145,8 @@ def test_L4_the_expectation_is_the_gradient() -> None:
 
 
 def test_a_level_is_at_most_the_norm() -> None:
-    """If the square of an element is subnormal, its root can be less than the element. The level must not exceed the
-    maximum."""
+    """If the square of an element is subnormal, the root of the square can be less than the element. The element's
+    level must still not exceed the maximum."""
     value = F32(4.5e-23)
     norm = np.sqrt(value * value)
     assert value / norm > 1.15

@@ -94,7 +94,7 @@ def test_blocks_have_no_transform() -> None:
 
 
 BYTES: list[tuple[GradientCompression, tuple[int, ...], int]] = [
-    # A tenth of 125 elements is 13: a value and an index, of 4 bytes each, for each of them.
+    # Keeps 13 elements, a tenth of 125 rounded up. Each has a value and an index, of 4 bytes each.
     (TopK(0.1), (5, 25), 13 * 8),
     (TopK(0.1), (), 8),
     # One bit for each of 125 signs, and a mean of 4 bytes.

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q6) Delayed scaling: compares programs with TransformerEngine's recipe in NumPy, and tests the state of their
-scales."""
+"""(Q6) Delayed scaling: compares programs with TransformerEngine's recipe in NumPy, and tests the state in which
+programs keep scales."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class Quantizer:
 
     @property
     def latest_first(self) -> np.ndarray:
-        """Returns the history with the latest entry first, as in a program's state; TransformerEngine has it at the
-        end."""
+        """Returns the history with the latest entry first, as in a program's state; TransformerEngine has the latest
+        entry at the end."""
         return np.concatenate([self.history[:0:-1], self.history[:0]])
 
 

@@ -56,7 +56,7 @@ def test_scales_of_powers_of_two() -> None:
 
 
 def test_more_than_half_a_step_above_the_greatest_value() -> None:
-    """7 is half a step above 6, the largest value of f4E2M1FN. Only elements beyond it count as saturated."""
+    """7 is half a step above 6, the largest value of f4E2M1FN. Only elements beyond 7 count as saturated."""
     format = blocks("f4E2M1FN", "mx", "floor")
     found = statistics_of(format, rows([7.0, -7.0, 7.000001, -7.5, 6.9]))
     assert found.saturated == 2

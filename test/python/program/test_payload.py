@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Microbatches whose computation is divided in two parts (T2): what is sent between them has the compressed size, and
-the sums of gradients are unchanged."""
+"""Microbatches whose computation is divided in two parts (T2): the data sent between the two parts has the compressed
+size, and the sums of gradients are unchanged."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from repro_mlir.runner.driver import LIBRARY_VARIABLE
 from repro_mlir.runner.packing import write_runner
 from support import handmade
 
-# A program that runs a zip and refuses imports of other packages than NumPy, although they are installed.
+# A program that runs a zip and refuses imports of packages other than NumPy, even if they are installed.
 _NUMPY_ALONE = """
 import importlib.util, runpy, sys
 class Only:

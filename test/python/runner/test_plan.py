@@ -96,8 +96,8 @@ def test_cut_short_or_too_long(plan: Plan) -> None:
 
 @pytest.mark.parametrize("plan", [HOST, DEVICE])
 def test_every_number_at_every_place(plan: Plan) -> None:
-    """Writes numbers at every offset. The reader must raise ReproError or return a plan with this encoding, and
-    allocate little."""
+    """Writes numbers at every offset. The reader must raise ReproError or return a plan with this encoding, and must
+    allocate little memory."""
     data = write_plan(plan)
     for at in range(len(data) - 3):
         for number in (0, 1, 5, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF):

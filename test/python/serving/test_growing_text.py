@@ -100,7 +100,7 @@ def test_why_an_answer_ends() -> None:
     assert (short.finish, short.text, len(short.tokens)) == ("length", "abcd", 4)
     stopped = answer("abstopx", stop=("sto",))
     assert (stopped.finish, stopped.text, len(stopped.tokens)) == ("stop", "ab", 4)
-    # "st" is held back because a stop string may follow, but the answer ends before.
+    # "st" is held back because a stop string may follow. Then the answer ends without one, so its text contains "st".
     assert answer("abst", most=3, stop=("stop",)).text == "abst"
     # The last allowed token completes the stop string, so the answer ends with "stop", not "length".
     both = answer("abstop", most=4, stop=("stop",))

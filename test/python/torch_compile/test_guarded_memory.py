@@ -28,7 +28,7 @@ class Memory:
         self._kept: list[Guarded] = []
 
     def empty(self, layout: Any, size: int) -> Any:
-        """Replaces `large_results.empty`: returns a tensor with the layout, without any spare bytes."""
+        """Replaces `large_results.empty`: returns a tensor with the given layout and without spare bytes."""
         return self.like(torch.empty_strided(*layout[:2], dtype=layout[2]))
 
     def like(self, tensor: Any) -> Any:

@@ -397,7 +397,8 @@ def test_signals_are_deferred() -> None:
 
 
 def test_outputs_do_not_depend_on_inputs_that_are_state() -> None:
-    """If a batch shares memory with the state, the step reads the batch's values from before its update."""
+    """If a batch shares memory with the state, the step reads the values that the batch had before the step changed the
+    state."""
     results = []
     for separate in (False, True):
         model = repro_mlir.initialize(torch.nn.Linear(3, 3), 1)

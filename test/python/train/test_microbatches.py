@@ -78,7 +78,8 @@ def test_sums_are_added_by_b2(count: int, accumulate: int) -> None:
             total = add(total, each)
         leaves.append(total)
     while len(leaves) > 1:
-        # Adds neighbouring results pairwise until one is left. For powers of two, 3 and 6, this is the order of (B2).
+        # Adds neighbouring results pairwise until one result is left. For powers of two, 3 and 6, this is the order of
+        # (B2).
         pairs = [add(*leaves[i : i + 2]) for i in range(0, len(leaves) - 1, 2)]
         leaves = [*pairs, *leaves[2 * len(pairs) :]]
     results = finish.run(*state, *leaves[0], *numbers)

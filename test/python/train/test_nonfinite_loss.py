@@ -147,6 +147,6 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert main([*train, "--nonfinite-loss", "ignore", "--receipt", receipt]) == 0
     assert len(json.loads(capsys.readouterr().out)["losses"]) == 3
     assert main(["verify", receipt, "--target", "reference"]) == 0
-    # The script asks to stop at a NaN, but the receipt goes on after it.
+    # The script asks to stop at a NaN, but the receipt has steps after the NaN.
     assert main(["verify", receipt, "--script", str(script), "--target", "reference"]) == 1
     assert "nonfinite_loss" in capsys.readouterr().out

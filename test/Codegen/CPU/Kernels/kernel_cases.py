@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Test cases with one structured operation each: compares the kernel's results with those of the reference
-interpreter."""
+"""Test cases with one structured operation each. A case compares the results of the operation's kernel with those of
+the reference interpreter."""
 
 from __future__ import annotations
 

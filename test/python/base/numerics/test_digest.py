@@ -12,7 +12,7 @@ import pytest
 from repro_mlir.base.numerics import digest
 from repro_mlir.base.numerics.digest import blake3_of, numpy_blake3_of
 
-# Sizes next to those of blocks and chunks, with full and partial trees, and one that several threads hash.
+# Sizes next to those of blocks and chunks, with full and partial trees, and a size that several threads hash.
 SIZES = [0, 1, 3, 63, 64, 65, 1023, 1024, 1025, 2048, 2049, 3072, 4097, 5120, 31744, 102400, (9 << 20) + 17]
 
 

@@ -79,7 +79,7 @@ def test_S3_rounding(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2", *SMALL])
 def test_S3_is_Q3_without_saturation(name: str) -> None:
-    """Casts (S3) round like the elements of blocks without saturation (Q3), for which rounding is computed in
+    """Casts (S3) round like the elements of blocks without saturation (Q3). The rounding of the elements is computed in
     integers."""
     of = ELEMENTS[name].format
     x = np.concatenate([values.mixed("f32", (1 << 18,), 3), values.random("f32", (1 << 18,), 4, 12)])

@@ -284,7 +284,8 @@ def nvfp4(amax: Value, tensor: Value, largest: int = 448) -> tuple[Value, Value]
 
 
 def nvfp4_quotient(amax: Value, tensor: Value | None) -> tuple[Value, Value]:
-    """Returns what `nvfp4` returns for the variants that divide by the scale: nvfp4_single if `tensor` is None."""
+    """Returns the scale and the factor, as `nvfp4` does, for the variants that divide by the scale. The variant is
+    nvfp4_single if `tensor` is None."""
     quotient = over(amax, Fraction(6))
     if tensor is not None:
         quotient = over(quotient, tensor)
@@ -298,8 +299,8 @@ def nvfp4_quotient(amax: Value, tensor: Value | None) -> tuple[Value, Value]:
 
 
 def contraction(dots: Sequence[Fraction], scales: Sequence[Fraction], split: bool) -> Value:
-    """Returns the sum over blocks of a dot product, rounded once to f32, times its scale. `split` rounds the product
-    before it is added."""
+    """Returns the sum over blocks of the block's dot product, rounded once to f32, times the block's scale. With
+    `split`, the product with the scale is rounded before it is added."""
     total: Value = Fraction(0)
     for dot, scale in zip(dots, scales, strict=True):
         d = f32(dot)

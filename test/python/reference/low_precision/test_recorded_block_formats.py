@@ -265,8 +265,8 @@ def ml_dtypes(data: Data, found: Comparison) -> None:
         codes = np.arange(1 << element.width)
         found.arrays(f"decode_{name}", bits(decode(codes, element)), without_nan_bits(data[f"decode_{name}"]))
         got = round_elements(x, element, Rounding(saturate=False, nan="negative_zero"))
-        # ml_dtypes converts a negative NaN to code +0 if the format has no NaN. Ours does not depend on a NaN's sign
-        # (V4).
+        # ml_dtypes converts a negative NaN to code +0 if the format has no NaN. Our result does not depend on a NaN's
+        # sign (V4).
         lost = np.isnan(x) & np.signbit(x) & (element.nan is None)
         found.arrays(name, got, canonical(data[name], element), sign_of_a_NaN=lost)
     name = "float8_e8m0fnu"

@@ -282,7 +282,7 @@ def test_a_slower_memory_is_not_faster_for_scattered_lines() -> None:
 
 @pytest.mark.parametrize("part", [0.0, 0.25, 1.0])
 def test_prefetched_data_overlaps(part: float) -> None:
-    """The core takes one second and memory half a second, of which the share `part` is scattered and cannot be
+    """The core takes one second. Memory takes half a second, the share `part` of it for scattered data, which cannot be
     prefetched."""
     machine = replace(MACHINE, scattered_memory_bandwidth=MACHINE.memory_bandwidth / 4)
     moved = {"l1": 0, "l2": 0, "l3": 0, "memory": int(MACHINE.memory_bandwidth / 2)}

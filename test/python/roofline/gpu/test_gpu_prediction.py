@@ -152,7 +152,7 @@ def test_waves_are_whole() -> None:
 
 def test_causes_by_hand() -> None:
     """Compares with values computed by hand. A block issues 4000 instructions in 1000 cycles, its f32 units also need
-    1000, and its longest path takes 1000 cycles if data is in L2, else 2000."""
+    1000 cycles, and its longest path takes 1000 cycles if data is in L2, else 2000."""
     gpu = replace(GPU, issue_efficiency=1.0)
     (launch,) = predict(code_with(), gpu).launches
     # All data is in L2, so the path takes 1000 cycles.

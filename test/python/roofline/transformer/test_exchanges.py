@@ -71,7 +71,7 @@ def test_links_that_a_device_has_not(size: int) -> None:
 
 
 def test_hops_of_a_ring_are_one_fewer_than_devices() -> None:
-    """As many hops of a ring as possible are taken to be between nodes."""
+    """The prediction assumes that as many hops of a ring as possible are between nodes."""
     for size, stride, within, between in ((8, 1, 7, 0), (2, 8, 0, 1), (3, 8, 0, 2), (3, 4, 0, 2), (4, 4, 1, 2)):
         machine = replace(A100, node_seconds=1.0, network_seconds=1.0)
         ring = size - 1
@@ -131,8 +131,8 @@ def test_overlap_never_takes_longer(tensor: int, sequence: int) -> None:
 
 
 def test_data_without_overlap_is_exchanged_once() -> None:
-    """Layers all-gather their weights for forward and backward, embedding and head only once; all gradients are
-    exchanged once."""
+    """Layers all-gather their weights twice, for forward and backward; embedding and head do so only once. All
+    gradients are exchanged once."""
     group = Group(A100, 8)
     ends = LLAMA.embedding_parameters + LLAMA.head_parameters
     layers = LLAMA.parameters - ends

@@ -14,7 +14,8 @@ LLAMA, GPT = PRESETS["llama3-8b"], PRESETS["megatron-22b"]
 
 
 def test_forward_products_are_two_operations_for_each_parameter_and_token() -> None:
-    """In addition to the weights' products there are two of attention, each with 2 s h operations per token."""
+    """In addition to the products with weights, there are two products of attention, each with 2 s h operations per
+    token."""
     kernels = Kernels(replace(GPT, attention_block=0), Share(1))
     flops = sum(product.flops for operation in kernels.layer() for product in operation.products)
     weights = 12 * GPT.hidden**2
@@ -57,8 +58,8 @@ def test_devices_of_a_sequence_have_the_same_work(block: int, sequence: int, con
 @pytest.mark.parametrize("sequences", [1, 15, 16, 17, 100, 2000])
 @pytest.mark.parametrize("expert", [1, 8])
 def test_experts_have_the_rows_that_are_chosen(sequences: int, expert: int) -> None:
-    """The rows of the experts' products are tokens times active experts. Weights of experts that no token chose are not
-    read."""
+    """The number of rows of the experts' products is tokens times active experts. The weights of experts that no token
+    has chosen are not read."""
     config = replace(PRESETS["qwen3-30b-a3b"], sequence=1)
     kernels = Kernels(config, Share(sequences, expert=expert))
     rows = sequences * config.active_experts

@@ -41,7 +41,7 @@ LATENT_OF_INPUT = replace(LATENT, query_latent=0, fused_projections=True, gated=
 
 
 class Attention(nn.Module):
-    """Causal attention with one fused projection, or with one each for queries, keys and values."""
+    """Causal attention with one fused projection, or with separate projections for queries, keys and values."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

@@ -44,8 +44,8 @@ def test_the_documentation_has_the_mean_errors() -> None:
 
 
 def test_the_page_has_errors_by_the_files_own_settings() -> None:
-    """If a group's results state settings of their own, the page has errors with these, for the group and for all
-    rows."""
+    """If results of a group have settings of their own, the page also has the errors with these settings, for the group
+    and for all rows."""
     found = published.results()
     changed = {each.row["group"] for each in found if each.by_file != each.predicted}
     assert len(changed) == 2

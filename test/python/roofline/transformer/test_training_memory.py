@@ -75,7 +75,7 @@ def test_the_first_stage_has_most_microbatches_under_way() -> None:
         assert found.activations == pytest.approx(one.activations)
         few = training_memory(small, Training(1, parallelism=Parallelism(pipeline=pipeline)))
         assert few.activations == pytest.approx(one.activations / pipeline)
-    # No stage has more microbatches in flight than there are, whether stages are interleaved or not.
+    # No stage has more microbatches in flight than the step has in total, whether stages are interleaved or not.
     for microbatches, expected in ((4, 4 / 4), (64, (1 + 2 * 3 + 4) / 2 / 4)):
         parallelism = Parallelism(pipeline=4, virtual_stages=2)
         found = training_memory(small, Training(microbatches, parallelism=parallelism))

@@ -270,8 +270,8 @@ def test_hostile_numbers_take_bounded_time(capsys: pytest.CaptureFixture[str], t
 
 
 def test_devices_with_the_least_numbers() -> None:
-    """Covers a machine with the least numbers that its file may contain: zeros, or close to zero where it must be
-    positive."""
+    """Covers a machine with the least numbers that its file may contain: zeros, or numbers close to zero where a number
+    must be positive."""
     least = {name: 0.0 for name in ACCELERATOR_NUMBERS if isinstance(getattr(A100, name), float)}
     least |= {name: 0.0 for name in ("f8_matrix_flops", "watts", "l2_bytes", "shared_bytes")}
     positive = ("clock_hz", "f32_flops", "memory_bytes", "memory_bandwidth", "node_bandwidth", "network_bandwidth")

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The bound on a dispute's bytes counts each message with at least the bytes that it has if its numbers are the
-longest."""
+"""For each message, the bound on a dispute's bytes counts at least the bytes of the message with the longest possible
+numbers."""
 
 from __future__ import annotations
 

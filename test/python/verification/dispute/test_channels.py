@@ -51,7 +51,8 @@ def test_receipts(folder: Path) -> None:
     assert settle(local(folder / "honest"), local(folder / "honest")).outcome == "agreement"
     verdict = settle(local(folder / "honest"), local(folder / "cheat"))
     assert (verdict.outcome, verdict.wrong, verdict.step) == ("commitment", ("B",), CHEATED)
-    # No operator returned the state to which the cheat has committed. The verdict names the operator that should have.
+    # No operator returned the state to which the cheat has committed. The verdict names the operator that should have
+    # returned it.
     assert verdict.operator is not None and verdict.operator.line is not None
     assert settle(local(folder / "cheat"), local(folder / "honest")).wrong == ("A",)
 
@@ -202,7 +203,7 @@ def test_status_of_a_fault_of_ours(
 
 
 def test_names_beyond_ascii() -> None:
-    """Names of tensors can be any UTF-8: two honest parties agree about them, and a cheat is found."""
+    """Names of tensors can be any UTF-8 text: two honest parties agree about the names, and a cheat is found."""
     names = ["größe", "重み", "λ 学習率"]
     state = tuple(dataclasses.replace(kind, name=names[i % 3] + str(i)) for i, kind in enumerate(graph().program.state))
     named = OperatorGraph(dataclasses.replace(graph().program, state=state))

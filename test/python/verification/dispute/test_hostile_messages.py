@@ -60,8 +60,8 @@ def local(run: RecordedRun, data: bytes | None = None) -> LocalChannel:
 
 @pytest.mark.parametrize("name", DATA)
 def test_hostile_data_at_the_referee(name: str) -> None:
-    """If a party sends a program that exceeds the limits, the other party's program is used. If it sends bytes that are
-    not a program, it loses."""
+    """If a party sends a program that exceeds the limits, the other party's program is used. A party that sends bytes
+    that are not a program loses."""
     verdict = dispute(local(CHEAT, DATA[name]), local(honest()))
     is_none = name in hostile.NOT_STORED
     assert (verdict.outcome, verdict.wrong) == ("conduct" if is_none else "operator", ("A",)), verdict

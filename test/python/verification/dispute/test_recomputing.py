@@ -51,8 +51,8 @@ def runs(text: str, *initial: np.ndarray) -> tuple[RecordedRun, RecordedRun]:
 
 
 def fold(terms: int) -> tuple[RecordedRun, RecordedRun]:
-    """Returns an honest and a wrong run of a sequential fold of `terms` terms. Compiled code is fast, the interpreter
-    slow."""
+    """Returns an honest and a wrong run of a sequential fold of `terms` terms. Compiled code computes the fold fast;
+    the interpreter is slow."""
     b = Builder()
     state = b.argument((), "f32")
     ones = b.constant("dense<1.0>", (terms,), "f32")

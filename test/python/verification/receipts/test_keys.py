@@ -70,7 +70,8 @@ def encodings() -> list[bytes]:
 
 def test_there_are_eight() -> None:
     assert len(small_order_points()) == 8
-    # y is 0, 1, -1 or one of two more values, each with two sign bits: 10 encodings. As y + p, 0 and 1 have 4 more.
+    # y is 0, 1, -1 or one of two more values, each with two sign bits: 10 encodings. Written as y + p, 0 and 1 have 4
+    # more encodings.
     assert len(encodings()) == 14
 
 

@@ -214,7 +214,7 @@ def _swapped(path: Path) -> None:
 
 
 def _no_change(path: Path) -> None:
-    """Replaces the user's change of the state before step 7 by one that changes nothing."""
+    """Replaces the record of the user's change of the state before step 7 by a record in which nothing changes."""
 
     def same(lines: list[bytes]) -> None:
         before, change = json.loads(lines[BETWEEN - 2]), json.loads(lines[BETWEEN - 1])
