@@ -81,9 +81,9 @@ def test_another_signature(saved: tuple[Model, Path]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "dimension 0 of input scale is open: expected its size, as scale.0 in sizes"),
-        ({"sizes": {**SIZES, "x.0": 1}}, "the signature has no open dimension x.0"),
-        ({"signature": "other"}, "has no signature other, expected one of last, serving_default"),
+        ({}, "dimension 0 of input scale is open: pass its size as sizes={'scale.0': ...}"),
+        ({"sizes": {**SIZES, "x.0": 1}}, "expected sizes of open dimensions of the signature alone, got 'x.0'"),
+        ({"signature": "other"}, "has no signature 'other', expected one of last, serving_default"),
         ({"sizes": {"tokens.0": 3, "scale.0": 2}}, "node .*: .*"),
     ],
     ids=["open", "unknown", "signature", "mismatch"],

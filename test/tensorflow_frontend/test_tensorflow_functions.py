@@ -271,7 +271,7 @@ def test_refusals_name_the_line_and_the_node(name: str, message: str) -> None:
 
 def test_resources_that_are_not_variables_are_refused() -> None:
     for name in ("table", "queue"):
-        with pytest.raises(ReproError, match=r"node .*: a resource that is no variable"):
+        with pytest.raises(ReproError, match=r"node .*: resources other than variables are not supported"):
             import_function(effects(name), draw(2, 3))
 
 
@@ -283,10 +283,10 @@ def test_a_loop_whose_end_depends_on_values_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((2.0,), "x is a float, expected tensors; bind Python's values by functools.partial"),
+        ((2.0,), "x is a float, expected tensors; bind Python values with functools.partial"),
         (({"a": [draw(2), "text"]},), "x.a.1 is a str, expected tensors"),
-        ((tf.Variable([1.0]),), "x is a variable: expected tensors"),
-        ((tf.TensorSpec([None, 2]),), r"x has the shape \(None, 2\), expected one without unknown extents"),
+        ((tf.Variable([1.0]),), "x is a tf.Variable, expected a tensor"),
+        ((tf.TensorSpec([None, 2]),), r"x has the shape \(None, 2\), expected known extents"),
         ((tf.TensorSpec(None),), "x has the shape <unknown>"),
         ((np.array(["a"]),), "x has elements of object"),
     ],
@@ -302,7 +302,7 @@ def test_arguments_that_are_refused(arguments: Any, message: str) -> None:
 def test_a_batch_of_another_structure_or_shape_is_refused() -> None:
     imported = import_function(lambda batch: batch["x"], {"x": draw(2, 3)})
     for batch, message in (
-        ({"y": draw(2, 3)}, "another structure"),
+        ({"y": draw(2, 3)}, "the structure of the arguments differs"),
         ({"x": draw(3, 2)}, r"batch.x has shape \[3, 2\] of float32, expected \[2, 3\] of f32"),
         ({"x": draw(2, 3).astype(np.float64)}, "batch.x has shape .* of float64"),
     ):

@@ -84,7 +84,7 @@ module {
     for place, message in ((("a.py", 3, 0), "^a.py:3: node N: operation stablehlo.rng"), (None, "^node N: operation")):
         with pytest.raises(ReproError, match=message):
             lower_hlo(hlo_of(source.replace("RNG", "N")), [Parameter("x")], ["y"], {"N": place}.__getitem__)
-    with pytest.raises(ReproError, match="expected 2 parameters and 1 results beside the state, got 1 and 1"):
+    with pytest.raises(ReproError, match="expected 2 parameters and 1 results in addition to the state, got 1 and 1"):
         lower_hlo(hlo_of(source), [Parameter("x"), Parameter("z")], ["y"], {}.__getitem__)
 
 
@@ -179,5 +179,5 @@ func.func @main(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
 """
     x = np.ones((2, 8), np.float32)
     np.testing.assert_array_equal(run(tmp_path, body, x)[0], x)
-    with pytest.raises(ReproError, match="set_dimension_size is not supported with the size 7 of 8"):
+    with pytest.raises(ReproError, match="set_dimension_size is not supported with the size 7 for the extent 8"):
         run(tmp_path, body.replace("dense<8>", "dense<7>"), x)

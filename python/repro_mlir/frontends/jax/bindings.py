@@ -95,7 +95,7 @@ class JaxBindings:
 
     def write_state(self, values: Sequence[Any]) -> None:
         """Raises CaptureError, because JAX's arrays are immutable."""
-        raise CaptureError("arrays of JAX do not change: state_of gives the state as new ones")
+        raise CaptureError("JAX arrays are immutable: call state_of, which returns the new state")
 
 
 def _typed(array: np.ndarray, dtype: Any) -> Any:

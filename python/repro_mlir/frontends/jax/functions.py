@@ -34,7 +34,7 @@ def capture_function(
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")
     if type(state) is not int or not 0 <= state <= len(arguments):
-        raise CaptureError(f"expected state, the number of leading arguments, as 0 to {len(arguments)}, got {state!r}")
+        raise CaptureError(f"expected state, a number of leading arguments, from 0 to {len(arguments)}, got {state!r}")
     roots = argument_names(function, len(arguments))
     leaves, trees, names = [], [], []
     for part, part_roots in ((arguments[:state], roots[:state]), (arguments[state:], roots[state:])):
@@ -51,11 +51,11 @@ def capture_function(
         OverflowError,
         jax.errors.NonConcreteBooleanIndexError,
     ) as error:
-        hint = "; expected arguments bound by functools.partial in place of static ones" if _has_static(error) else ""
+        hint = "; bind static arguments with functools.partial instead" if _has_static(error) else ""
         raise CaptureError(f"JAX cannot trace the function: {_first_line(error)}{hint}") from error
     if traced.jaxpr.effects:
         shown = ", ".join(sorted(str(each) for each in traced.jaxpr.effects))
-        raise CaptureError(f"expected a pure function, got one that prints or calls back (effects {shown})")
+        raise CaptureError(f"expected a pure function, got one that prints or calls back into Python (effects {shown})")
     results = traced.out_info
     new_state, outputs = (), results
     if state:
@@ -72,7 +72,7 @@ def capture_function(
         lowered = traced.lower(lowering_platforms=(_PLATFORM,))
     except (NotImplementedError, RuntimeError, ValueError) as error:
         # JAX cannot lower a Python callback for this platform, and its message then mentions the lowering platform.
-        hint = " (a callback of Python is no part of a program)" if "lowering platform" in str(error) else ""
+        hint = " (a program cannot call back into Python)" if "lowering platform" in str(error) else ""
         raise CaptureError(f"JAX cannot lower the function: {_first_line(error)}{hint}") from error
     text = lower(
         lowered.as_text(debug_info=True),

@@ -40,5 +40,5 @@ def import_function(function: Callable[..., Any], *arguments: Any, state: int = 
     try:
         from repro_mlir.frontends.jax.functions import capture_function
     except ImportError as error:
-        raise ReproError(f"functions of JAX need it: pip install 'repro-mlir[jax]' ({error})") from None
+        raise ReproError(f"importing JAX functions requires JAX: pip install 'repro-mlir[jax]' ({error})") from None
     return capture_function(function, arguments, state)

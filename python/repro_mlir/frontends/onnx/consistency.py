@@ -21,12 +21,12 @@ def require_consistency(call: Call) -> None:
 
 def _require(name: str, found: Any, expected: Any, by: str) -> None:
     if found != expected:
-        raise OnnxError(f"expected {name} {expected} by {by}, got {found}")
+        raise OnnxError(f"expected {name} {expected} to match {by}, got {found}")
 
 
 def _count(name: str, given: Sequence[Any], expected: int, by: str) -> None:
     if len(given) != expected:
-        raise OnnxError(f"expected {expected} {name} by {by}, got {len(given)}")
+        raise OnnxError(f"expected {expected} {name} to match {by}, got {len(given)}")
 
 
 def _shape(call: Call, index: int, name: str, expected: Sequence[int], by: str) -> None:
@@ -54,9 +54,9 @@ def _convolution(weight: int, bias: int | None, *, transposed: bool = False) -> 
             _require("kernel_shape", [*kernel], [*w.shape[2:]], "the weights")
         channels, outer, inner = x.shape[1], w.shape[0], w.shape[1]
         if group < 1 or (outer % group):
-            raise OnnxError(f"expected a group that divides {outer} by the weights, got {group}")
+            raise OnnxError(f"expected a group that divides {outer}, the first extent of the weights, got {group}")
         wanted = outer if transposed else inner * group
-        _require("channels", channels, wanted, f"the weights and group {group}")
+        _require("a channel count of", channels, wanted, f"the weights and group {group}")
         if bias is not None:
             _shape(call, bias, "a bias", [inner * group if transposed else outer], "the weights")
 
@@ -110,26 +110,26 @@ def _recurrent(gates: int) -> Callable[[Call], None]:
 
 def _gemm(call: Call) -> None:
     a, b = call.tensor(0), call.tensor(1)
-    _require("A and B of ranks", [a.dim(), b.dim()], [2, 2], "Gemm")
+    _require("A and B of ranks", [a.dim(), b.dim()], [2, 2], "the operator")
     rows, inner = a.shape[::-1] if call.attribute("transA", 0) else a.shape
     other, columns = b.shape[::-1] if call.attribute("transB", 0) else b.shape
-    _require("rows of B", other, inner, "A")
+    _require("B with a row count of", other, inner, "A")
     if call.has(2):
         c = [*call.tensor(2).shape]
         wide = [1] * (2 - len(c)) + c
         if len(c) > 2 or any(given not in (1, whole) for given, whole in zip(wide, (rows, columns), strict=True)):
-            raise OnnxError(f"expected C that broadcasts to {[rows, columns]} by A and B, got the shape {c}")
+            raise OnnxError(f"expected C to broadcast to {[rows, columns]}, the shape of A times B, got the shape {c}")
 
 
 def _scan(call: Call) -> None:
     # In version 8 of Scan, input 0 has the sequence lengths, so it is left out here.
     body, count, given = call.attribute("body"), call.attribute("num_scan_inputs"), call.inputs[call.version < 9 :]
     if not 1 <= count <= len(given):
-        raise OnnxError(f"expected num_scan_inputs of 1 to {len(given)}, got {count}")
+        raise OnnxError(f"expected num_scan_inputs from 1 to {len(given)}, got {count}")
     _count("inputs of the body", body.input, len(given), "the node")
     state = len(given) - count
     if len(body.output) < state:
-        raise OnnxError(f"expected at least {state} outputs of the body by the node, got {len(body.output)}")
+        raise OnnxError(f"expected at least {state} outputs of the body, as many as states, got {len(body.output)}")
     for direction, number in (("input", count), ("output", len(body.output) - state)):
         for name in (f"scan_{direction}_axes", f"scan_{direction}_directions"):
             if (numbers := call.attribute(name)) is not None:
@@ -143,7 +143,7 @@ def _slice(call: Call) -> None:
         if starts is not None and given is not None:
             _count(f"numbers of {name}", given, len(starts), "starts")
             if name == "steps" and 0 in given:
-                raise OnnxError("expected steps other than 0")
+                raise OnnxError(f"expected steps other than 0, got {given}")
 
 
 def _pad(call: Call) -> None:
@@ -162,7 +162,7 @@ def _split(call: Call) -> None:
             raise OnnxError("expected one of split and num_outputs, got both")
         _count("numbers of split", sizes, outputs, f"{outputs} outputs")
         if -rank <= axis < rank:
-            _require("sizes of the sum", sum(sizes), call.tensor(0).shape[axis], f"the extent of axis {axis}")
+            _require("sizes with the sum", sum(sizes), call.tensor(0).shape[axis], f"the extent of axis {axis}")
     elif count is not None:
         _require("num_outputs", count, outputs, f"{outputs} outputs")
 

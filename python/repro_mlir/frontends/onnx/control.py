@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 import torch
 
+from repro_mlir.base.field_checks import shown
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.movement import axis_of
 from repro_mlir.frontends.onnx.nodes import Call, Operator, constant, elements, is_known
@@ -23,7 +24,7 @@ def _if(call: Call) -> Any:
     results = []
     for then, other in zip(*(call.run_graph(branch, []) for branch in branches), strict=True):
         if not isinstance(then, torch.Tensor) or not isinstance(other, torch.Tensor) or then.shape != other.shape:
-            raise OnnxError("its branches give other shapes, and which one runs depends on tensor values")
+            raise OnnxError("the branch depends on tensor values: expected branches that return the same shapes")
         results.append(torch.where(condition.reshape(()), then, other))
     return tuple(results)
 
@@ -39,7 +40,7 @@ def _loop(call: Call) -> Any:
     step = 0
     while most is None or step < most:
         if not is_known(condition):
-            raise OnnxError("the number of its steps depends on tensor values")
+            raise OnnxError("the number of steps depends on tensor values: expected a constant condition")
         if not elements(condition)[0]:
             break
         results = call.run_graph(body, [constant(step), condition, *carried])
@@ -47,8 +48,7 @@ def _loop(call: Call) -> Any:
         for row, value in zip(rows, results[1 + len(carried) :], strict=True):
             row.append(_tensor(value))
         step += 1
-    if any(not row for row in rows):
-        raise OnnxError("a loop of no steps gives no rows")
+    _require_steps(rows)
     return *carried, *(torch.stack(row) for row in rows)
 
 
@@ -62,9 +62,14 @@ def _runs_on(body: onnx.GraphProto) -> bool:
     return bool(condition == body.input[1].name)
 
 
+def _require_steps(gathered: list[list[torch.Tensor]]) -> None:
+    if not all(gathered):
+        raise OnnxError("expected at least one step, got 0: the shape of the scan outputs is unknown")
+
+
 def _tensor(value: Any) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
-        raise OnnxError("expected tensors as rows")
+        raise OnnxError(f"expected a tensor from the graph of the node, got {shown(value)}")
     return value
 
 
@@ -88,9 +93,7 @@ def _scan(call: Call) -> Any:
     rows = [row.flip(a) if back else row for row, a, back in zip(rows, axes, backwards, strict=True)]
     steps, *others = (row.shape[axis] for axis, row in zip(axes, rows, strict=True))
     if any(other != steps for other in others):
-        raise OnnxError(f"expected scanned inputs of one length, got {[steps, *others]}")
-    if not steps and num_outputs:
-        raise OnnxError("a scan of no steps gives no rows")
+        raise OnnxError(f"expected scanned inputs of the same length, got {[steps, *others]}")
     call.require(steps * (1 + len(body.node)))
     gathered: list[list[torch.Tensor]] = [[] for _ in range(num_outputs)]
     for step in range(steps):
@@ -98,6 +101,7 @@ def _scan(call: Call) -> Any:
         state = results[:split]
         for row, value in zip(gathered, results[split:], strict=True):
             row.append(_tensor(value))
+    _require_steps(gathered)
     outputs = []
     for row, axis, back in zip(gathered, out_axes, out_backwards, strict=True):
         row = row[::-1] if back else row
@@ -160,7 +164,7 @@ def _optional_has(call: Call) -> torch.Tensor:
 
 def _optional_get(call: Call) -> Any:
     if not call.has(0):
-        raise OnnxError("expected a value, got an optional one without")
+        raise OnnxError("expected an optional that has a value, got an empty one")
     return call.inputs[0]
 
 

@@ -147,7 +147,7 @@ def _bit_cast(call: Call) -> torch.Tensor:
     dtype = dtype_of(call.attribute("to"))
     x = call.tensor()
     if dtype.itemsize != x.dtype.itemsize:
-        raise OnnxError(f"expected an element type of {x.dtype.itemsize} bytes, got {dtype.itemsize}")
+        raise OnnxError(f"expected an element type of {x.dtype.itemsize} bytes, got one of {dtype.itemsize}")
     return x.view(dtype)
 
 

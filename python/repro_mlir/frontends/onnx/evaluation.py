@@ -111,7 +111,7 @@ class Evaluation:
         operator = None if domain or function is not None else OPERATORS.get(proto.op_type)
         version = versions.get(domain)
         if version is None and function is None:
-            raise OnnxError(f"the model imports no operators of the domain {domain!r}")
+            raise OnnxError(f"expected an operator set of the domain {domain!r} in opset_import, got none")
         if operator is not None:
             assert version is not None
             node = Node(
@@ -138,14 +138,14 @@ class Evaluation:
     def _spend(self, count: int) -> None:
         self._calls += count
         if self._calls > MOST_CALLS:
-            raise OnnxError(f"the model runs more than {MOST_CALLS:,} nodes, those of loops each time")
+            raise OnnxError(f"expected at most {MOST_CALLS:,} runs of nodes, each step of loops included, got more")
 
     def _keep(self, values: Sequence[Value]) -> None:
         for value in values:
             if isinstance(value, torch.Tensor) and is_known(value):
                 self._known += value.numel()
         if self._known > MOST_KNOWN_OF_ALL:
-            raise OnnxError(f"more than {MOST_KNOWN_OF_ALL:,} elements would be computed before the program runs")
+            raise OnnxError(f"expected at most {MOST_KNOWN_OF_ALL:,} elements computed from constants, got more")
 
     def _subgraph(
         self,
@@ -159,11 +159,10 @@ class Evaluation:
     ) -> list[Value]:
         # Counts the graph itself, so that a loop with an empty body also terminates.
         self._spend(1)
-        if depth > _DEEPEST:
-            raise OnnxError(f"expected at most {_DEEPEST} graphs and functions within each other")
+        _require_depth(depth)
         values = {**outer, **initial_values(graph)}
         if len(arguments) != len(graph.input):
-            raise OnnxError(f"a graph of the node takes {len(graph.input)} values, expected {len(arguments)}")
+            raise OnnxError(f"expected {len(arguments)} inputs of a graph of the node, got {len(graph.input)}")
         values.update(zip((each.name for each in graph.input), arguments, strict=True))
         self._run_nodes(graph.node, values, versions, given, origin, depth)
         return [_found(values, output.name) for output in graph.output]
@@ -177,8 +176,7 @@ class Evaluation:
         origin: str,
         depth: int,
     ) -> list[Value]:
-        if depth > _DEEPEST:
-            raise OnnxError(f"expected at most {_DEEPEST} graphs and functions within each other")
+        _require_depth(depth)
         given = {each.name: each for each in function.attribute_proto}
         given.update(attributes)
         values: dict[str, Value] = dict.fromkeys(function.input)
@@ -220,9 +218,14 @@ def initial_values(graph: onnx.GraphProto) -> dict[str, Value]:
         return {each.name: to_torch(each) for each in graph.initializer}
 
 
+def _require_depth(depth: int) -> None:
+    if depth > _DEEPEST:
+        raise OnnxError(f"expected graphs and functions nested at most {_DEEPEST} deep, got more")
+
+
 def _found(values: Mapping[str, Value], name: str) -> Value:
     if name not in values:
-        raise OnnxError(f"no value of the name {name!r} is computed before it is read")
+        raise OnnxError(f"value {name!r} is read but not computed before: expected nodes in the order of their inputs")
     return values[name]
 
 

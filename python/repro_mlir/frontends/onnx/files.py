@@ -47,17 +47,15 @@ def require_own_tensors(model: onnx.ModelProto) -> None:
     """Raises OnnxError if tensors of the model are in external files, because the model came without a folder."""
     for tensor in _tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise OnnxError(f"tensor {tensor.name!r} is in a file beside the model: expected the path of the model")
+            raise OnnxError(f"tensor {tensor.name!r} is in an external file: pass the path of the model")
 
 
 def _external(folder: Path, tensor: onnx.TensorProto, most: int) -> bytes:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     root = folder.resolve()
-    if not location or "\0" in location or os.path.isabs(location):
-        raise OnnxError(f"expected a file in the folder of the model, got {location!r}")
-    file = (root / location).resolve()
-    if root not in file.parents:
+    is_name = location and "\0" not in location and not os.path.isabs(location)
+    if not is_name or root not in (file := (root / location).resolve()).parents:
         raise OnnxError(f"expected a file in the folder of the model, got {location!r}")
     offset, length = _number(entries, "offset", 0), _number(entries, "length", None)
     with open_regular(file) as opened:
@@ -66,7 +64,7 @@ def _external(folder: Path, tensor: onnx.TensorProto, most: int) -> bytes:
         if length is None:
             length = max(size - offset, 0)
         if offset + length > size or length > most:
-            raise OnnxError(f"expected at most {min(max(size - offset, 0), most)} bytes in {location}, got {length}")
+            raise OnnxError(f"expected at most {min(max(size - offset, 0), most)} bytes in {location!r}, got {length}")
         opened.seek(offset)
         return opened.read(length)
 

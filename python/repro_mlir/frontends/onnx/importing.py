@@ -14,7 +14,8 @@ import onnx
 import onnx.version_converter
 import torch
 
-from repro_mlir.base.limits import limits
+from repro_mlir.base.field_checks import shown
+from repro_mlir.base.limits import VARIABLE, limits
 from repro_mlir.frontends.onnx.errors import OnnxError
 from repro_mlir.frontends.onnx.evaluation import MOST_CALLS, Evaluation, initial_values, versions_of
 from repro_mlir.frontends.onnx.files import read_model, require_own_tensors
@@ -74,35 +75,33 @@ def _checked(model: onnx.ModelProto) -> onnx.ModelProto:
     model.
     """
     if len(model.graph.node) > MOST_CALLS:
-        raise OnnxError(f"the model runs more than {MOST_CALLS:,} nodes, it has {len(model.graph.node):,}")
+        raise OnnxError(f"expected a model that runs at most {MOST_CALLS:,} nodes, got {len(model.graph.node):,}")
     if model.ByteSize() < 1 << 31:
         try:
             onnx.checker.check_model(model)
         except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-            raise OnnxError(f"no valid ONNX model: {_first_line(error)}") from None
+            raise OnnxError(f"invalid ONNX model: {_first_line(error)}") from None
     newest = onnx.defs.onnx_opset_version()
     for owner in (model, *model.functions):
         if (version := versions_of(owner.opset_import).get("", _OLDEST)) > newest:
-            raise OnnxError(f"expected operators of versions up to {newest}, got version {version}")
+            raise OnnxError(f"expected an operator set of version {newest} or older, got version {version}")
     if versions_of(model.opset_import).get("", _OLDEST) < _OLDEST:
         if any(node.op_type == "PRelu" for node in model.graph.node):
             # The version converter does not convert PRelu.
-            raise OnnxError(
-                f"PRelu before version {_OLDEST} of the operators, with slopes of channels, is not supported"
-            )
+            raise OnnxError(f"PRelu of operator sets before version {_OLDEST} is not supported")
         try:
             model = onnx.version_converter.convert_version(model, _OLDEST)
         except (onnx.version_converter.ConvertError, ValueError, RuntimeError) as error:
-            raise OnnxError(f"cannot be converted to operators of version {_OLDEST}: {_first_line(error)}") from None
+            raise OnnxError(f"cannot convert the model to operator set {_OLDEST}: {_first_line(error)}") from None
     if not model.graph.output:
-        raise OnnxError("expected a graph with outputs")
+        raise OnnxError("expected a graph with outputs, got none")
     for value in (*model.graph.input, *model.graph.output):
         if value.type.WhichOneof("value") != "tensor_type":
             kind = str(value.type.WhichOneof("value")).removesuffix("_type")
-            raise OnnxError(f"{value.name!r} is of a type {kind}, expected tensors as inputs and outputs")
+            raise OnnxError(f"expected tensors as inputs and outputs, got {value.name!r} of the type {kind}")
     names = [output.name for output in model.graph.output]
     if len({*names}) != len(names):
-        raise OnnxError("expected outputs of different names")
+        raise OnnxError("expected outputs of different names, got a name twice")
     return model
 
 
@@ -151,7 +150,7 @@ def _examples(
         given = np.shape(inputs[each.name]) if each.name in inputs else None
         shape = _shape(each.name, kind, sizes, given)
         if int(np.prod(shape, dtype=object)) * dtype.itemsize > limits().tensor_bytes:
-            raise OnnxError(f"input {each.name!r} has the shape {list(shape)}, which is too large")
+            raise OnnxError(f"input {each.name!r} of shape {list(shape)} exceeds tensor_bytes of {VARIABLE}")
         examples[each.name] = _example(each.name, shape, dtype)
     return examples
 
@@ -164,7 +163,7 @@ def _example(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Ten
     except RuntimeError:
         # The process has less free or permitted memory than the tensor needs.
         pass
-    raise OnnxError(f"input {name!r} has the shape {list(shape)}, of {size:,} bytes: expected one that memory holds")
+    raise OnnxError(f"input {name!r} has the shape {list(shape)}: its {size:,} bytes do not fit in memory")
 
 
 def _shape(
@@ -172,30 +171,30 @@ def _shape(
 ) -> tuple[int, ...]:
     if not kind.HasField("shape"):
         if given is None:
-            raise OnnxError(f"input {name!r} has no shape: expected inputs with an example of it")
+            raise OnnxError(f"input {name!r} has no shape: pass an example of it in inputs")
         return tuple(given)
     if given is not None and len(given) != len(kind.shape.dim):
-        raise OnnxError(f"input {name!r}: expected an example of rank {len(kind.shape.dim)}, got {list(given)}")
+        raise OnnxError(f"input {name!r}: expected an example of rank {len(kind.shape.dim)}, got shape {list(given)}")
     shape = []
     for i, dim in enumerate(kind.shape.dim):
         size = dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param)
         if given is not None and size not in (None, given[i]):
-            raise OnnxError(f"input {name!r}: expected {size} as dimension {i}, got the example's {given[i]}")
+            raise OnnxError(f"input {name!r}: expected extent {size} in dimension {i}, got {given[i]} in the example")
         if size is None and given is not None:
             size = given[i]
         if size is None:
             wanted = f"sizes={{{dim.dim_param!r}: ...}} or " if dim.dim_param else ""
             raise OnnxError(
-                f"input {name!r}: dimension {i} ({dim.dim_param or 'without a name'}) has no size: expected {wanted}"
-                "inputs with an example"
+                f"input {name!r}: dimension {i} ({dim.dim_param or 'without a name'}) has no size: pass {wanted}"
+                "an example in inputs"
             )
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise OnnxError(f"input {name!r}: expected a whole number as dimension {i}, got {size!r}")
+            raise OnnxError(f"input {name!r}: expected a whole number as the size of dimension {i}, got {size!r}")
         shape.append(size)
     return tuple(shape)
 
 
 def _result(name: str, value: Value) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
-        raise OnnxError(f"output {name!r} is no tensor")
+        raise OnnxError(f"expected a tensor as output {name!r}, got {shown(value)}")
     return value

@@ -131,7 +131,7 @@ def _tensor_scatter(call: Call) -> torch.Tensor:
 
 
 def _array_of(call: Call) -> torch.Tensor:
-    raise OnnxError("the shape of its result depends on tensor values")
+    raise OnnxError("the shape of the result depends on tensor values, which is not supported")
 
 
 INDEXING: dict[str, Operator] = {

@@ -30,13 +30,11 @@ def axes_of(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def _reshape(call: Call) -> torch.Tensor:
-    x, shape = call.tensor(), call.numbers(1, "shape")
-    if shape is None:
-        raise OnnxError("expected a shape")
+    x, shape = call.tensor(), call.required_numbers(1, "shape")
     if not call.attribute("allowzero", 0):
         shape = [x.shape[i] if extent == 0 and i < x.dim() else extent for i, extent in enumerate(shape)]
     elif -1 in shape and 0 in shape:
-        raise OnnxError("expected a shape without -1 and 0 together")
+        raise OnnxError(f"expected a shape with -1 or 0, not both, as allowzero is set, got {shape[:8]}")
     return x.reshape(shape)
 
 
@@ -62,9 +60,7 @@ def _split(call: Call) -> tuple[torch.Tensor, ...]:
 
 def _slice(call: Call) -> torch.Tensor:
     x = call.tensor()
-    starts, ends = call.numbers(1, "starts"), call.numbers(2, "ends")
-    if starts is None or ends is None:
-        raise OnnxError("expected starts and ends")
+    starts, ends = call.required_numbers(1, "starts"), call.required_numbers(2, "ends")
     axes = axes_of(call.numbers(3, "axes") or [*range(len(starts))], x.dim())
     steps = call.numbers(4) or [1] * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
@@ -93,9 +89,7 @@ def _squeeze(call: Call) -> torch.Tensor:
 
 
 def _unsqueeze(call: Call) -> torch.Tensor:
-    x, axes = call.tensor(), call.numbers(1, "axes")
-    if axes is None:
-        raise OnnxError("expected axes")
+    x, axes = call.tensor(), call.required_numbers(1, "axes")
     for axis in sorted(axes_of(axes, x.dim() + len(axes))):
         x = x.unsqueeze(axis)
     return x
@@ -120,10 +114,8 @@ def _tile(call: Call) -> torch.Tensor:
 
 
 def _pad(call: Call) -> torch.Tensor:
-    x, pads = call.tensor(), call.numbers(1, "pads")
+    x, pads = call.tensor(), call.required_numbers(1, "pads")
     mode = call.choice("mode", "constant", "constant", "reflect", "edge", "wrap")
-    if pads is None:
-        raise OnnxError("expected pads")
     axes = axes_of(call.numbers(3) or [*range(x.dim())], x.dim())
     before, after = pads[: len(axes)], pads[len(axes) :]
     for axis, low, high in zip(axes, before, after, strict=True):
@@ -148,7 +140,7 @@ def _pad(call: Call) -> torch.Tensor:
 
 def _padding_index(index: int, extent: int, mode: str) -> int:
     if extent == 0:
-        raise OnnxError(f"padding of mode {mode} expects elements")
+        raise OnnxError(f"expected an extent above 0 for padding of mode {mode}, got 0")
     if mode == "edge":
         return min(max(index, 0), extent - 1)
     if mode == "wrap":

@@ -22,7 +22,7 @@ def _batch_norm(call: Call) -> Any:
     epsilon, momentum = call.attribute("epsilon", 1e-5), call.attribute("momentum", 0.9)
     is_training = call.attribute("training_mode", 0)
     if call.version < 9 and not call.attribute("spatial", 1):
-        raise OnnxError("spatial of 0 is not supported")
+        raise OnnxError("spatial=0 is not supported: expected 1")
     if not is_training:
         return F.batch_norm(x, mean, variance, scale.to(x.dtype), bias.to(x.dtype), False, 0.0, epsilon)
     axes = [i for i in range(x.dim()) if i != 1]

@@ -58,7 +58,7 @@ MOST_KNOWN = 1 << 24
 def sized(shape: Sequence[int]) -> list[int]:
     """Returns the shape as a list. Raises OnnxError if a tensor of the shape would be too large."""
     if min(shape, default=0) < 0 or math.prod(shape) > MOST_KNOWN:
-        raise OnnxError(f"a tensor of the shape {list(shape)[:8]} is too large, or none")
+        raise OnnxError(f"expected a tensor of at most {MOST_KNOWN:,} elements, got the shape {list(shape)[:8]}")
     return list(shape)
 
 
@@ -136,7 +136,7 @@ class Call:
         """Returns a sequence input. Raises OnnxError for any other input."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(value, list):
-            raise OnnxError(f"expected a sequence as input {index}")
+            raise OnnxError(f"expected a sequence as input {index}, got {'nothing' if value is None else 'a tensor'}")
         return value
 
     def attribute(self, name: str, default: Any = None) -> Any:
@@ -148,7 +148,7 @@ class Call:
         value = self.tensor(index)
         if not is_known(value):
             name = self.node.inputs[index]
-            raise OnnxError(f"the values of {name!r} decide about shapes or the way of the program: expected constants")
+            raise OnnxError(f"the values of {name!r} determine shapes or control flow: expected a constant")
         return value
 
     def numbers(self, index: int, name: str | None = None) -> list[Any] | None:
@@ -158,6 +158,13 @@ class Call:
             return elements(self.known(index))
         found = self.attribute(name) if name else None
         return list(found) if isinstance(found, list | tuple) else None if found is None else [found]
+
+    def required_numbers(self, index: int, name: str) -> list[Any]:
+        """Returns numbers, found as in `numbers`. Raises OnnxError if they are absent."""
+        values = self.numbers(index, name)
+        if values is None:
+            raise OnnxError(f"expected {name}, got nothing")
+        return values
 
     def number(self, index: int, name: str | None = None, default: Any = None) -> Any:
         """Returns the only element that `numbers` finds, or `default`. Raises OnnxError for several elements."""

@@ -69,6 +69,6 @@ def import_model(
     try:
         from repro_mlir.frontends.onnx import importing
     except ImportError as error:
-        raise ReproError(f"ONNX models need: pip install 'repro-mlir[onnx]' ({error})") from None
+        raise ReproError(f"importing ONNX models requires onnx: pip install 'repro-mlir[onnx]' ({error})") from None
     with working("capturing"):
         return importing.import_model(model, sizes or {}, inputs or {}, constants or {}, options or CaptureOptions())

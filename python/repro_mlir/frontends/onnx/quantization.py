@@ -28,7 +28,7 @@ def _spread(value: torch.Tensor, x: torch.Tensor, axis: int, block: int) -> torc
     if value.dim() == 1 and not block:
         return value.reshape([-1 if i == axis else 1 for i in range(x.dim())])
     if not block:
-        raise OnnxError(f"expected a block_size for a scale of the shape {list(value.shape)}")
+        raise OnnxError(f"expected a block_size for a scale of the shape {list(value.shape)}, got none")
     return value.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
 
 

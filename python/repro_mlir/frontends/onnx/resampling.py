@@ -53,7 +53,7 @@ class _Axis:
         if mode != "tf_crop_and_resize":
             return [_COORDINATES[mode](x, self.scale, self.extent, self.count) for x in range(self.count)]
         if self.region is None:
-            raise OnnxError("tf_crop_and_resize expects a roi")
+            raise OnnxError("expected the input roi for tf_crop_and_resize, got nothing")
         start, end = self.region
         last = self.extent - 1
         if self.count == 1:
@@ -79,7 +79,7 @@ def _axes(call: Call, x: torch.Tensor) -> list[_Axis]:
     elif scales:
         counts = [math.floor(extent * scale) for extent, scale in zip(extents, scales, strict=True)]
     else:
-        raise OnnxError("expected scales or sizes")
+        raise OnnxError("expected scales or sizes, got neither")
     if not all(scale > 0 and math.isfinite(scale) for scale in scales):
         raise OnnxError(f"expected scales above 0, got {scales[:8]}")
     found, shape = [], [*x.shape]
@@ -145,7 +145,7 @@ def _resize(call: Call) -> torch.Tensor:
         if points == [*range(axis.extent)]:
             continue
         if not points or axis.extent == 0:
-            raise OnnxError("expected extents above 0")
+            raise OnnxError(f"expected extents above 0, got {axis.extent} resized to {len(points)}")
         if mode == "nearest":
             index = [min(max(_NEAREST[nearest](point), 0), axis.extent - 1) for point in points]
             inner = inner.index_select(axis.axis, constant(index))

@@ -261,7 +261,7 @@ def _gemm(call: Call) -> torch.Tensor:
     alpha, beta = call.attribute("alpha", 1.0), call.attribute("beta", 1.0)
     if not a.is_floating_point():
         if alpha != int(alpha) or beta != int(beta):
-            raise OnnxError("expected whole alpha and beta for integers")
+            raise OnnxError(f"expected whole numbers as alpha and beta for integers, got {alpha} and {beta}")
         alpha, beta = int(alpha), int(beta)
     if c is not None:
         return torch.addmm(c, a, b, beta=beta, alpha=alpha)

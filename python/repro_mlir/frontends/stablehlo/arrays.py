@@ -21,7 +21,7 @@ _ELEMENTS |= {f"uint{width}": f"i{width}" for width in (8, 16, 32, 64)}
 def element_of(dtype: np.dtype[Any], what: str) -> str:
     """Returns MLIR's name of an element type. Raises CaptureError for a type that programs do not support."""
     if dtype.name not in _ELEMENTS:
-        raise CaptureError(f"{what} has elements of {dtype.name}, which no program holds")
+        raise CaptureError(f"{what} has elements of {dtype.name}, which programs do not support")
     return _ELEMENTS[dtype.name]
 
 

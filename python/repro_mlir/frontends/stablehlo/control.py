@@ -37,9 +37,9 @@ def inline(module: ir.Module) -> None:
         if rounds > len(named) + 1:
             # Each round inlines one level of calls. Unless a function calls itself, there are no more levels than
             # functions.
-            raise error_at(found[0].location, "functions that call themselves are not supported")
+            raise error_at(found[0].location, "recursive functions are not supported")
         if count > _MOST_CALLS:
-            raise error_at(found[0].location, f"expected at most {_MOST_CALLS:,} calls of functions")
+            raise error_at(found[0].location, f"expected at most {_MOST_CALLS:,} function calls, got {count:,}")
         for operation in found:
             key = "callee" if operation.name == "func.call" else "decomposition"
             symbol = ir.FlatSymbolRefAttr(operation.attributes[key]).value
@@ -89,7 +89,7 @@ def set_size(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
         raise Unsupported("of a size that depends on values is not supported")
     given = ir.IntegerAttr(ir.DenseElementsAttr(size.owner.operation.attributes["value"]).get_splat_value()).value
     if given != extent:
-        raise Unsupported(f"is not supported with the size {given} of {extent}")
+        raise Unsupported(f"is not supported with the size {given} for the extent {extent}")
     return [value]
 
 

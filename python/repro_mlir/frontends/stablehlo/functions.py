@@ -56,7 +56,7 @@ def elementary(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value] | No
         # StableHLO's own lowering computes the power of integers, which is exact.
         return None
     if isinstance(element, ir.F64Type) and name in _OF_F32:
-        raise Unsupported(f"of f64 is not supported: {name} is a function of f32 (S5)")
+        raise Unsupported(f"of f64 is not supported: {name} is defined for f32 only (S5)")
 
     def write(build: Builder, operands: list[ir.Value]) -> list[ir.Value]:
         kind = build.types[0].element_type

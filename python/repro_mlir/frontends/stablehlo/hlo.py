@@ -100,8 +100,8 @@ def _arrange(
     aliases = _aliases(module)
     if len(old) != len(parameters) or len(results) != len(outputs) + len(aliases):
         raise CaptureError(
-            f"expected {len(parameters)} parameters and {len(outputs)} results beside the state, got {len(old)} and "
-            f"{len(results) - len(aliases)}"
+            f"expected {len(parameters)} parameters and {len(outputs)} results in addition to the state, got "
+            f"{len(old)} and {len(results) - len(aliases)}"
         )
     state = [number for number, each in enumerate(parameters) if each.is_state]
     inputs = [number for number, each in enumerate(parameters) if not each.is_state and each.value is None]
@@ -156,7 +156,7 @@ def _kind(value: ir.Value) -> tuple[str, tuple[int, ...]]:
 def _typed(name: str, kind: str, shape: tuple[int, ...]) -> TensorType:
     element = kind.removeprefix("u")
     if element not in ELEMENTS:
-        raise CaptureError(f"{name} has elements of {kind}, which no program holds")
+        raise CaptureError(f"{name} has elements of {kind}, which programs do not support")
     return TensorType(name, element, shape, element != kind)
 
 

@@ -81,7 +81,7 @@ def _order(matrix: ir.Value) -> int:
     """Returns the number of rows, which is the number of unrolled steps; raises Unsupported above the limit."""
     count = emit.shape_of(matrix)[-1]
     if count > _LIMIT:
-        raise Unsupported(f"is unrolled: expected matrices of up to {_LIMIT} rows, got {count}")
+        raise Unsupported(f"is unrolled: expected matrices of at most {_LIMIT} rows, got {count}")
     return count
 
 

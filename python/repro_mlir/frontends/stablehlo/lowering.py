@@ -58,7 +58,7 @@ def lower(source: str, num_state: int, arguments: Sequence[str], results: Sequen
         try:
             module = ir.Module.parse(source)
         except ir.MLIRError as error:
-            raise CaptureError(f"expected a module in StableHLO: {_first_line(error)}") from None
+            raise CaptureError(f"expected a StableHLO module: {_first_line(error)}") from None
         inline(module)
         _require_types(module)
         _drop_empty(module)
@@ -82,7 +82,7 @@ def _run(module: ir.Module, pipeline: str) -> None:
     except ir.MLIRError as error:
         for diagnostic in error.error_diagnostics:
             raise error_at(diagnostic.location, diagnostic.message.splitlines()[0]) from None
-        raise CaptureError(f"lowering of StableHLO failed: {_first_line(error)}") from None
+        raise CaptureError(f"StableHLO lowering failed: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -97,7 +97,7 @@ def _require_types(module: ir.Module) -> None:
             if isinstance(element, ir.ComplexType):
                 raise error_at(operation.location, f"operation {operation.name} of complex numbers is not supported")
             if isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape:
-                raise error_at(operation.location, f"operation {operation.name} of a dynamic shape is not supported")
+                raise error_at(operation.location, f"operation {operation.name} with a dynamic shape is not supported")
 
 
 def _drop_empty(module: ir.Module) -> None:

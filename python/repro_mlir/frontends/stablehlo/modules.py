@@ -35,7 +35,7 @@ def lower_module(data: bytes) -> str:
             else:
                 module = ir.Module.parse(data.decode())
         except (ir.MLIRError, ValueError) as error:
-            raise CaptureError(f"expected a module in StableHLO: {(str(error).splitlines() or [''])[0]}") from None
+            raise CaptureError(f"expected a StableHLO module: {(str(error).splitlines() or [''])[0]}") from None
         main = entry_point(ir, functions(module))
         main.attributes["sym_name"] = ir.StringAttr.get("main")
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)

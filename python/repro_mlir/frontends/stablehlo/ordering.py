@@ -48,7 +48,7 @@ def approximate_top_k(operation: ir.Operation, calls: Calls) -> Sequence[ir.Valu
     comparator = str(operation.attributes["called_computations"])
     settings = ir.DictAttr(operation.attributes["mhlo.backend_config"])
     if "top_k_gt_" not in comparator and "top_k_lt_" not in comparator:
-        raise Unsupported(f"of ApproxTopK is supported with the comparators of JAX, got {comparator}")
+        raise Unsupported(f"of ApproxTopK is only supported with JAX's comparators, got {comparator}")
     direction = "descending" if "top_k_gt_" in comparator else "ascending"
     dimension = ir.IntegerAttr(settings["reduction_dim"]).value
     return _first(_sorted(list(operation.operands)[:2], direction, dimension, calls), operation)
@@ -110,7 +110,7 @@ def _compared(value: ir.Value, arguments: list[ir.Value]) -> list[tuple[int, str
                 key = _compared(first, arguments)
                 if len(key) == 1 and _pair(compared, arguments) == key[0][0]:
                     return [*key, *_compared(others, arguments)]
-    raise Unsupported("is supported with a comparator that is less or greater of one or more keys")
+    raise Unsupported("is only supported with a comparator that compares one or more keys by less or greater")
 
 
 def _owner(value: ir.Value) -> ir.Operation | None:

@@ -29,7 +29,7 @@ Pair = tuple[ir.Value, ir.Value]
 def undefined(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     """Rejects the operation: its bits depend on the implementation."""
     raise Unsupported(
-        "is not supported: its bits are not defined, expected random numbers of a key, or TensorFlow's stateless ones"
+        "is not supported: its bits are not defined; use random numbers of a JAX key or TensorFlow's stateless ones"
     )
 
 
@@ -41,7 +41,7 @@ def generate(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
     algorithm = str(operation.attributes["rng_algorithm"]).split()[-1].strip("<>")
     if algorithm not in _ALGORITHMS or not isinstance(kind.element_type, ir.IntegerType):
         raise Unsupported(
-            "is not supported: its bits are not defined, expected keys of threefry2x32, JAX's default, or TensorFlow's "
+            "is not supported: its bits are not defined; use keys of threefry2x32 (JAX's default), or TensorFlow's "
             "stateless random numbers"
         )
     words = [emit.reshape(emit.cut(state, [i], [i + 1]), []) for i in range(emit.shape_of(state)[0])]
@@ -56,7 +56,7 @@ def generate(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 def _threefry(words: list[ir.Value], shape: list[int], width: int) -> tuple[ir.Value, list[ir.Value]]:
     key, counter, *rest = words
     if rest:
-        raise Unsupported("is not supported with a state of three words for THREE_FRY")
+        raise Unsupported(f"is not supported: expected a THREE_FRY state of two words, got {len(words)}")
     given = shape or [1]
     # Each counter value yields two 32-bit words, which alternate along the first dimension of even extent, if there is
     # one, or else along the longest dimension.

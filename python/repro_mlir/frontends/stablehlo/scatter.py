@@ -25,7 +25,7 @@ def scatter(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
         raise Unsupported("of several tensors is not supported")
     kind = combination(operation.regions[0])
     if kind is None:
-        raise Unsupported("is supported with add, mul, max, min or the update alone as its function")
+        raise Unsupported("is only supported with a function that is add, mul, max, min or returns the update")
     operand, indices, updates = operation.operands
     if emit.size(emit.shape_of(operand)) == 0 or emit.size(emit.shape_of(updates)) == 0:
         return [operand]

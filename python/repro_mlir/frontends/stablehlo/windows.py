@@ -54,8 +54,9 @@ class _Window:
 
     def positions(self) -> list[tuple[int, ...]]:
         """Returns all positions in a window, row-major. Raises Unsupported if there are too many."""
-        if emit.size(self.sizes) > _MOST_POSITIONS:
-            raise Unsupported(f"with such a function has at most {_MOST_POSITIONS} positions, got windows {self.sizes}")
+        count = emit.size(self.sizes)
+        if count > _MOST_POSITIONS:
+            raise Unsupported(f"with such a function requires at most {_MOST_POSITIONS} positions, got {count}")
         return list(itertools.product(*map(range, self.sizes)))
 
     def taken(self, padded: ir.Value, position: Sequence[int], results: Sequence[int]) -> ir.Value:
@@ -162,7 +163,7 @@ def select_and_scatter(operation: ir.Operation, calls: Calls) -> Sequence[ir.Val
     window = _Window(operation)
     select_region, scatter_region = operation.regions
     if combination(scatter_region) != "add":
-        raise Unsupported("is supported with add as the function of its scatter")
+        raise Unsupported("is only supported with add as its scatter function")
     shape, results = emit.shape_of(value), emit.shape_of(source)
     padded = window.pad(value, init)
     positions = window.positions()

@@ -71,7 +71,7 @@ class TensorFlowBindings:
             tf.nest.assert_same_structure(self._arguments, given)
         except (TypeError, ValueError) as error:
             raise CaptureError(
-                f"the arguments have another structure than the captured ones: {str(error).splitlines()[0]}"
+                f"the structure of the arguments differs from that of the captured ones: {str(error).splitlines()[0]}"
             ) from None
         return [array_of(leaf, kind) for leaf, kind in zip(tf.nest.flatten(given), self.inputs, strict=True)]
 

@@ -67,7 +67,7 @@ class Nodes:
         for nodes in (graph.node, *(each.node_def for each in graph.library.function)):
             for node in nodes:
                 if what := _DROPPED.get(node.op):
-                    raise self.error(node.name, f"operation {node.op} is {what}, for which programs have no form")
+                    raise self.error(node.name, f"operation {node.op} is {what}, which programs cannot express")
 
 
 def _operations(graph: Any, seen: set[str] | None = None) -> Iterator[tf.Operation]:

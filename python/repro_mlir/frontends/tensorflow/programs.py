@@ -77,4 +77,4 @@ def import_saved_model(
 
 
 def _missing(error: ImportError) -> ReproError:
-    return ReproError(f"programs of TensorFlow need it: pip install tensorflow-cpu 'repro-mlir[jax]' ({error})")
+    return ReproError(f"TensorFlow programs require: pip install tensorflow-cpu 'repro-mlir[jax]' ({error})")

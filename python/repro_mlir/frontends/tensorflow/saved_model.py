@@ -26,7 +26,7 @@ def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int])
     names = sorted(specs)
     closed = [_closed(name, specs[name], sizes) for name in names]
     if sizes:
-        raise CaptureError(f"the signature has no open dimension {next(iter(sizes))}, expected sizes of such alone")
+        raise CaptureError(f"expected sizes of open dimensions of the signature alone, got {next(iter(sizes))!r}")
     # The model's variables live only as long as the model, so the closure keeps a reference to it.
     return capture_named(
         lambda *tensors: (model, function(**dict(zip(names, tensors, strict=True))))[1],
@@ -43,7 +43,7 @@ def _signature(model: Any, path: str, name: str | None) -> Any:
         name = next(iter(signatures)) if len(signatures) == 1 else "serving_default"
     if name not in signatures:
         shown = ", ".join(sorted(signatures)) or "none"
-        raise CaptureError(f"{path}: the SavedModel has no signature {name}, expected one of {shown}")
+        raise CaptureError(f"{path}: the SavedModel has no signature {name!r}, expected one of {shown}")
     return signatures[name]
 
 
@@ -55,6 +55,6 @@ def _closed(name: str, spec: tf.TensorSpec, sizes: dict[str, int]) -> tf.TensorS
     for number, extent in enumerate(spec.shape):
         key = f"{name}.{number}"
         if extent is None and key not in sizes:
-            raise CaptureError(f"dimension {number} of input {name} is open: expected its size, as {key} in sizes")
+            raise CaptureError(f"dimension {number} of input {name} is open: pass its size as sizes={{{key!r}: ...}}")
         shape.append(sizes.pop(key) if extent is None else extent)
     return tf.TensorSpec(shape, spec.dtype)

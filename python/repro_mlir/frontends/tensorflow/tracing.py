@@ -49,7 +49,7 @@ def capture_named(
     require_default_environment()
     leaves = tf.nest.flatten(tuple(arguments))
     if len(leaves) != len(names):
-        raise CaptureError("expected arguments of tensors in dictionaries, lists and tuples")
+        raise CaptureError("expected arguments that are tensors, or dictionaries, lists and tuples of tensors")
     specs = [_spec(leaf, name) for leaf, name in zip(leaves, names, strict=True)]
     structure = tf.nest.pack_sequence_as(tuple(arguments), specs)
 
@@ -84,13 +84,13 @@ def capture_named(
 
 def _spec(leaf: Any, name: str) -> tf.TensorSpec:
     if isinstance(leaf, tf.Variable):
-        raise CaptureError(f"{name} is a variable: expected tensors, as the function reads and assigns its state")
+        raise CaptureError(f"{name} is a tf.Variable, expected a tensor: the function reads its variables itself")
     if not isinstance(leaf, tf.Tensor | tf.TensorSpec | np.ndarray | np.generic):
         raise CaptureError(
-            f"{name} is a {type(leaf).__name__}, expected tensors; bind Python's values by functools.partial"
+            f"{name} is a {type(leaf).__name__}, expected tensors; bind Python values with functools.partial"
         )
     if not tf.TensorShape(leaf.shape).is_fully_defined():
-        raise CaptureError(f"{name} has the shape {leaf.shape}, expected one without unknown extents")
+        raise CaptureError(f"{name} has the shape {leaf.shape}, expected known extents")
     dtype = tf.as_dtype(leaf.dtype)
     element_of(np.dtype(dtype.as_numpy_dtype), name)
     return tf.TensorSpec(leaf.shape, dtype)
@@ -107,7 +107,7 @@ def _parameters(traced: Any, names: Sequence[str]) -> tuple[tuple[tf.Variable, .
             parameters.append(Parameter("constant", value=tensor.numpy()))
             continue
         if id(tensor) not in known:
-            raise CaptureError(f"node {given.op.name}: a resource that is no variable (a table?) is not supported")
+            raise CaptureError(f"node {given.op.name}: resources other than variables are not supported")
         variable = known[id(tensor)]
         name = _unused(variable.name.partition(":")[0], used)
         variables.append(variable)
