@@ -95,33 +95,34 @@ def compile(
     check_runs(target)
     if isinstance(model, Program | SymbolicProgram):
         if inputs is not None or dynamic_shapes is not None or sizes is not None:
-            raise ReproError("inputs are examples for a model; a program has its own sizes")
+            raise ReproError("inputs, dynamic_shapes and sizes are for models only: a program has its own sizes")
         return _compile(model, target, threads, ranks, cut)
     if is_onnx(model):
         from repro_mlir.frontends.onnx.programs import load as load_onnx
 
         if dynamic_shapes is not None:
-            raise ReproError("dynamic_shapes belongs to models of PyTorch: of an ONNX model, expected sizes")
+            raise ReproError("dynamic_shapes is for PyTorch models only: pass sizes for an ONNX model")
         return _compile(load_onnx(model, sizes=sizes, inputs=inputs), target, threads, ranks, cut)
     if is_saved_model(model):
         from repro_mlir.frontends.tensorflow.programs import load as load_saved_model
 
         if dynamic_shapes is not None or inputs is not None:
-            raise ReproError("inputs and dynamic_shapes belong to other models: of a SavedModel, expected sizes")
+            raise ReproError("inputs and dynamic_shapes are not for a SavedModel: pass sizes")
         return _compile(load_saved_model(model, sizes=sizes), target, threads, ranks, cut)
     if sizes is not None:
-        raise ReproError("sizes belongs to ONNX models and SavedModels")
+        raise ReproError("sizes is for ONNX models and SavedModels only")
     if isinstance(model, str | os.PathLike):
         try:
             from repro_mlir.frontends.torch.capture.exported_files import load
         except ImportError as error:
-            raise ReproError(f"a .pt2 file needs PyTorch: pip install 'repro-mlir[torch]' ({error})") from None
+            raise ReproError(f"a .pt2 file requires PyTorch: pip install 'repro-mlir[torch]' ({error})") from None
         model = load(model)
     from repro_mlir.frontends.torch.capture.programs import capture, is_exported
 
     if inputs is None and not is_exported(model):
         raise ReproError(
-            f"expected a program, or a model with inputs=..., examples of its inputs, got a {type(model).__qualname__}"
+            "expected a program, or a model with inputs=... (examples of its inputs), got a "
+            f"{type(model).__qualname__} without inputs"
         )
     program = capture(model, *([] if inputs is None else [inputs]), dynamic_shapes=dynamic_shapes)
     return _compile(program, target, threads, ranks, cut)
@@ -145,10 +146,10 @@ def _compile(
     cut: Mapping[str, int] | None,
 ) -> Executable | SymbolicExecutable | PartitionedExecutable:
     if ranks is None and cut is not None:
-        raise ReproError("cut says what ranks have parts of: expected ranks")
+        raise ReproError("cut selects what is divided among ranks: pass ranks too")
     if isinstance(program, SymbolicProgram):
         if ranks is not None:
-            raise ReproError("ranks compute parts of static shapes: expected a program without open sizes")
+            raise ReproError("expected a program with static shapes for ranks, got one with dynamic sizes")
         return SymbolicExecutable(program, target, threads)
     if ranks is not None:
         return PartitionedExecutable(program, target, threads, ranks, cut)

@@ -157,7 +157,7 @@ def compile_for_dynamo(module: Any, arguments: Sequence[Any], *, options: Mappin
     given: Any = dict(options or {})
     if "seed" in given:
         # Each graph has its own backend here, so with a seed, all graphs would draw the same random numbers.
-        raise ReproError("a backend by its name has no seed: expected backend=repro_mlir.backend(seed=...)")
+        raise ReproError("a backend given by name takes no seed: use backend=repro_mlir.backend(seed=...)")
     unknown = [name for name in given if name not in known]
     if unknown:
         raise ReproError(f"expected options among {', '.join(known)}, got {unknown[0]!r}")

@@ -122,7 +122,7 @@ def qwen2_moe(window: int) -> transformers.PreTrainedModel:
 @pytest.mark.parametrize("make", [mistral, qwen2_moe])
 def test_windows_shorter_than_the_capacity_are_refused(make: Callable) -> None:
     torch.manual_seed(0)
-    with pytest.raises(ReproError, match="expected causal attention: is_causal=True, or such a mask"):
+    with pytest.raises(ReproError, match="expected causal attention, by is_causal=True or a causal mask, got another"):
         repro_mlir.Generator(Decoder(make(8)).eval(), CAPACITY)
     model = make(CAPACITY + 1).eval()
     found = repro_mlir.Generator(Decoder(model).eval(), CAPACITY, chunk=5, threads=1).generate(PROMPTS, NEW)
@@ -135,6 +135,6 @@ def test_positions_that_do_not_begin_at_0_are_refused() -> None:
     torch.manual_seed(0)
     sizes = {**SIZES, "num_attention_heads": 4, "max_position_embeddings": 64}
     model = transformers.RobertaForCausalLM(transformers.RobertaConfig(is_decoder=True, **sizes))
-    with pytest.raises(ReproError, match="RobertaForCausalLM gives other logits at the positions 0, 1, 2, "):
+    with pytest.raises(ReproError, match="RobertaForCausalLM returns other logits with the positions 0, 1, 2, "):
         Decoder(model)
     assert model.training

@@ -159,7 +159,7 @@ def test_tensors_that_no_rule_defines(tmp_path: Path, monkeypatch: Any) -> None:
         begun(self, *arguments, **options)
         self.kept = {"tables": [torch.rand(2, device="cpu")]}
 
-    message = r"expected tensors of the files or by \(G5\), got model.rotary_emb."
+    message = r"expected tensors from the files or computed by \(G5\), got model.rotary_emb."
     begun = rope.__init__
     with monkeypatch.context() as patch, pytest.raises(ReproError, match=f"{message}kept"):
         patch.setattr(rope, "__init__", begin)
@@ -256,18 +256,18 @@ def damaged(tmp_path: Path, what: str) -> Path:
         ("a layer is missing", "missing keys of the model"),
         ("another width", "cannot read a model|mismatched keys"),
         ("code", "cannot read a configuration"),
-        ("quantized", "expected a model that is not quantized"),
+        ("quantized", "expected a model that is not quantized, got a quantization_config"),
         ("adapter", "expected a whole model, got an adapter"),
         ("cut off", "cannot read a model"),
         ("no JSON", "cannot read a tokenizer"),
         ("too many layers", "unexpected keys of the model: transformer.h.1.attn"),
         ("integers", "expected weights of f32, bf16 or f16, got I8: transformer.h.0.attn.c_attn.weight"),
-        ("not finite", "gives no finite logits"),
-        ("elsewhere", "expected names of safetensors of this directory"),
-        ("other weights", "config.json names other files"),
+        ("not finite", "returns no finite logits"),
+        ("elsewhere", "expected names of safetensors files in this directory"),
+        ("other weights", "got other files in config.json"),
         ("a dangling link", "expected chat_template.jinja to be a file"),
-        ("no token", r"expected eos_token_id of tokens, got \[0\]"),
-        ("draws", "expected a tokenizer that gives a text the same tokens each time"),
+        ("no token", r"expected tokens as eos_token_id, got \[0\]"),
+        ("draws", "expected a deterministic tokenizer, got one that draws"),
         ("panics", "cannot read a tokenizer: range end index"),
     ],
 )
@@ -280,12 +280,12 @@ def test_directories_that_are_refused(tmp_path: Path, what: str, message: str) -
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("n_layer", 1_000_000, "config.json: expected n_layer of at most 28, as the weights have it, got 1000000"),
-        ("n_embd", 10**9, "config.json: expected n_embd of at most 640, as the weights have it, got 1000000000"),
+        ("n_layer", 1_000_000, "config.json: expected n_layer of at most 28, as in the weights, got 1000000"),
+        ("n_embd", 10**9, "config.json: expected n_embd of at most 640, as in the weights, got 1000000000"),
         (
             "vocab_size",
             2**40,
-            "config.json: expected vocab_size of at most 640, as the weights have it, got 1099511627776",
+            "config.json: expected vocab_size of at most 640, as in the weights, got 1099511627776",
         ),
         ("n_head", 10**9, "config.json: expected n_head of at most 640"),
         ("n_positions", 2**40, "config.json: expected n_positions of at most 134217728"),
@@ -320,7 +320,7 @@ def test_models_of_more_modules_than_tensors(monkeypatch: Any, tmp_path: Path) -
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "n_layer": 1_000_000}))
     monkeypatch.setattr(ModelFolder, "_check_sizes", lambda *_: None)
-    with pytest.raises(ReproError, match="expected a model of 28 tensors, as the weights have, got more at "):
+    with pytest.raises(ReproError, match="expected a model of 28 tensors, as in the weights, got more at "):
         _ = ModelFolder(folder).model
 
 
@@ -358,7 +358,7 @@ def test_weights_are_copied_from_the_file(tmp_path: Path) -> None:
         ("{{ 1 / 0 }}", "the chat template refuses the messages: division by zero"),
         ("{% for", "the chat template refuses the messages"),
         ("{{ ''.__class__.__mro__ }}", "access to attribute '__class__' of 'str' object is unsafe"),
-        ("{{ 'a' * 5000000 }}", "expected at most 4,194,304 characters of the chat template, got 5,000,000"),
+        ("{{ 'a' * 5000000 }}", "expected at most 4,194,304 characters from the chat template, got 5,000,000"),
         ("{{ 'a' * 10000000000 }}", "the chat template takes more than 1024 MiB"),
         ("{{ 'a'.center(10000000000) }}", "the chat template takes more than 1024 MiB"),
         ("{{ '%10000000000d' % 1 }}", "the chat template takes more than 1024 MiB"),

@@ -197,7 +197,7 @@ def test_a_receipt_is_written(tmp_path: Path) -> None:
     # transformers loads the best model at the end; the receipt records it as a change after the last step.
     best = safetensors.torch.load_file(Path(trainer.state.best_model_checkpoint) / "model.safetensors")
     assert {name: tensor.numpy().tobytes() for name, tensor in best.items()} == state_of(model)
-    with pytest.raises(ReproError, match="the receipt is finished"):
+    with pytest.raises(ReproError, match="the receipt is closed"):
         trainer.train()
 
 
@@ -250,7 +250,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_options_that_are_refused(reason: str, tmp_path: Path) -> None:
-    with pytest.raises(ReproError, match=f"^{reason} cannot be honoured: "):
+    with pytest.raises(ReproError, match=f"^{reason} is not supported: "):
         ReproTrainer(model=dropout_model(), args=arguments(tmp_path, **REFUSED[reason]), train_dataset=[])
 
 
@@ -258,13 +258,13 @@ def test_other_refusals(tmp_path: Path) -> None:
     def make(kind: type[ReproTrainer] = ReproTrainer, **options: Any) -> ReproTrainer:
         return kind(model=Classifier(), args=arguments(tmp_path), train_dataset=POINTS, **options)
 
-    with pytest.raises(ReproError, match=r"^an overridden compute_loss cannot be honoured: "):
+    with pytest.raises(ReproError, match=r"^an overridden compute_loss is not supported: "):
         make(OtherLoss)
-    with pytest.raises(ReproError, match=r"^compute_loss_func cannot be honoured: "):
+    with pytest.raises(ReproError, match=r"^compute_loss_func is not supported: "):
         make(compute_loss_func=lambda outputs, labels, num_items_in_batch: outputs["loss"])
     with pytest.raises(ReproError, match=r"LooksAtGradients.on_pre_optimizer_step: .* use on_step_end"):
         make(callbacks=[LooksAtGradients()])
     with pytest.raises(ReproError, match=r"LooksAtGradients.on_pre_optimizer_step: .* use on_step_end"):
         make().add_callback(LooksAtGradients)
-    with pytest.raises(ReproError, match="resumes from its own checkpoints"):
+    with pytest.raises(ReproError, match="resumes a run from its own checkpoints"):
         make(receipt=repro_mlir.ReceiptOptions(tmp_path / "receipt", resume=True))

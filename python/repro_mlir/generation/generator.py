@@ -297,7 +297,7 @@ class Generator(ConstantAttributes):
     ) -> Request:
         tokens = self._known(prompt, "a prompt")
         if not tokens:
-            raise ReproError("expected a prompt of tokens, at least one, got none")
+            raise ReproError("expected a prompt of at least one token, got none")
         if not (sampling is None or isinstance(sampling, Sampling)):
             raise ReproError(f"expected a Sampling, got {sampling!r}")
         if type(most) is not int or most < 1:

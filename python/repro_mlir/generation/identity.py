@@ -90,7 +90,7 @@ class ModelPrograms:
         try:
             Path(folder).mkdir()
         except OSError as error:
-            raise ReproError(f"{folder}: expected a folder that can be made: {error.strerror}") from None
+            raise ReproError(f"{folder}: cannot create the folder: {error.strerror}") from None
         write_file(Path(folder) / "program.repro", self.program.data)
         write_file(Path(folder) / "choice.repro", self.choice.data)
         listed = json.dumps([asdict(each) for each in self.weights], indent=1) + "\n"

@@ -41,8 +41,7 @@ class Sampling:
     def __post_init__(self) -> None:
         if not (_is_real(self.temperature) and 0 <= self.temperature <= _GREATEST_TEMPERATURE):
             raise ReproError(
-                f"expected a temperature from 0 to {_GREATEST_TEMPERATURE}, the greatest of f32, "
-                f"got {self.temperature!r}"
+                f"expected a temperature from 0 to {_GREATEST_TEMPERATURE}, the greatest f32, got {self.temperature!r}"
             )
         if not (_is_real(self.top_p) and 0 < self.top_p <= 1):
             raise ReproError(f"expected top_p above 0 and at most 1, got {self.top_p!r}")

@@ -106,7 +106,7 @@ class TemplateRenderer:
             return text
         if "length" in reply:
             raise ReproError(
-                f"expected at most {TEXT_LIMIT:,} characters of the chat template, got {reply['length']:,}"
+                f"expected at most {TEXT_LIMIT:,} characters from the chat template, got {reply['length']:,}"
             )
         if "error" in reply:
             raise ReproError(f"the chat template refuses the messages: {foreign(reply['error'])}")

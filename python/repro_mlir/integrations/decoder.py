@@ -47,7 +47,7 @@ class Decoder(torch.nn.Module):
         if not isinstance(model, transformers.PreTrainedModel):
             raise ReproError(f"expected a model of transformers, got a {type(model).__qualname__}")
         if not getattr(model, "_supports_sdpa", False):
-            raise ReproError(f"{type(model).__qualname__} computes its attention itself: expected a model with sdpa")
+            raise ReproError(f"{type(model).__qualname__} has its own attention: expected a model that supports sdpa")
         self.model = model
         self._check_positions()
 
@@ -72,11 +72,11 @@ class Decoder(torch.nn.Module):
         # Infinite logits are left out, since they would make the tolerance infinite.
         finite = own[own.isfinite()]
         if not finite.numel():
-            raise ReproError(f"{type(self.model).__qualname__} gives no finite logits on {length} tokens")
+            raise ReproError(f"{type(self.model).__qualname__} returns no finite logits for {length} tokens")
         if not torch.allclose(found, own, rtol=0, atol=_DEVIATION * finite.abs().max().item(), equal_nan=True):
             raise ReproError(
-                f"{type(self.model).__qualname__} gives other logits at the positions 0, 1, 2, ... than by itself: "
-                "expected a model that counts tokens from 0"
+                f"{type(self.model).__qualname__} returns other logits with the positions 0, 1, 2, ... than without "
+                "positions: expected a model that counts tokens from 0"
             )
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -105,9 +105,9 @@ def _attend(
     values are not yet repeated."""
     for name in ("softcap", "s_aux", "position_bias"):
         if options.get(name) is not None:
-            raise ReproError(f"attention with {name} is not causal attention alone")
+            raise ReproError(f"attention with {name} is not supported: expected causal attention without it")
     if not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
-        raise ReproError("expected causal attention")
+        raise ReproError("expected causal attention, got attention to later tokens")
     # Options for an attention window are ignored: the mask already contains the window, and `Generator` checks the
     # mask.
     result = scaled_dot_product_attention(

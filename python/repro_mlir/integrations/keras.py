@@ -52,7 +52,7 @@ def fit(
         be written.
     """
     if receipt is not None and receipt.resume:
-        raise ReproError("a run of Keras goes on from what its callbacks keep: begin a new receipt, without resume")
+        raise ReproError("Keras resumes a run from what its callbacks save: begin a new receipt, without resume")
     with _compiled_steps(model, target, threads, seed, receipt):
         return model.fit(*args, **kwargs)
 
@@ -71,7 +71,7 @@ def _compiled_steps(
     if model.steps_per_execution != 1:
         raise ReproError(f"expected compile(steps_per_execution=1), got {model.steps_per_execution}")
     if model.run_eagerly:
-        raise ReproError("run_eagerly=True cannot be honoured: a step is compiled as a whole")
+        raise ReproError("run_eagerly=True is not supported: a step is compiled as a whole")
     former = model.train_function, model.test_function
     training = _Steps(model, target, threads, seed, receipt, training=True)
     evaluation = _Steps(model, target, threads, None, None, training=False)
@@ -151,8 +151,8 @@ class _Steps:
             self._variables = variables
         if [*map(id, variables)] != [*map(id, self._variables)]:
             raise ReproError(
-                "the model has other variables, or other trainable ones, than at the first step: expected changes "
-                "between two calls of fit"
+                "the model's variables, or which of them are trainable, have changed since the first step: make such "
+                "changes between two calls of fit"
             )
         return variables
 
@@ -195,14 +195,14 @@ class _Steps:
             imported, settings = self._capture(values, arguments), after
             if (again := self._settings()) != settings:
                 raise ReproError(
-                    f"the step itself changes {_difference(settings, again)}: a compiled step cannot do so; expected a "
-                    "keras.Variable in its place"
+                    f"the step itself changes {_difference(settings, again)}, which a compiled step cannot: use a "
+                    "keras.Variable instead"
                 )
         known = next(iter(self._captured.values()), None)
         if known is not None and imported.program.random != known[0].program.random:
             raise ReproError(
-                "some steps of this call draw random numbers and others do not, by the form of their batch or by a "
-                "setting such as a dropout rate of 0: expected all of them to, or none"
+                "some steps of this call draw random numbers and others do not, depending on the form of the batch or "
+                "on a setting such as a dropout rate of 0: expected all of them to draw, or none"
             )
         self._captured[settings, shapes] = imported, program_of(imported.program)
         return self._captured[settings, shapes]
@@ -220,8 +220,8 @@ class _Steps:
         known = [*dict.fromkeys(each for each, _ in self._captured)]
         if settings not in known and len(known) == _MOST_SETTINGS:
             raise ReproError(
-                f"{_difference(known[-1], settings)} changed, as settings did {_MOST_SETTINGS} times in this call, and "
-                "each step with others is a program of its own: make a value that changes often a keras.Variable"
+                f"{_difference(known[-1], settings)} changed; settings have changed {_MOST_SETTINGS} times in this "
+                "call, and each change needs another program: use a keras.Variable for a value that changes often"
             )
 
     def _place_random_numbers(self, imported: frontend.Imported) -> None:

@@ -45,5 +45,5 @@ def launched_ranks(
     try:
         from repro_mlir.integrations.mpi import connect as connect_mpi
     except ModuleNotFoundError:
-        raise ReproError("processes of mpirun talk by mpi4py, which is not installed") from None
+        raise ReproError("ranks of mpirun need mpi4py, which is not installed: pip install mpi4py") from None
     return connect_mpi(shares, check_share, shard_optimizer)

@@ -95,9 +95,9 @@ class ModelFolder:
         parse(read_regular(self.path / "config.json", LIMIT, follow=True), f"{path}: config.json")
         self._config = self._read(transformers.AutoConfig, "a configuration")
         if getattr(self._config, "quantization_config", None) is not None:
-            raise ReproError(f"{path}: expected a model that is not quantized")
+            raise ReproError(f"{path}: expected a model that is not quantized, got a quantization_config")
         if (self.path / "adapter_config.json").exists():
-            raise ReproError(f"{path}: expected a whole model, got an adapter of one")
+            raise ReproError(f"{path}: expected a whole model, got an adapter")
         positions = getattr(self._config, "max_position_embeddings", None)
         self.positions = positions if isinstance(positions, int) and positions > 0 else _POSITIONS
         tokenizer = self._read(transformers.AutoTokenizer, "a tokenizer")
@@ -136,8 +136,8 @@ class ModelFolder:
         for name, tensor in _computed_tensors(model, stored):
             if not (construction.knows(tensor) or is_whole(tensor)):
                 raise ReproError(
-                    f"{self.path}: expected tensors of the files or by (G5), got {name}, which the model computes in "
-                    "another way"
+                    f"{self.path}: expected tensors from the files or computed by (G5), got {name}, which the model "
+                    "computes in another way"
                 )
         for tensor in (*model.parameters(), *model.buffers()):
             # The f32 tensors are memory-mapped from the file, which other processes may change, so they are copied.
@@ -156,7 +156,7 @@ class ModelFolder:
             if type(value) is int and value > most:
                 name = getattr(config, "attribute_map", {}).get(field, field)
                 raise ReproError(
-                    f"{self.path}: config.json: expected {name} of at most {most}, as the weights have it, got {value}"
+                    f"{self.path}: config.json: expected {name} of at most {most}, as in the weights, got {value}"
                 )
 
     def _check_shapes(self, stored: Mapping[str, tuple[int, ...]]) -> None:
@@ -168,8 +168,8 @@ class ModelFolder:
             shape = stored.get(name, parameter.shape)
             if tuple(parameter.shape) != tuple(shape):
                 raise ReproError(
-                    f"{self.path}: mismatched keys of the model: {foreign(name)}: expected {list(parameter.shape)} by "
-                    f"config.json, got {list(shape)}"
+                    f"{self.path}: mismatched keys of the model: {foreign(name)}: expected the shape "
+                    f"{list(parameter.shape)} of config.json, got {list(shape)}"
                 )
 
     def _check_weights(self) -> dict[str, tuple[int, ...]]:
@@ -179,7 +179,7 @@ class ModelFolder:
         exactly.
         """
         if getattr(self._config, "transformers_weights", None) is not None:
-            raise ReproError(f"{self.path}: expected weights as model.safetensors, config.json names other files")
+            raise ReproError(f"{self.path}: expected weights in model.safetensors, got other files in config.json")
         index = self.path / "model.safetensors.index.json"
         names = ["model.safetensors"]
         if not (self.path / names[0]).is_file() and index.is_file():
@@ -188,7 +188,7 @@ class ModelFolder:
             given = list(weights.values()) if isinstance(weights, dict) else []
             named = {each for each in given if isinstance(each, str) and Path(each).name == each}
             if not given or not named.issuperset(given) or not all(each.endswith(".safetensors") for each in named):
-                raise ReproError(f"{index}: expected names of safetensors of this directory")
+                raise ReproError(f"{index}: expected names of safetensors files in this directory")
             names = sorted(named)
         stored: dict[str, tuple[int, ...]] = {}
         for name in names:
@@ -223,7 +223,7 @@ class ModelFolder:
             given = getattr(source, "eos_token_id", None)
             for each in given if isinstance(given, list) else [] if given is None else [given]:
                 if type(each) is not int or each < 0:
-                    raise ReproError(f"{self.path}: expected eos_token_id of tokens, got {foreign(repr(each), 40)}")
+                    raise ReproError(f"{self.path}: expected tokens as eos_token_id, got {foreign(repr(each), 40)}")
                 found.add(each)
         return found
 
@@ -269,7 +269,7 @@ def _bounded_modules(stored: int) -> Iterator[None]:
         left -= 1
         if left < 0:
             raise ReproError(
-                f"expected a model of {stored} tensors, as the weights have, got more at {type(module).__name__}.{name}"
+                f"expected a model of {stored} tensors, as in the weights, got more at {type(module).__name__}.{name}"
             )
 
     def measure(module: torch.nn.Module, name: str, value: Any) -> None:
@@ -329,7 +329,7 @@ class FolderTokenizer:
         model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
         options = tokenizer.init_kwargs.get("sp_model_kwargs") or {}
         if getattr(model, "dropout", None) or options.get("enable_sampling"):
-            raise ReproError("expected a tokenizer that gives a text the same tokens each time, got one that draws")
+            raise ReproError("expected a deterministic tokenizer, got one that draws random numbers")
         self._encoding = tokenizer
         # Decoding uses a separate copy, because two threads must not use a fast tokenizer at once.
         with _refusal("cannot read a tokenizer"):

@@ -75,9 +75,7 @@ class ReproTrainer(transformers.Trainer):
         for reason in _refused(self):
             raise ReproError(reason)
         if isinstance(receipt, ReceiptOptions) and receipt.resume:
-            raise ReproError(
-                "a run of transformers resumes from its own checkpoints: begin a new receipt there, without resume"
-            )
+            raise ReproError("transformers resumes a run from its own checkpoints: begin a new receipt, without resume")
         for callback in self.callback_handler.callbacks:
             _check_callback(type(callback))
 
@@ -174,7 +172,7 @@ class ReproTrainer(transformers.Trainer):
             return
         state = load(read_regular(path, LIMIT), str(path))
         if not isinstance(state, dict):
-            raise ReproError(f"{path}: expected an object, got a {type(state).__name__}")
+            raise ReproError(f"{path}: expected a JSON object, got a {type(state).__name__}")
         if (own := path.with_name(_OWN)).exists():
             state |= load_own_entries(own)
         trainer = self.compiled
@@ -196,7 +194,8 @@ def _check_callback(kind: type) -> None:
     for event in ("on_pre_optimizer_step", "on_optimizer_step"):
         if getattr(kind, event, None) is not getattr(transformers.TrainerCallback, event):
             raise ReproError(
-                f"{kind.__name__}.{event}: a compiled step goes from backward to update at once; use on_step_end"
+                f"{kind.__name__}.{event} is not supported: a compiled step includes backward pass and update; use "
+                "on_step_end"
             )
 
 
@@ -207,15 +206,15 @@ def _refused(trainer: transformers.Trainer) -> Iterator[str]:
     one_model = "a step is a program of one process with the whole model"
     cases: list[tuple[str, Any, str]] = [
         ("gradient_accumulation_steps", args.gradient_accumulation_steps > 1, "a step takes one batch: make it larger"),
-        ("bf16 or fp16", trainer.accelerator.mixed_precision != "no", "give autocast=torch.bfloat16 to ReproTrainer"),
+        ("bf16 or fp16", trainer.accelerator.mixed_precision != "no", "pass autocast=torch.bfloat16 to ReproTrainer"),
         (
             "bf16_full_eval or fp16_full_eval",
             args.bf16_full_eval or args.fp16_full_eval,
-            "an evaluation runs on the parameters as they are",
+            "an evaluation uses the parameters in their own type",
         ),
         ("tf32", args.tf32, "the accuracy of products is defined"),
         ("torch_compile", args.torch_compile, "the step is compiled as a whole"),
-        ("use_liger_kernel", args.use_liger_kernel, "a program has no kernels of others"),
+        ("use_liger_kernel", args.use_liger_kernel, "a program has its own kernels"),
         ("auto_find_batch_size", args.auto_find_batch_size, "the batch size would depend on the machine's memory"),
         ("label_smoothing_factor", args.label_smoothing_factor, "the loss is the model's: smooth it there"),
         ("compute_loss_func", trainer.compute_loss_func is not None, "the loss is the model's: compute it there"),
@@ -225,9 +224,9 @@ def _refused(trainer: transformers.Trainer) -> Iterator[str]:
         ("fsdp", trainer.is_fsdp_enabled or args.fsdp, one_model),
         ("parallelism_config", args.parallelism_config is not None, one_model),
         ("several processes or devices", max(args.world_size, args.n_gpu) > 1 or trainer.is_model_parallel, one_model),
-        (f"the device {args.device}", args.device.type != "cpu", "give use_cpu=True: target says where a step runs"),
+        (f"the device {args.device}", args.device.type != "cpu", "pass use_cpu=True: target selects where a step runs"),
     ]
-    yield from (f"{option} cannot be honoured: {reason}" for option, given, reason in cases if given)
+    yield from (f"{option} is not supported: {reason}" for option, given, reason in cases if given)
     for name in ("_clip_grad_norm", "_get_grad_norm", "_save_rng_state", "_load_rng_state"):
         if not hasattr(own, name):
-            yield f"expected transformers 5.24 or like it, got {transformers.__version__}, whose Trainer has no {name}"
+            yield f"expected transformers 5.24 or compatible, got {transformers.__version__} without Trainer.{name}"

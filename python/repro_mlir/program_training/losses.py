@@ -71,7 +71,7 @@ def cross_entropy() -> Loss:
 
 def _check_output(output: TensorType, rank: int) -> None:
     if output.element != "f32" or len(output.shape) < rank or math.prod(output.shape) == 0:
-        raise ReproError(f"expected f32 with elements and at least {rank} dimensions for the loss, got {output}")
+        raise ReproError(f"expected a non-empty f32 output of at least {rank} dimensions for the loss, got {output}")
 
 
 def _mean(writer: Writer, values: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ class ProgramTrainer(ConstantAttributes):
         """
         _numbers(program, hyper_parameters)
         if len(program.initial) != len(program.state):
-            raise ReproError("the program has no initial state")
+            raise ReproError("expected a program with its initial state, got one without")
         self._program = program
         self._hyper_parameters: Mapping[str, float] = dict(hyper_parameters)
         self._state = program.initial_state()
@@ -128,7 +128,7 @@ class ProgramTrainer(ConstantAttributes):
         """
         _numbers(program, self.hyper_parameters)
         if program.state != self._program.state:
-            raise ReproError("expected a program with the state tensors of the former one")
+            raise ReproError("expected a program with the same state tensors as the former one")
         if id(program) not in self._executables:
             self._executables[id(program)] = program, compile(program, self._target, self._threads)
         self._program, self._executable = self._executables[id(program)]
@@ -147,15 +147,15 @@ class ProgramTrainer(ConstantAttributes):
             Also raised if the record cannot be written: then the trainer is closed, and the receipt can be resumed.
         """
         if self._closed:
-            raise ReproError("the trainer is closed")
+            raise ReproError("the trainer is closed: create a new one")
         kinds = self._program.inputs
         count = self._program.num_hyper_parameters
         if len(batch) != len(kinds) - count:
             names = ", ".join(kind.name for kind in kinds[count:])
-            raise ReproError(f"expected the inputs {names}, got {len(batch)}")
+            raise ReproError(f"expected {len(kinds) - count} inputs ({names}), got {len(batch)}")
         for kind in self._program.state:
             if kind.name not in self._state:
-                raise ReproError(f"the state has no {kind.name!r} any more")
+                raise ReproError(f"expected the tensor {kind.name!r} in the state, got none")
             as_array(self._state[kind.name], kind, "state")
         numbers = _numbers(self._program, self.hyper_parameters)
         inputs = as_arrays([*numbers, *batch], kinds, "input")

@@ -62,9 +62,9 @@ def training_step(
     for i in parameters:
         if model.state[i].element != "f32" or i in written:
             reason = "the model writes it" if i in written else f"it is {model.state[i]}"
-            raise ReproError(f"{names[i]!r} cannot be trained: {reason}, expected f32 that an optimizer alone writes")
+            raise ReproError(f"{names[i]!r} cannot be trained: {reason}, expected f32 that only the optimizer writes")
     if not parameters or len({*parameters}) < len(parameters):
-        raise ReproError(f"expected in train each state tensor once, and at least one of {', '.join(names)}")
+        raise ReproError(f"expected different names in train, at least one of {', '.join(names)}, got {[*train]}")
 
     count = len(model.state)
     target = loss.target(model.outputs[chosen])
@@ -88,7 +88,7 @@ def _output(model: ImportedProgram[Any], name: str | None) -> int:
     if name is not None:
         return _position(names, name, "output")
     if len(names) != 1:
-        raise ReproError(f"expected output=..., one of {', '.join(names)}: the model has {len(names)} outputs")
+        raise ReproError(f"the model has {len(names)} outputs: pass output=..., one of {', '.join(names)}")
     return 0
 
 

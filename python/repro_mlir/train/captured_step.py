@@ -155,8 +155,8 @@ class KnownForms:
         if not is_too_many or last is None:
             return None
         return (
-            f"{frontend.difference(last[0], form)} has changed, as something has again and again: "
-            "each form has a program, which is captured anew"
+            f"{frontend.difference(last[0], form)} has changed; such changes are frequent, and each needs a program, "
+            "which is captured again"
         )
 
 
@@ -172,13 +172,13 @@ def _captured(subject: Subject, run: Captures) -> tuple[StepProgram, ImportedPro
         result, again = run(), frontend.form_of(subject, recording=recording)
         if again != after:
             raise ReproError(
-                f"the step itself changes {frontend.difference(after, again)}: a compiled step cannot do so; "
-                "expected a buffer of the model in its place"
+                f"the step itself changes {frontend.difference(after, again)}, which a compiled step cannot: "
+                "use a buffer of the model instead"
             )
         if result[0].hash != first.hash:
             raise ReproError(
-                f"the first step, which changes {frontend.difference(before, after)}, is another one than the later "
-                "steps: expected a call of the model before it, or an argument of it that says so"
+                f"the first step, which changes {frontend.difference(before, after)}, differs from the later steps: "
+                "call the model once before the step, or pass what differs as an argument"
             )
     return result
 
@@ -253,7 +253,7 @@ class Step:
         if self.kept.ahead:
             raise ReproError(
                 "a tensor of the model or the optimizer was written while newer values were on the device: "
-                "expected sync() before writing"
+                "call sync() before writing"
             )
 
     def bring_back(self) -> None:

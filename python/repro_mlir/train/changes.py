@@ -49,7 +49,7 @@ class Changes:
             line = captured.changing.asked().get(name)
             where = f", and {line} asks for its value" if line else ""
             return (
-                f"{name} has changed again{where}: each value has a program, which is captured and compiled; "
-                "expected a tensor of the batch or a buffer of the model in its place"
+                f"{name} has changed again{where}: each value needs a program, which is captured and compiled; "
+                "use a tensor of the batch or a buffer of the model instead"
             )
         return None

@@ -71,7 +71,7 @@ class Evaluation:
         step.binding.pull()
         for kind in step.known.added:
             if scales and kind.name not in scales:
-                raise ReproError(f"(Q6) the steps so far have no {kind.name}: expected a forward pass as in training")
+                raise ReproError(f"(Q6) the steps so far have no {kind.name}: expected the forward pass of training")
             step.binding.arrays[kind.name][...] = scales.get(kind.name, 1)
         # Always loads the tensors to the device, which has the values of the last evaluation: version counters do not
         # show whether the tensors were written through `.data` since.

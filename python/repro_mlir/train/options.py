@@ -61,8 +61,8 @@ class TrainOptions(CaptureOptions):
         if self.nonfinite_loss not in NONFINITE_LOSS:
             raise ReproError(f"expected nonfinite_loss among {', '.join(NONFINITE_LOSS)}, got {self.nonfinite_loss!r}")
         if self.ranks is not None and not isinstance(self.ranks, Ranks):
-            raise ReproError(f"expected ranks as a connect() gives them, got a {type(self.ranks).__name__}")
+            raise ReproError(f"expected ranks that connect() returns, got a {type(self.ranks).__name__}")
         if self.ranks is not None and self.microbatches is None:
             raise ReproError("ranks share microbatches: expected microbatches=N")
         if self.precision is not None and self.precision.is_delayed and self.microbatches is not None:
-            raise ReproError("(Q6) no microbatch has the amax of its batch: expected delayed scaling without them")
+            raise ReproError("(Q6) expected no microbatches with delayed scaling: none has the amax of its batch")

@@ -171,8 +171,8 @@ class Trainer(ConstantAttributes):
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Rejects copy and pickle, which call this method."""
         raise ReproError(
-            "a Trainer cannot be copied or pickled: keep its state_dict() or a save_checkpoint(), and load that into a "
-            "new Trainer of a copy of the model"
+            "a Trainer cannot be copied or pickled: save its state_dict() or call save_checkpoint(), and load that "
+            "into a new Trainer of a copy of the model"
         )
 
     def __exit__(
@@ -300,7 +300,7 @@ class Trainer(ConstantAttributes):
             batch = self._flat(arguments)
             step = self._present(batch, subject)
             if self._options.receipt is not None and self._recorder is None:
-                raise ReproError("the receipt is finished: expected no step after close")
+                raise ReproError("the receipt is closed: use a new Trainer for more steps")
             if self._options.receipt is None and self._options.ranks is not None and not self._has_run:
                 begin_without_receipt(self._options.ranks)
             self._run(step, step.captured.inputs(batch))
@@ -337,13 +337,13 @@ class Trainer(ConstantAttributes):
           StepFailed: see `step`.
         """
         if average and self._options.average is None:
-            raise ReproError("there is no average to be evaluated, expected Trainer(..., average=AveragedModel(model))")
+            raise ReproError("the trainer has no average to evaluate: pass average=AveragedModel(model) to Trainer")
         arguments = _as_given(batch)
         self._refresh()
         with self._lock, frontend.outside_inference_mode():
             self._settle()
             if self._running:
-                raise ReproError("expected no evaluation within a step, as from the handler of a signal")
+                raise ReproError("an evaluation within a step, such as in a signal handler, is not supported")
             if self._step is not None and (average or not self._step.is_divided):
                 self._step.bring_back()
             evaluation = self._evaluation_of_average if average else self._evaluation
@@ -420,7 +420,7 @@ class Trainer(ConstantAttributes):
             if late and recorder is not None and self._is_due(begun) and not recorder.can_finish:
                 # The record can no longer be written: the user may have changed the state since the step ended.
                 raise ReproError(
-                    f"step {begun.position.steps} was cut short before it was recorded: "
+                    f"step {begun.position.steps} was interrupted before it was recorded: "
                     "resume the receipt in a new trainer"
                 )
             step.kept.finish()
@@ -454,7 +454,7 @@ class Trainer(ConstantAttributes):
         if self._options.nonfinite_loss == "stop":
             raise NonFiniteLoss(f"{message}: the run stops")
         if self._options.nonfinite_loss == "warn" and known is None:
-            warnings.warn(f"{message}; nonfinite_loss says what is done then", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"{message}; the option nonfinite_loss selects the reaction", RuntimeWarning, stacklevel=4)
 
     @cached_property
     def _called(self) -> Refresh:
@@ -551,7 +551,7 @@ class Trainer(ConstantAttributes):
         if former and former != now:
             raise ReproError(
                 f"(Q6) the step has other products than the steps so far, which had {', '.join(sorted(former))}: "
-                "expected scales of the present tensor for products of a model that changes"
+                "use scales of the current tensor for products of a model that changes"
             )
         for kind, value in zip(known.program.state, known.program.initial, strict=True):
             if kind.name in names:
@@ -585,9 +585,9 @@ class Trainer(ConstantAttributes):
             last = self._forms.last
             assert last is not None
             raise ReproError(
-                f"{frontend.difference(last[0], form)} has changed, and with it the tensors that are the state: "
-                "all programs of a receipt have the same; change it back (evaluate() needs no eval()), or close the "
-                "receipt and go on with another one in a new Trainer"
+                f"{frontend.difference(last[0], form)} has changed, and with it the state tensors, which are the same "
+                "in all programs of a receipt: change it back (evaluate() needs no eval()), or close the receipt and "
+                "continue with another one in a new Trainer"
             )
 
     def _refresh(self) -> None:
@@ -624,7 +624,7 @@ class Trainer(ConstantAttributes):
         called = [*callbacks]
         iterator, begun = self._resume(repeated(batches))
         if begun > steps:
-            raise ReproError(f"expected at least {begun} steps, which the receipt already has, got {steps}")
+            raise ReproError(f"expected at least {begun} steps, the number that the receipt already has, got {steps}")
         with Progress(steps - begun, "training") as progress:
             for _ in range(steps - begun):
                 try:
@@ -652,7 +652,7 @@ class Trainer(ConstantAttributes):
                 return itertools.chain([first], batches), 0
             passed = 1 + sum(1 for _ in itertools.islice(batches, used - 1))
             if passed < used:
-                raise ReproError(f"expected more than {used} batches, which the receipt has used, got {passed}")
+                raise ReproError(f"expected more than the {used} batches that the receipt has used, got {passed}")
             self._restore(as_arguments(first))
             return batches, recorder.steps
         return batches, 0
@@ -780,7 +780,7 @@ class Trainer(ConstantAttributes):
                 if self._step is not None and self._step.kept.ahead:
                     self._step.leave(self.bring_back)
                 raise
-            self._broken = "loading a state was cut short: call load_state_dict again"
+            self._broken = "loading a state was interrupted: call load_state_dict again"
             self._model.load_state_dict(state["model"])
             if average is not None:
                 average.load_state_dict(state["average"])
@@ -853,7 +853,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 def _refuse_foreign() -> None:
     """Called when the user uses a tensor whose value only another rank has. Always raises ReproError."""
     raise ReproError(
-        "another rank has the values of this tensor of the optimizer or an average: expected sync() on all ranks"
+        "the values of this tensor of the optimizer or an average are on another rank: call sync() on all ranks"
     )
 
 

@@ -373,7 +373,7 @@ def test_state_of_another_rank_is_not_used(use: Callable[[Any], object]) -> None
     assert len(first) == 6
     for own, other in zip(first, second, strict=True):
         refused, used = sorted((own, other))
-        assert used == "used" and refused.startswith("another rank has the values of this tensor")
+        assert used == "used" and refused.endswith("on another rank: call sync() on all ranks")
 
 
 def test_a_request_by_one_rank_alone_is_an_error_on_all() -> None:

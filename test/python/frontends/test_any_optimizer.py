@@ -359,7 +359,7 @@ def test_receipts(name: str, tmp_path: Path) -> None:
 def test_one_program_is_not_to_be_had_of_an_optimizer_that_has_several() -> None:
     model, optimizer = new(FirstGradient)
     with pytest.raises(
-        repro_mlir.ReproError, match=r"the optimizer FirstGradient is another one .* expected a Trainer"
+        repro_mlir.ReproError, match=r"the optimizer FirstGradient depends on its state .* use a Trainer"
     ):
         repro_mlir.capture(model, F.mse_loss, optimizer, batch_of(0))
 
@@ -443,16 +443,16 @@ ELSEWHERE = torch.ones([])
 REFUSED: list[tuple[Any, str]] = [
     (_attribute, "changes the attribute count of the optimizer"),
     (_tensor_branch, "control flow or a shape depends on tensor values"),
-    (_element_branch, "control flow, or a number that Python asks for, depends on tensor values"),
-    (_changing_float, "asks for the value of a number that changes at each step"),
+    (_element_branch, "control flow or a Python number depends on tensor values"),
+    (_changing_float, "reads the value of a number that changes at each step"),
     (_clock, "the optimizer's step reads time.time"),
-    (_python_random, "random numbers of Python's module random"),
+    (_python_random, "random numbers with Python's module random"),
     (_shared, "share memory with"),
     (_shared_by_parameters, "share memory with"),
     (_list, "is a list, expected tensors and numbers"),
-    (_other_shape, "expected [1] of torch.float32 as it was"),
-    (_assigned_data, "the step assigns to the data of a tensor, expected data.copy_"),
-    (_elsewhere, "takes a tensor from elsewhere than its state and parameters"),
+    (_other_shape, "expected [1] of torch.float32 as before"),
+    (_assigned_data, "the step assigns to the data of a tensor: use data.copy_"),
+    (_elsewhere, "uses a tensor that is neither a parameter nor in its state"),
     (_option_of_group, "changes 'nesterov' of parameter group 0"),
     (_raises, "ValueError: no such thing"),
 ]
@@ -488,8 +488,8 @@ def test_optimizers_that_are_refused() -> None:
     for make, message in (
         (torch.optim.LBFGS, "optimizer LBFGS is not supported: its step needs the argument closure"),
         (torch.optim.SparseAdam, "SparseAdam does not support dense gradients"),
-        (Wrapper, "its attribute inner is an optimizer itself"),
-        (Several, "its attribute each is an optimizer itself, or has one"),
+        (Wrapper, "its attribute inner is or contains another optimizer"),
+        (Several, "its attribute each is or contains another optimizer"),
         (lambda p: torch.optim.Adagrad(p, differentiable=True), "differentiable=True is not supported"),
     ):
         model, optimizer = new(make)

@@ -298,15 +298,15 @@ REFUSED: dict[str, tuple[Callable[[torch.Tensor], Any], str]] = {
     ),
     "outside": (
         lambda x: torch.cond(x.sum() > 0, writes_outside, torch.exp, (x,)),
-        "add_.Tensor writes to a tensor from outside of a branch",
+        "writes to a tensor from outside of the branch by aten.add_.Tensor",
     ),
     "argument": (
         lambda x: torch.cond(x.sum() > 0, lambda x: x.add_(1).clone(), torch.exp, (x * 1,)),
-        "add_.Tensor writes to a tensor from outside of a branch",
+        "writes to a tensor from outside of the branch by aten.add_.Tensor",
     ),
     "statistics": (
         lambda x: torch.cond(x.sum() > 0, lambda x: F.batch_norm(x, W, W, training=True), torch.exp, (x,)),
-        "writes to a tensor from outside of a branch",
+        "writes to a tensor from outside of the branch by ",
     ),
     "shapes": (
         lambda x: torch.cond(x.sum() > 0, lambda x: x[0], torch.exp, (x,)),
@@ -318,7 +318,7 @@ REFUSED: dict[str, tuple[Callable[[torch.Tensor], Any], str]] = {
     ),
     "function of what is outside": (
         gradients(lambda x: torch.cond(x.sum() > 0, lambda y: Squared.apply(x), torch.exp, (x,))),
-        "gives a tensor from outside to an autograd function",
+        "passes a tensor from outside of the branch to an autograd function",
     ),
 }
 

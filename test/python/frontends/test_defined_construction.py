@@ -116,10 +116,10 @@ class Positions(torch.nn.Module):
 
 
 def test_initialize_names_unchanged_tensors() -> None:
-    with pytest.warns(UserWarning, match=r"initialize leaves positions as PyTorch .*give initialize a function"):
+    with pytest.warns(UserWarning, match=r"initialize leaves positions as PyTorch .*pass initialize a function"):
         repro_mlir.initialize(Positions("table"))
     for kind in ("window", "mean"):
-        with pytest.warns(UserWarning, match=r"initialize leaves positions as PyTorch computed them, .*machine$"):
+        with pytest.warns(UserWarning, match=r"initialize leaves positions as PyTorch computed them: .*machine$"):
             repro_mlir.initialize(lambda kind=kind: Positions(kind))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -158,7 +158,7 @@ def test_batch() -> None:
     assert "expected a tuple (*inputs, target)" in _error(
         lambda: capture_training(model, F.cross_entropy, optimizer, BATCH[0])
     )
-    assert "batch is a tuple of 1 (a tuple: step(*batch) gives its entries), expected" in _error(
+    assert "batch is a tuple of 1 (a tuple: step(*batch) passes its entries), expected" in _error(
         lambda: capture_training(model, F.cross_entropy, optimizer, (BATCH,))
     )
     captured = capture_training(model, F.cross_entropy, optimizer, BATCH)
@@ -183,7 +183,7 @@ def test_state_of_another_shape() -> None:
 
 def test_model_without_trainable_parameters() -> None:
     model = MLP().requires_grad_(False)
-    assert "no parameter that requires a gradient" in _error(
+    assert "expected a model with a parameter that requires a gradient" in _error(
         lambda: capture_training(model, F.cross_entropy, torch.optim.SGD(MLP().parameters()), BATCH)
     )
 
@@ -235,11 +235,11 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     ("action", "reason"),
     [
         ("os.abort()", "crashes torch-mlir"),
-        ("while True: pass", "takes torch-mlir more than 1 s; capture_seconds of REPRO_MLIR_LIMITS is the limit"),
+        ("while True: pass", "takes torch-mlir more than 1 s, the limit (capture_seconds of REPRO_MLIR_LIMITS)"),
         (
             # Does what LLVM does when memory runs out: prints a message and aborts.
             "try: bytes(3 << 30)\n except MemoryError:\n  print('out of memory', file=sys.stderr)\n  os.abort()",
-            "takes torch-mlir more than 2,147,483,648 bytes of memory; memory_bytes of REPRO_MLIR_LIMITS is the limit",
+            "takes torch-mlir more than 2,147,483,648 bytes of memory, the limit (memory_bytes of REPRO_MLIR_LIMITS)",
         ),
     ],
 )

@@ -187,7 +187,7 @@ def test_numbers_out_of_the_range_of_a_type() -> None:
             "truth": lambda x, beyond=beyond: torch.logical_and(x, torch.tensor(2 * beyond - 88)),
         }
         check(functions, extremes(kind))
-        with pytest.raises(repro_mlir.ReproError, match=rf"expected a bound that {kind} holds, got {beyond}"):
+        with pytest.raises(repro_mlir.ReproError, match=rf"expected a bound within the range of {kind}, got {beyond}"):
             repro_mlir.capture(_Module([lambda x, beyond=beyond: x.clamp(0, beyond)]), (extremes(kind),))
 
 
@@ -217,7 +217,7 @@ def test_numbers_that_do_not_fit_are_refused_as_by_pytorch(name: str) -> None:
     x = torch.arange(4, dtype=kind)
     with pytest.raises(RuntimeError, match="without overflow"):
         OVERFLOWS[name](x)
-    with pytest.raises(repro_mlir.ReproError, match=rf"test_integers.py:\d+: aten.{name}.*{kind} holds, got 300"):
+    with pytest.raises(repro_mlir.ReproError, match=rf"test_integers.py:\d+: aten.{name}.*range of {kind}, got 300"):
         repro_mlir.capture(_Module([OVERFLOWS[name]]), (x,))
 
 

@@ -67,25 +67,25 @@ def test_classes_in_place_of_objects(capfd, caplog, use: Callable[..., object]) 
     model = nn.Linear(3, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for given, text in (
-        ((Power, optimizer), "the model is the class Power, expected an object: Power(...)"),
-        ((model.forward, optimizer), "the model is a method, expected an object of torch.nn.Module"),
+        ((Power, optimizer), "the model is the class Power, expected an instance: Power(...)"),
+        ((model.forward, optimizer), "the model is a method, expected a torch.nn.Module"),
         (
             (model, torch.optim.SGD),
-            "the optimizer is the class SGD, expected an object: SGD(model.parameters(), ...)",
+            "the optimizer is the class SGD, expected an instance: SGD(model.parameters(), ...)",
         ),
-        ((model, "SGD"), "the optimizer is a str, expected an object of torch.optim.Optimizer"),
+        ((model, "SGD"), "the optimizer is a str, expected a torch.optim.Optimizer"),
     ):
         assert message(lambda given=given: use(given[0], X, Y, optimizer=given[1]), capfd, caplog) == text
 
 
 def test_the_class_of_a_model_for_inference(capfd, caplog) -> None:
     found = message(lambda: repro_mlir.capture(Power, (X,)), capfd, caplog)
-    assert found == "the model is the class Power, expected an object: Power(...)"
+    assert found == "the model is the class Power, expected an instance: Power(...)"
 
 
 def test_the_class_of_a_loss(capfd, caplog) -> None:
     found = message(lambda: step(nn.Linear(3, 2), X, Y, loss=nn.CrossEntropyLoss), capfd, caplog)
-    assert found == "the loss function is the class CrossEntropyLoss, expected an object: CrossEntropyLoss()"
+    assert found == "the loss function is the class CrossEntropyLoss, expected an instance: CrossEntropyLoss()"
     step(nn.Linear(3, 2), X, Y, loss=nn.CrossEntropyLoss())
 
 
@@ -99,7 +99,10 @@ def test_a_constant_of_the_batch_that_differs(capfd, caplog) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     bindings = capture_training(model, F.cross_entropy, optimizer, ({"x": X, "factor": 2.0}, Y)).bindings
     found = message(lambda: bindings.flatten_batch(({"x": X, "factor": 4.0}, Y)), capfd, caplog)
-    assert found == "batch[0]['factor'] is 4.0, captured as the constant 2.0: expected a tensor where batches differ"
+    assert found == (
+        "batch[0]['factor'] is 4.0, but was captured as the constant 2.0: pass values that differ between batches as "
+        "tensors"
+    )
 
 
 class Attention(nn.Module):
@@ -182,13 +185,13 @@ def test_messages_do_not_mention_the_tools_of_a_trace(capfd, caplog, tmp_path: P
     for function, text in (
         (
             lambda x: x * torch.load(path),
-            "the memory of a tensor is read or written, as torch.load does",
+            "the memory of a tensor is read or written, as torch.load does: move it before the step",
         ),
-        (lambda x: x * torch.get_rng_state().sum(), r"the state of the generator is read \(.sum\)"),
-        (lambda x: x * torch.sin(_SUBCLASS), "a tensor of a subclass of torch.Tensor is read"),
+        (lambda x: x * torch.get_rng_state().sum(), r"the step reads sum of the generator's state: expected"),
+        (lambda x: x * torch.sin(_SUBCLASS), "a tensor of a subclass of torch.Tensor is read: convert it"),
     ):
         found = message(lambda f=function: repro_mlir.capture(_Calls(f), (X,)), capfd, caplog)
-        assert re.match(rf"{NAME}:\d+: {text}: expected", found)
+        assert re.match(rf"{NAME}:\d+: {text}", found)
 
 
 def test_norm_along_a_dimension_of_one_element_and_conv_tbc() -> None:

@@ -78,7 +78,7 @@ def test_lengths_are_checked() -> None:
 
 def test_a_packed_sequence_of_the_batch_is_refused() -> None:
     packed, network = pack_padded_sequence(X, FIXED, batch_first=True), nn.LSTM(2, 3)
-    with pytest.raises(ReproError, match="expected the padded tensor and its lengths, packed in the step"):
+    with pytest.raises(ReproError, match="pass the padded tensor and its lengths, and pack them in the step"):
         first_stage(
             lambda data, sizes: [network(PackedSequence(data, sizes))[0].data], (packed.data, packed.batch_sizes)
         )

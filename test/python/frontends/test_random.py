@@ -69,7 +69,7 @@ def test_R2_bernoulli() -> None:
     got, captured = _draw(lambda x: torch.empty_like(x).bernoulli_(0.3))
     assert torch.equal(got, (uniform < torch.tensor(0.3)).float())
     assert "distribution bernoulli>, probability = 3.000000e-01 : f32, site = 0" in _random_op(captured.text)
-    with pytest.raises(CaptureError, match=r"expected a probability of 0 to 1, got -0\.5"):
+    with pytest.raises(CaptureError, match=r"expected a probability from 0 to 1, got -0\.5"):
         _draw(lambda x: torch.native_dropout(x, 1.5, True)[0] + torch.empty_like(x).bernoulli_(-0.5))
 
 

@@ -189,7 +189,7 @@ def test_stop_tokens_cancel_and_one_token() -> None:
 @pytest.mark.parametrize(
     ("prompt", "most", "message"),
     [
-        ([], 1, "expected a prompt of tokens, at least one, got none"),
+        ([], 1, "expected a prompt of at least one token, got none"),
         ([23], 1, "expected a prompt of tokens from 0 to 22, got 23"),
         ([1.5], 1, "expected a prompt of tokens from 0 to 22, got 1.5"),
         ([True], 1, "expected a prompt of tokens from 0 to 22, got True"),
@@ -384,18 +384,18 @@ class NegativeScale(Model):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (Window, "expected causal attention"),
-        (Dropping, "expected attention without dropout, which would draw, got dropout_p=0.5"),
+        (Window, "expected causal attention, by is_causal=True or a causal mask, got another"),
+        (Dropping, "expected attention without dropout, got dropout_p=0.5"),
         (Counting, "forward writes the buffer calls"),
         (DoubleInside, "expected attention in float32, got torch.float64"),
-        (FewPositions, "the model does not run on 17 tokens, its capacity: index out of range"),
-        (SmallLogits, "uses the positions that it is given"),
-        (NegativeScale, "the model does not run on 17 tokens, its capacity: "),
-        (OwnPositions, "uses the positions that it is given"),
-        (NotCausal, "expected causal attention"),
-        (Mixing, "know each other by causal attention alone"),
-        (MultiheadBeside, "change the logits of others by more than scaled_dot_product_attention"),
-        (NoAttention, "calls no scaled_dot_product_attention"),
+        (FewPositions, "the model does not run on 17 tokens, the given capacity: index out of range"),
+        (SmallLogits, "uses the given positions"),
+        (NegativeScale, "the model does not run on 17 tokens, the given capacity: "),
+        (OwnPositions, "uses the given positions"),
+        (NotCausal, "expected causal attention, by is_causal=True or a causal mask, got another"),
+        (Mixing, "depend on each other only by causal attention"),
+        (MultiheadBeside, "change the logits of other tokens outside of scaled_dot_product_attention"),
+        (NoAttention, "the model does not call scaled_dot_product_attention"),
         (TokensAlone, "takes tokens, expected tokens and their positions"),
     ],
 )

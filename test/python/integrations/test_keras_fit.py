@@ -345,13 +345,13 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "run_eagerly": ("run_eagerly", lambda: fit(dense(run_eagerly=True), FLAT, Y)),
     "execution": ("steps_per_execution", lambda: fit(dense(steps_per_execution=2, jit_compile=False), FLAT, Y)),
     "resume": ("without resume", lambda: fit(dense(), FLAT, Y, receipt=ReceiptOptions("never", resume=True))),
-    "own step": ("OwnStep.train_step cannot be honoured", _own_step),
-    "frozen": ("other trainable ones", _frozen),
-    "restless": ("optimizer.momentum changed, as settings did 3 times", _restless),
+    "own step": ("OwnStep overrides train_step, which a compiled step does not call", _own_step),
+    "frozen": ("which of them are trainable, have changed", _frozen),
+    "restless": ("optimizer.momentum changed; settings have changed 3 times", _restless),
     "unknown variable": ("reads the variable", _unknown_variable),
 }
 if BACKEND == "jax":
-    REFUSED["seed"] = ("seed belongs to", lambda: fit(dense(), FLAT, Y, seed=1, verbose=0))
+    REFUSED["seed"] = ("seed is only for Keras's torch backend", lambda: fit(dense(), FLAT, Y, seed=1, verbose=0))
 
 
 @pytest.mark.parametrize("case", REFUSED)

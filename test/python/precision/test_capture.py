@@ -137,7 +137,7 @@ def test_an_evaluation_is_in_the_precision_of_the_forward_pass() -> None:
     gradients = repro_mlir.Trainer(model, loss, optimizer, precision=gradients_alone, target="reference")
     assert quantized.evaluate(*batch()) != plain.evaluate(*batch()) == gradients.evaluate(*batch())
     stochastic = Recipe("f", {"fprop": RolePrecision({"weight": blocks("f8E5M2", "mx", "rceil", "sr8")})})
-    with pytest.raises(ReproError, match="belongs to training steps"):
+    with pytest.raises(ReproError, match="is for training steps only"):
         repro_mlir.Trainer(model, loss, optimizer, precision=stochastic).evaluate(*batch())
 
 
@@ -187,7 +187,7 @@ def test_an_onnx_model_in_the_precision_of_a_recipe(tmp_path: Path, capsys: pyte
 
 def test_open_sizes_have_no_precision() -> None:
     size = torch.export.Dim("n", min=2, max=64)
-    with pytest.raises(ReproError, match="expected apply_precision of the program of each size"):
+    with pytest.raises(ReproError, match="call apply_precision for each size"):
         repro_mlir.capture(given()[0], batch()[0], dynamic_shapes=[{0: size}], precision="bf16")  # type: ignore[call-overload]
 
 
@@ -210,7 +210,7 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert cli.main(["diff", str(plain), "--targets", "eager,cpu", "--ulps", "1000000000", "--precision", "bf16"]) == 0
     capsys.readouterr()
     assert cli.main(["verify", receipt, "--precision", "bf16"]) != 0
-    assert "a precision is for scripts" in capsys.readouterr().err
+    assert "a precision can be given for a script only" in capsys.readouterr().err
 
 
 def test_the_page_of_recipes_is_correct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -428,26 +428,26 @@ def test_a_state_without_scales_is_refused() -> None:
     for changed, message in (
         (without, "the state has no precision, which the trainer keeps"),
         (state | {"precision": []}, "precision: expected a dict of tensors, got a list"),
-        (state | {"precision": {"x": torch.zeros(())}}, "precision: the state is of another one than the trainer's"),
-        (state | {"precision": only | {"x": torch.zeros(())}}, "precision: unknown x"),
-        (state | {"precision": only | {"scale.1.weight.weight": torch.ones(())}}, "unknown scale.1.weight.weight"),
-        (state | {"precision": only | {"scale.0.weight.other": torch.ones(())}}, "unknown scale.0.weight.other"),
+        (state | {"precision": {"x": torch.zeros(())}}, "precision: the state has other settings than the trainer"),
+        (state | {"precision": only | {"x": torch.zeros(())}}, "precision: unexpected x"),
+        (state | {"precision": only | {"scale.1.weight.weight": torch.ones(())}}, "unexpected scale.1.weight.weight"),
+        (state | {"precision": only | {"scale.0.weight.other": torch.ones(())}}, "unexpected scale.0.weight.other"),
         (state | {"precision": scales | {name: torch.zeros(())}}, rf"{name}: expected shape \[16\], got \[\]"),
         (state | {"precision": scales | {name: torch.zeros(8)}}, rf"{name}: expected shape \[16\], got \[8\]"),
         (state | {"precision": scales | {name: torch.zeros(16).double()}}, "expected elements of f32"),
-        (state | {"precision": scales | {name: torch.full((16,), -2.0)}}, f"{name}: expected magnitudes, got -2.0"),
+        (state | {"precision": scales | {name: torch.full((16,), -2.0)}}, f"{name}: expected magnitudes .*, got -2.0"),
         (state | {"precision": scales | {name: torch.zeros(16, device="meta")}}, f"{name}: .*meta"),
-        (state | {"precision": only | {name: scales[name]}}, "precision: no scale.0.weight.activation"),
-        (state | {"precision": scales | {scale: torch.tensor(-1.0)}}, f"{scale}: expected a number from 0, got -1.0"),
-        (state | {"precision": scales | {scale: torch.tensor(torch.nan)}}, f"{scale}: expected a number from 0"),
+        (state | {"precision": only | {name: scales[name]}}, "precision: missing scale.0.weight.activation"),
+        (state | {"precision": scales | {scale: torch.tensor(-1.0)}}, f"{scale}: expected a finite .*, got -1.0"),
+        (state | {"precision": scales | {scale: torch.tensor(torch.nan)}}, f"{scale}: expected a finite number"),
     ):
         with pytest.raises(ReproError, match=message):
             trainer.load_state_dict(changed)
         assert trainer.state_hash() == before
-    with pytest.raises(ReproError, match="the state has precision, expected Trainer"):
+    with pytest.raises(ReproError, match="the state has precision, but the trainer keeps none"):
         trainer_of(precision="mxfp8").load_state_dict(state)
     for other in (recipe(history=8), recipe(algorithm="most_recent")):
-        with pytest.raises(ReproError, match="precision: the state is of another one than the trainer's"):
+        with pytest.raises(ReproError, match="precision: the state has other settings than the trainer"):
             trainer_of(precision=other).load_state_dict(state)
 
 
@@ -651,7 +651,7 @@ def test_inference_and_microbatches_are_refused() -> None:
         repro_mlir.capture(model, batch()[0], precision="fp8_delayed")
     with pytest.raises(ReproError, match=r"\(Q6\) inference has no steps"):
         apply_precision(repro_mlir.capture(model, batch()[0]), "fp8_delayed")
-    with pytest.raises(ReproError, match=r"\(Q6\) a microbatch does not have the amax of its batch"):
+    with pytest.raises(ReproError, match=r"\(Q6\) expected no microbatches with delayed scaling"):
         trainer_of(microbatches=2).prepare(*batch())
     # A recipe may name roles that the program lacks, such as dgrad in inference.
     gradients = Recipe("g", {"fprop": RolePrecision({"weight": Format("bf16")}), "dgrad": recipe().roles["dgrad"]})

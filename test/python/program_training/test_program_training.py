@@ -160,7 +160,9 @@ def test_invalid_trainings_are_refused() -> None:
     with pytest.raises(repro_mlir.ReproError, match="no output 'y'"):
         training_step(imported, loss, optimizer, train=LINEAR, output="y")
     for train in ([], ["bias", "weight", "bias"]):
-        with pytest.raises(repro_mlir.ReproError, match="each state tensor once, and at least one of weight, bias"):
+        with pytest.raises(
+            repro_mlir.ReproError, match="expected different names in train, at least one of weight, bias"
+        ):
             training_step(imported, loss, optimizer, train=train)
     with pytest.raises(repro_mlir.ReproError, match="at least 2 dimensions for the loss"):
         flat = _imported(torch.nn.Linear(3, 2), torch.zeros(3))
@@ -173,7 +175,7 @@ def test_invalid_trainings_are_refused() -> None:
     with pytest.raises(repro_mlir.ReproError, match="hyper-parameters"):
         ProgramTrainer(program, {})
     trainer = ProgramTrainer(program, {"lr": 0.1})
-    with pytest.raises(repro_mlir.ReproError, match="expected the inputs"):
+    with pytest.raises(repro_mlir.ReproError, match=r"expected \d+ inputs \("):
         trainer.step(np.zeros((2, 3), np.float32))
     batch = np.zeros((2, 3), np.float32), np.zeros((2, 2), np.float32)
     wrong: list[dict[str, Any]] = [{}, {"lr": 0.1, "Lr": 0.1}, {"lr": None}, {"lr": "0.1"}]
@@ -214,7 +216,7 @@ def test_changes_between_steps_are_checked(tmp_path: Path) -> None:
             with pytest.raises(repro_mlir.ReproError, match="bias"):
                 trainer.step(*batch)
         del trainer.state["bias"]
-        with pytest.raises(repro_mlir.ReproError, match="the state has no 'bias' any more"):
+        with pytest.raises(repro_mlir.ReproError, match="expected the tensor 'bias' in the state, got none"):
             trainer.step(*batch)
         trainer.state["bias"] = before
         trainer.hyper_parameters["lr"] = 1e39

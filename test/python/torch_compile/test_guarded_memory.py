@@ -137,7 +137,7 @@ def test_results_of_another_size_than_torch_compile_allocates_are_refused(monkey
         layouts(self, executable, state, inputs, outputs, smaller)
 
     monkeypatch.setattr(graph_calls.Calls, "__init__", shrink)
-    message = r"result0: the program gives f32 of shape \[3, 2\], torch.compile expects float32 of shape \[2, 2\]"
+    message = r"result0: the program returns f32 of shape \[3, 2\], torch.compile expects float32 of shape \[2, 2\]"
     with pytest.raises((ReproError, torch._dynamo.exc.BackendCompilerFailed), match=message):
         torch.compile(lambda x: x * 2, backend=repro_mlir.backend(threads=1))(torch.randn(3, 2))
     torch._dynamo.reset()

@@ -191,7 +191,7 @@ def test_a_second_signal_while_a_step_is_recorded(tmp_path: Path, monkeypatch: p
     assert trainer.steps == 2
     for use in (lambda: trainer.step(*batch(2)), trainer.close):
         with pytest.raises(
-            repro_mlir.ReproError, match="step 2 was cut short before it was recorded: resume the receipt"
+            repro_mlir.ReproError, match="step 2 was interrupted before it was recorded: resume the receipt"
         ):
             use()
     assert not (tmp_path / "run" / "seal.json").exists()
@@ -368,7 +368,7 @@ def test_a_device_step_is_not_cut_short(monkeypatch: pytest.MonkeyPatch) -> None
             trainer.step(*batch(4))
     with pytest.raises(repro_mlir.ReproError, match="a step was interrupted, and the state is lost"):
         weight.detach()
-    with pytest.raises(repro_mlir.ReproError, match="expected what Trainer"):
+    with pytest.raises(repro_mlir.ReproError, match="expected a state of Trainer"):
         trainer.load_state_dict({})
     with pytest.raises(repro_mlir.ReproError, match="a step was interrupted, and the state is lost"):
         weight.detach()

@@ -148,8 +148,8 @@ class Own(AveragedModel):
     ("make", "message"),
     [
         (copy.deepcopy, "average is a Sequential, expected a torch.optim.swa_utils.AveragedModel"),
-        (Own, "average has an update_parameters of Own, expected that of AveragedModel"),
-        (lambda model: AveragedModel(nn.Linear(5, 3)), "average has other parameters than the model"),
+        (Own, "average is a Own with its own update_parameters, expected an AveragedModel"),
+        (lambda model: AveragedModel(nn.Linear(5, 3)), "average and the model have different parameters"),
         (
             lambda model: AveragedModel(model, avg_fn=lambda old, new, count: old if count > 2 else new),
             "depends on tensor values",
@@ -166,7 +166,7 @@ def test_models_that_are_not_averages(make: Any, message: str) -> None:
 def test_there_is_none_to_evaluate() -> None:
     model = _model()
     trainer = Trainer(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))
-    with pytest.raises(repro_mlir.ReproError, match="there is no average to be evaluated"):
+    with pytest.raises(repro_mlir.ReproError, match="the trainer has no average to evaluate"):
         trainer.evaluate(*_batches(1)[0], average=True)
 
 

@@ -86,7 +86,7 @@ def test_more_shapes_than_are_kept_are_warned_of() -> None:
     for size in range(1, 9):
         trainer.step(X[:size], Y[:size])
     with pytest.warns(
-        RuntimeWarning, match=r"the structure or shape of the batch has changed, as something has again and again"
+        RuntimeWarning, match=r"the structure or shape of the batch has changed; such changes are frequent"
     ):
         trainer.step(X[:9], Y[:9])
 
@@ -100,7 +100,7 @@ def test_a_batch_that_fails_leaves_the_run() -> None:
         before = trainer.state_hash()
         for wrong, message in (
             ((X[:4, :5], Y[:4]), r"module 0: .* reduction dim"),
-            ((X[:4].double(), Y[:4]), r"module 0: aten.addmm takes tensors of float32 and float64, expected one"),
+            ((X[:4].double(), Y[:4]), r"module 0: aten.addmm gets tensors of float32 and float64, expected the same"),
             ((X[:4],), "expected a tuple"),
             ((X[:4].to_sparse(), Y[:4]), "expected a dense tensor"),
             ((np.array(["a"]), Y[:1]), r"NumPy array of <U1"),
@@ -196,7 +196,7 @@ class Record:
     [
         (Record(X), "the batch has a Record, expected tensors, NumPy arrays, numbers, strings and None"),
         (np.ma.masked_array(X.numpy(), X.numpy() > 0), "masked NumPy array"),
-        (np.array([Record(X)]), "NumPy array of object, which no tensor has"),
+        (np.array([Record(X)]), "NumPy array of object, expected a type of PyTorch"),
         ({1, 2}, "the batch has a set"),
     ],
 )
@@ -288,7 +288,7 @@ def test_products_of_several_element_types_are_eager_s(product: Any, refused: st
         trainer = repro_mlir.Trainer(
             model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), target="reference"
         )
-        with pytest.raises(ReproError, match=r"takes tensors of .*, expected one element type|RuntimeError: "):
+        with pytest.raises(ReproError, match=r"gets tensors of .*, expected the same type|RuntimeError: "):
             trainer.step(x, Y)
 
 

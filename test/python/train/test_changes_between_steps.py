@@ -355,7 +355,7 @@ REFUSED = [
     (_within_autocast, "within torch.autocast"),
     (_flushed, r"set_flush_denormal\(True\) is set"),
     (_hook(lambda model, _: model[0].weight.register_hook(observe)), "gradient hook of parameter 0.weight returns"),
-    (_hook(lambda model, _: model[0].register_forward_hook(observe)), "forward hook of module 0 returns nothing"),
+    (_hook(lambda model, _: model[0].register_forward_hook(observe)), "forward hook of module 0 returns None"),
     (_hook(lambda model, _: model[2].register_forward_pre_hook(observe)), "forward pre-hook of module 2 returns"),
     (_hook(lambda model, _: model[2].register_full_backward_hook(observe)), "backward hook of module 2 returns"),
     (
@@ -364,8 +364,8 @@ REFUSED = [
     ),
     (_hook(lambda _, optimizer: optimizer.register_step_pre_hook(observe)), "the optimizer has a step hook"),
     (_hook(lambda _, optimizer: optimizer.register_step_post_hook(observe)), "the optimizer has a step hook"),
-    (_hook(lambda *_: register_optimizer_step_post_hook(observe)), "a step hook of all optimizers"),
-    (_hook(lambda *_: torch.nn.modules.module.register_module_forward_hook(observe)), "a hook of all modules"),
+    (_hook(lambda *_: register_optimizer_step_post_hook(observe)), "a global optimizer step hook is registered"),
+    (_hook(lambda *_: torch.nn.modules.module.register_module_forward_hook(observe)), "a global module hook"),
 ]
 
 
@@ -574,15 +574,15 @@ def _of_a_parameter() -> Callable:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda _: random.random(), "random numbers of Python's module random"),
-        (lambda _: np.random.rand(), "random numbers of numpy.random"),
+        (lambda _: random.random(), "random numbers with Python's module random"),
+        (lambda _: np.random.rand(), "random numbers with numpy.random"),
         # Outside of a trace, each of these reads would block forever.
         (lambda _: queue.SimpleQueue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: queue.Queue().get(), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (lambda _: float(SOCKETS[0].recv(1)), r"^test_changes_between_steps.py:\d+: the step waits for another thread"),
         (_own_generator(), "the step itself changes generator of _own_generator"),
         (_counted, r"the step itself changes model.settings.factor"),
-        (_of_a_parameter(), r"reads the tensor of inner.weight from elsewhere than the model"),
+        (_of_a_parameter(), r"reads the tensor of inner.weight through a reference outside of the model"),
     ],
 )
 def test_reads_that_are_refused(read: Callable, message: str) -> None:
@@ -853,7 +853,7 @@ def test_memory_that_cannot_be_state() -> None:
     refused(model, r"state 1.\w+ and state 1.\w+ share memory")
     model = new_model()
     model[1].bias.data = torch.zeros(1).expand(16)
-    refused(model, "state 1.bias has elements that share memory")
+    refused(model, "elements of state 1.bias share memory")
     model = new_model()
     with torch.inference_mode():
         model[1].running_mean = torch.zeros(16)
@@ -1144,7 +1144,7 @@ def test_on_a_device_stale_tensors_are_not_written() -> None:
     trainer.step(*BATCH)
     row.zero_()
     for use in (lambda: trainer.step(*BATCH), trainer.sync, lambda: model[0].weight + 1):
-        with pytest.raises(ReproError, match=r"written while newer values were on the device: expected sync\(\)"):
+        with pytest.raises(ReproError, match=r"written while newer values were on the device: call sync\(\)"):
             use()
 
 
@@ -1262,7 +1262,7 @@ def test_the_systems_random_numbers_have_no_state() -> None:
     trainer = repro_mlir.Trainer(model, cross_entropy, torch.optim.SGD(model.parameters(), lr=0.0), target="reference")
     assert trainer.step(*BATCH) == trainer.step(*BATCH)
     model.draws = True
-    with pytest.raises(ReproError, match=r"the step calls posix.urandom, which may give another value each time"):
+    with pytest.raises(ReproError, match=r"the step calls posix.urandom, which may return another value each time"):
         trainer.step(*BATCH)
 
 

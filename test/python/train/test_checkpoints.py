@@ -211,13 +211,13 @@ def change(*keys: Any, to: Any) -> Callable[[dict], None]:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (without("seed"), "expected what Trainer.state_dict gives"),
+        (without("seed"), "expected a state of Trainer.state_dict"),
         (change("steps", to=-1), "steps: expected a whole number of 64 bits, got -1"),
         (change("cursor", to="3"), "cursor: expected a whole number of 64 bits, got '3'"),
         (change("random_step", to=2**63), "random_step: expected a whole number of 64 bits, got 9223372036854775808"),
         (change("format", to=2), "expected format 1 of a trainer's state, got 2"),
         (change("model", to=[]), "model: expected a state_dict, got a list"),
-        (change("model", "4.weight", to=torch.zeros(1)), "model: unknown 4.weight"),
+        (change("model", "4.weight", to=torch.zeros(1)), "model: unexpected 4.weight"),
         (
             change("model", "0.bias", to=torch.zeros(5)),
             r"0.bias: expected shape \[6\] of torch.float32, got shape \[5\]",
@@ -301,7 +301,7 @@ def test_loading_that_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(trainer._optimizer, "load_state_dict", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             trainer.load_state_dict(saved)
-    with pytest.raises(ReproError, match="loading a state was cut short: call load_state_dict again"):
+    with pytest.raises(ReproError, match="loading a state was interrupted: call load_state_dict again"):
         trainer.step(*next(batches()))
     trainer.load_state_dict(saved)
     trainer.fit(batches(3), 4)

@@ -92,5 +92,7 @@ def test_loss_that_is_a_number() -> None:
     model = nn.Linear(3, 2)
     trainer = Trainer(model, loss, torch.optim.SGD(model.parameters()))
     line = loss.__code__.co_firstlineno + 1
-    with pytest.raises(ReproError, match=rf"test_early_errors.py:{line}: the loss is a number of Python: .*\.item\(\)"):
+    with pytest.raises(
+        ReproError, match=rf"test_early_errors.py:{line}: the loss is a Python number, expected a tensor: .*\.item\(\)"
+    ):
         trainer.step(torch.zeros(4, 3), torch.zeros(4, 2))

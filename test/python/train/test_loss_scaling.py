@@ -170,7 +170,7 @@ def test_a_receipt_has_it(tmp_path: Path) -> None:
     ("scaler", "message"),
     [
         (2.0**16, "loss_scale is a float, expected a torch.amp.GradScaler"),
-        (GradScaler("cpu", enabled=False), "loss_scale is a GradScaler that is not enabled"),
+        (GradScaler("cpu", enabled=False), "loss_scale is a disabled GradScaler"),
         (GradScaler("cpu", growth_interval=0), "expected a growth_interval of loss_scale from 1"),
     ],
 )

@@ -151,7 +151,7 @@ class Queue(torch.nn.Linear):
 def test_values_without_a_meaningful_mean_are_refused() -> None:
     model = Queue()
     trainer = repro_mlir.Trainer(model, LOSS, torch.optim.SGD(model.parameters()), microbatches=2)
-    with pytest.raises(ReproError, match=r"\(B3\) queue changes by what each microbatch computes"):
+    with pytest.raises(ReproError, match=r"\(B3\) queue changes with each microbatch: expected no change"):
         trainer.step(X, Y)
 
 
@@ -302,19 +302,22 @@ def test_inputs_that_all_microbatches_share() -> None:
     scalar = weighted(torch.tensor(2.0))
     named = weighted(torch.full([3], 2.0), microbatch_inputs=["batch[0]", "batch[2]"])
     assert scalar == named
-    with pytest.raises(ReproError, match=r"batch\[1\] of shape \[3\].*: name those that are cut by microbatch_inputs"):
+    with pytest.raises(ReproError, match=r"batch\[1\] of shape \[3\].*: name the tensors to cut in microbatch_inputs"):
         weighted(torch.full([3], 2.0))
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
-    "rows": ("has 24 rows, expected a number that 5 microbatches divide", dict(microbatches=5)),
+    "rows": ("has 24 rows, expected a multiple of 5, the number of microbatches", dict(microbatches=5)),
     "none": ("expected microbatches as a whole number from 1", dict(microbatches=0)),
     "float": ("expected microbatches as a whole number from 1", dict(microbatches=2.0)),
     "accumulate": ("expected accumulate to divide 4 microbatches, got 3", dict(microbatches=4, accumulate=3)),
-    "alone": ("expected microbatches with accumulate or microbatch_inputs", dict(accumulate=2)),
-    "name": (r"no tensor 'x' to be cut, it has batch\[0\], batch\[1\]", dict(microbatches=2, microbatch_inputs=["x"])),
+    "alone": ("belong to microbatches", dict(accumulate=2)),
+    "name": (
+        r"expected microbatch_inputs among batch\[0\], batch\[1\], got 'x'",
+        dict(microbatches=2, microbatch_inputs=["x"]),
+    ),
     "outputs": ("returns has 'outputs'", dict(microbatches=2, returns=["outputs"])),
-    "ranks": ("expected ranks as a connect", dict(microbatches=2, ranks="all")),
+    "ranks": ("expected ranks that connect", dict(microbatches=2, ranks="all")),
     "inputs": ("expected microbatch_inputs as a list", dict(microbatches=2, microbatch_inputs="batch[0]")),
     "many": ("expected microbatches as a whole number from 1 to 16777216", dict(microbatches=2**24 + 1)),
 }

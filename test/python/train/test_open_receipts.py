@@ -82,8 +82,8 @@ def test_refusals_name_the_remedy(name: str, tmp_path: Path) -> None:
         undisturbed.step(*BATCH)
         trainer.step(*BATCH)
         change(model, optimizer)
-        message = f"^{what} has changed, and with it the tensors that are the state: .*; change it back .*, or close "
-        with pytest.raises(repro_mlir.ReproError, match=message + "the receipt and go on with another one"):
+        message = f"^{what} has changed, and with it the state tensors, .*: change it back .*, or close "
+        with pytest.raises(repro_mlir.ReproError, match=message + "the receipt and continue with another one"):
             trainer.step(*BATCH)
         assert (trainer.steps, trainer.cursor) == (1, 1)
         # The first remedy: change the state tensors back.

@@ -284,7 +284,7 @@ def test_outputs_that_could_be_anything_are_refused() -> None:
     trainer = Trainer(model, None, torch.optim.SGD(model.parameters()), threads=1)
     x = torch.ones(4, 5)
     trainer.step(x)
-    with pytest.raises(repro_mlir.ReproError, match="returns a Thing, expected for outputs tensors and numbers"):
+    with pytest.raises(repro_mlir.ReproError, match="returns a Thing, expected outputs of tensors and numbers"):
         trainer.step(x, returns=("outputs",))
     assert trainer.step(x) < 0 or trainer.steps == 2
 
@@ -313,7 +313,7 @@ def test_bf16_parameters_have_bf16_gradients() -> None:
     [
         (("loss",), "expected returns among outputs, gradient_norm, gradients, metrics, got 'loss'"),
         ("outputs", "expected returns as a tuple of names among outputs"),
-        (("metrics",), 'returns has "metrics", expected Trainer(..., metrics={name: function})'),
+        (("metrics",), 'returns has "metrics" without metrics: expected Trainer(..., metrics={name: function})'),
         (3, "expected returns as a tuple"),
     ],
 )
@@ -333,8 +333,8 @@ def test_requests_that_are_refused(returns: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda output, target: output.argmax(1) == target, "metric broken gives shape [4], expected a tensor"),
-        (lambda output, target: 0.5, "metric broken gives a float, expected a tensor"),
+        (lambda output, target: output.argmax(1) == target, "metric broken returns shape [4], expected a tensor"),
+        (lambda output, target: 0.5, "metric broken returns a float, expected a tensor"),
         (lambda output, target: torch.rand(()), "metric broken draws random numbers"),
         (lambda output, target: float(output.sum()), "depends on tensor values"),
     ],

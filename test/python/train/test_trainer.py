@@ -39,7 +39,7 @@ def test_a_trainer_is_not_copied(use: Callable[[object], object]) -> None:
     trainer = linear_trainer("reference")
     for _ in range(2):
         with pytest.raises(
-            repro_mlir.ReproError, match=r"keep its state_dict\(\) or a save_checkpoint\(\), and load that"
+            repro_mlir.ReproError, match=r"save its state_dict\(\) or call save_checkpoint\(\), and load that"
         ):
             use(trainer)
         trainer.step(*BATCH)
@@ -193,7 +193,7 @@ def test_defaults_of_the_trainer() -> None:
 
 
 def test_inference_takes_no_training_options() -> None:
-    with pytest.raises(repro_mlir.ReproError, match="belong to training steps"):
+    with pytest.raises(repro_mlir.ReproError, match="are for training steps only"):
         repro_mlir.capture(torch.nn.Linear(3, 2), torch.ones(1, 3), seed=3)
     with pytest.raises(repro_mlir.ReproError, match="got 3 arguments"):
         repro_mlir.capture(torch.nn.Linear(3, 2), None, None)

@@ -22,11 +22,11 @@ SCRIPTS = [
     for script in module.SCRIPTS
 ]
 REFUSED = {
-    "margin_loss_with_weights": "the loss function's: expected one module that has both and gives the loss",
-    "lookahead": "expected that one (Adam) in Trainer and the rest between its steps",
-    "sharpness_aware_minimization": "expected that one (SGD) in Trainer and the rest between its steps",
-    "two_optimizers_in_one": "or one class whose step does both",
-    "quasi_newton": "expected its own step in a loop, with the loss compiled by torch.compile",
+    "margin_loss_with_weights": "the loss function's: expected one module that contains both and returns the loss",
+    "lookahead": "pass that Adam to Trainer and do the rest between steps",
+    "sharpness_aware_minimization": "pass that SGD to Trainer and do the rest between steps",
+    "two_optimizers_in_one": "or write one class whose step does both",
+    "quasi_newton": "compile the loss with torch.compile(loss, backend=repro_mlir.backend())",
     "masters_outside_of_the_model": "a model in f32 and autocast=",
 }
 TRAINED = (

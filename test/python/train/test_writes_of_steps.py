@@ -82,7 +82,7 @@ WRITES = {
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_writes_to_inputs_are_refused(write: Callable) -> None:
     model = Net(write)
-    message = r"^test_writes_of_steps.py:\d+: .*the step writes to batch\[0\], which .* expected a copy"
+    message = r"^test_writes_of_steps.py:\d+: .*the step writes to batch\[0\], which .* write to a clone"
     with pytest.raises(ReproError, match=message):
         capture(model)
     with pytest.raises(ReproError, match=message):
@@ -108,7 +108,7 @@ def test_writes_into_the_batch_are_refused(change: Callable) -> None:
         change(x)
         return x["a"]["b"]
 
-    with pytest.raises(ReproError, match=r"the step puts another value into batch\[0\]\['"):
+    with pytest.raises(ReproError, match=r"the step stores another value in batch\[0\]\['"):
         capture(Net(function), x={"a": {"b": X}})
 
 
@@ -159,7 +159,7 @@ COMPLEX = torch.tensor(0.5 + 1j)
 
 
 def test_another_graph_without_a_hash_is_refused() -> None:
-    with pytest.raises(ReproError, match=r"a later step reads what this one keeps in model\.table, "):
+    with pytest.raises(ReproError, match=r"a later step reads the value that this step stores in model\.table, "):
         capture(Net(_first_product))
 
 
@@ -175,7 +175,7 @@ def test_another_graph_without_a_hash_is_refused() -> None:
 def test_tensors_kept_for_the_next_step_are_refused(function: Callable, name: str) -> None:
     model = Net(function)
     former = model.kept, model.places["a"][0], model.pair, model.table
-    with pytest.raises(ReproError, match=rf"^test_writes_of_steps.py:\d+: a later step reads .* keeps in {name}, "):
+    with pytest.raises(ReproError, match=rf"^test_writes_of_steps.py:\d+: a later step reads .* stores in {name}, "):
         capture(model)
     assert all(map(lambda a, b: a is b, former, (model.kept, model.places["a"][0], model.pair, model.table)))
 
@@ -192,7 +192,7 @@ def test_a_buffer_of_the_loss_function_is_refused() -> None:
 
     loss_fn = Centred()
     center = loss_fn.center
-    with pytest.raises(ReproError, match=r"keeps in loss_fn\.center, .* expected a buffer of the model"):
+    with pytest.raises(ReproError, match=r"stores in loss_fn\.center, .* use a buffer of the model"):
         capture(Net(lambda _, x: x), loss_fn)
     assert loss_fn.center is center
 
@@ -203,7 +203,7 @@ def test_writes_to_tensors_from_elsewhere_are_refused(write: Callable) -> None:
         write()
         return x + ELSEWHERE
 
-    with pytest.raises(ReproError, match="the step writes to a tensor that is not a state of the model"):
+    with pytest.raises(ReproError, match="the step writes to a tensor that is not state of the model"):
         capture(Net(function))
 
 
@@ -233,5 +233,5 @@ def test_another_first_step_is_refused() -> None:
     trainer = repro_mlir.Trainer(
         model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), target="reference"
     )
-    with pytest.raises(ReproError, match=r"the first step, which changes model\.is_begun, is another one"):
+    with pytest.raises(ReproError, match=r"the first step, which changes model\.is_begun, differs from"):
         trainer.step(X, TARGET)

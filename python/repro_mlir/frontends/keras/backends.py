@@ -61,6 +61,6 @@ def backend() -> Backend:
     name = keras.config.backend()
     if name not in ("jax", "torch"):
         raise ReproError(
-            f"Keras runs on the backend {name}, expected jax or torch: set KERAS_BACKEND before its import"
+            f"Keras runs on the backend {name}, expected jax or torch: set KERAS_BACKEND before importing keras"
         )
     return cast(Backend, importlib.import_module(f"{__package__}.on_{name}"))

@@ -27,7 +27,7 @@ def import_function(
     """Captures a function; see `Backend.import_function`."""
     if seed is not None:
         raise ReproError(
-            "seed belongs to Keras' backend torch: on jax the random numbers are those of the model's seed generators"
+            "seed is only for Keras's torch backend: on jax, the model's seed generators define its random numbers"
         )
 
     # The JAX frontend starts each tensor name with the name of the argument: `variables` or `batch`. The names in

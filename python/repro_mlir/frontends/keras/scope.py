@@ -31,8 +31,8 @@ class Scope(keras.StatelessScope):
         """Returns the traced value of a variable. Raises CaptureError if the variable is not part of the state."""
         if id(variable) not in self.state_mapping:
             raise CaptureError(
-                f"the step reads the variable {variable.path}, which is no part of its state: expected an attribute of "
-                "the model or of one of its layers, so that Keras knows it"
+                f"the step reads the variable {variable.path}, which is not part of its state: make the variable an "
+                "attribute of the model or of one of its layers, so that Keras tracks it"
             )
         return self.state_mapping[id(variable)]
 

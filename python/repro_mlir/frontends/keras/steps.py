@@ -128,8 +128,8 @@ def evaluation_step(model: keras.Model) -> Step:
 def _require_own_step(model: keras.Model, name: str) -> None:
     if getattr(type(model), name) is not getattr(keras.Model, name):
         raise CaptureError(
-            f"{type(model).__name__}.{name} cannot be honoured: a step is captured from the model, its loss, optimizer "
-            "and metrics; override compute_loss or compute_metrics"
+            f"{type(model).__name__} overrides {name}, which a compiled step does not call: override compute_loss or "
+            "compute_metrics instead"
         )
 
 

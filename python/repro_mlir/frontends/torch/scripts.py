@@ -128,10 +128,10 @@ def allow_numerics(script: object, **numerics: Unpack[NumericsKeywords]) -> None
     """Raises ReproError if options are given without a `script` whose options they replace."""
     if script:
         return
-    given = ("exact digits are", numerics.get("exact_digits")), ("a precision is", numerics.get("precision"))
+    given = ("exact digits", numerics.get("exact_digits")), ("a precision", numerics.get("precision"))
     for name, value in given:
         if value is not None:
-            raise ReproError(f"{name} for scripts: a receipt has its program")
+            raise ReproError(f"{name} can be given for a script only: a receipt contains its program")
 
 
 def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
@@ -146,7 +146,7 @@ def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     """
     file = Path(path)
     if not file.is_file():
-        raise ReproError(f"no script {path}")
+        raise ReproError(f"{path}: expected a script, found no file")
     spec = importlib.util.spec_from_file_location("repro_script", file)
     if spec is None or spec.loader is None:
         raise ReproError(f"{path}: expected a Python file")

@@ -105,7 +105,7 @@ def test_a_finished_run_goes_on(finished: Path, copy: Callable[[], Path]) -> Non
     path = copy()
     train(ReceiptOptions(path, checkpoint_every=EVERY, resume=True), STEPS + 2)
     assert repro_mlir.verify(path).steps == STEPS + 2
-    with pytest.raises(ReproError, match="expected at least 10 steps, which the receipt already has, got 8"):
+    with pytest.raises(ReproError, match="expected at least 10 steps, the number that the receipt already has, got 8"):
         train(ReceiptOptions(path, resume=True))
 
 
@@ -151,7 +151,7 @@ def test_two_writers(finished: Path, copy: Callable[[], Path]) -> None:
 
 def test_a_step_after_close(tmp_path: Path) -> None:
     trainer = train(ReceiptOptions(tmp_path / "run"), 1)
-    with pytest.raises(ReproError, match="expected no step after close"):
+    with pytest.raises(ReproError, match="the receipt is closed: use a new Trainer"):
         trainer.step(*next(training()[3]))
 
 

@@ -87,7 +87,7 @@ def _tensor_of(array: np.ndarray | np.generic) -> torch.Tensor:
     try:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
     except TypeError:
-        raise CaptureError(f"the batch has a NumPy array of {array.dtype}, which no tensor has") from None
+        raise CaptureError(f"the batch has a NumPy array of {array.dtype}, expected a type of PyTorch") from None
 
 
 TENSOR_LEAF = object()

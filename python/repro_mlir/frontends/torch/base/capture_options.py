@@ -149,13 +149,13 @@ class CaptureOptions:
             return
         if self.microbatches is None:
             raise CaptureError(
-                "gradient_compression is of the gradients of microbatches: expected microbatches=, 1 for the whole "
-                "batch"
+                "gradient_compression compresses the gradients of microbatches: expected microbatches=N, 1 for the "
+                "whole batch"
             )
         if self.loss_scale is not None:
             raise CaptureError(
-                "gradient_compression and loss_scale: what is lost of gradients of one scale cannot be added to those "
-                "of another; expected one of them"
+                "expected either gradient_compression or loss_scale, got both: the errors of compressed gradients of "
+                "one scale cannot be added to gradients of another"
             )
 
     def _requested(self, returns: object, known: Sequence[Returned]) -> tuple[Returned, ...]:
@@ -167,7 +167,7 @@ class CaptureOptions:
             if name not in known:
                 raise CaptureError(f"expected returns among {', '.join(known)}, got {name!r}")
         if "metrics" in asked and not self.metrics:
-            raise CaptureError('returns has "metrics", expected Trainer(..., metrics={name: function})')
+            raise CaptureError('returns has "metrics" without metrics: expected Trainer(..., metrics={name: function})')
         return tuple(name for name in known if name in asked)
 
     def with_returns(self, returns: Sequence[Returned], is_evaluation: bool = False) -> Self:

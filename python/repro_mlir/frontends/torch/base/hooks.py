@@ -40,21 +40,21 @@ def refuse_hooks(parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.
     if optimizer is not None:
         require_optimizer(optimizer)
     if any(GLOBAL_HOOKS):
-        raise CaptureError("a hook of all modules is registered: a compiled step cannot call it; remove it")
+        raise CaptureError("a global module hook is registered, which a compiled step cannot call: remove it")
     if optimizer is None:
         return
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
-        raise CaptureError("the optimizer has a step hook: a compiled step cannot call it; remove it")
+        raise CaptureError("the optimizer has a step hook, which a compiled step cannot call: remove it")
     if any(GLOBAL_STEP_HOOKS):
-        raise CaptureError("a step hook of all optimizers is registered: a compiled step cannot call it; remove it")
+        raise CaptureError("a global optimizer step hook is registered, which a compiled step cannot call: remove it")
     patched = optimizer.__dict__.get("step")
     if patched is not None and not hasattr(patched, "_wrapped_by_lr_sched"):
-        raise CaptureError("the optimizer's step has been replaced: a compiled step cannot call what stands there")
+        raise CaptureError("the optimizer's step has been replaced: a compiled step cannot call the replacement")
     for name, parameter in parameters.items():
         if parameter._post_accumulate_grad_hooks:
             raise CaptureError(
-                f"parameter {name} has a hook that runs after its gradient is accumulated: "
-                "a compiled step keeps no gradient; remove it"
+                f"parameter {name} has a hook that runs after its gradient is accumulated, which a compiled step "
+                "cannot call: remove it"
             )
 
 
@@ -91,8 +91,8 @@ def _returning(hook: Callable[..., Any], what: str) -> Callable[..., Any]:
         result = hook(*arguments, **keywords)
         if result is None:
             raise CaptureError(
-                f"the {what} returns nothing: a compiled step cannot call it at each step; "
-                "return what takes the value's place, or remove it"
+                f"the {what} returns None, expected the value to continue with: a compiled step runs no Python code "
+                "at each step; return the value or remove the hook"
             )
         return result
 

@@ -70,7 +70,7 @@ def require_declared(operator: Any, result: Any, expected: Any, form: Callable[[
         is_known = all(isinstance(extent, int) for extent in (*found[1], *wanted[1]))
         if found[0] != wanted[0] or (is_known and found[1] != wanted[1]):
             name = str(operator).removesuffix(".default")
-            raise CaptureError(f"{name} gives {_shown(found)}, expected {_shown(wanted)} as in PyTorch")
+            raise CaptureError(f"{name} returns {_shown(found)}, expected {_shown(wanted)} as in PyTorch")
 
 
 def _shown(form: Form) -> str:

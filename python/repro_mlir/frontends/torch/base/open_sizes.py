@@ -138,7 +138,7 @@ class Sizes:
             raise CaptureError(f"expected an identifier as the name of a size, got {name!r}")
         least, most = max(least, 1), min(most, GREATEST_SIZE)
         if not least <= most:
-            raise CaptureError(f"{name} has no size: expected bounds from 1 to {GREATEST_SIZE}")
+            raise CaptureError(f"expected bounds of {name} within 1 to {GREATEST_SIZE}, got {least} to {most}")
         used = self._hints.values()
         apart = (size for size in _UNLIKELY_SIZES if least <= size <= most and size not in used)
         hint = min(max(example, least), most) if self._of_examples else next(apart, min(max(2, least), most))
@@ -153,7 +153,7 @@ class Sizes:
             do_not_specialize_zero_one=True,
         )
         if not isinstance(variable, sympy.Symbol):
-            raise CaptureError(f"{name} has one size alone, {variable}: expected an extent without a symbol")
+            raise CaptureError(f"{name} has only the size {variable}: leave out its torch.export.Dim")
         self.symbols.append(Symbol(name, least, most))
         self.variables.append(variable)
         self._hints[variable] = hint
@@ -205,8 +205,7 @@ class Sizes:
             size = self._env.replacements.get(variable)
             if size is not None and size.is_Integer:
                 raise CaptureError(
-                    f"the model fixes {self.describe(variable)} to the size {size} of the example: expected an extent "
-                    "without a symbol"
+                    f"the model only runs with size {size} of {self.describe(variable)}: leave out its torch.export.Dim"
                 )
         return list(dict.fromkeys(guard.expr for guard in self._env.guards))
 
@@ -236,7 +235,7 @@ class Sizes:
             for dim, extent in enumerate(extents or []):
                 if extent == variable:
                     return number, dim
-        raise CaptureError(f"no dimension of an input has the extent {self.describe(variable)}, only one made of it")
+        raise CaptureError(f"expected a dimension of extent {self.describe(variable)}, got only expressions of it")
 
     def _check(self) -> None:
         """Raises CaptureError if a symbol is not the extent of an input, or an example differs from the extents."""
@@ -286,7 +285,7 @@ def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *,
                 sizes.extents[number] = extents
     sizes._check()
     if not sizes.symbols:
-        raise CaptureError("dynamic_shapes leaves no size open: expected a torch.export.Dim for a dimension")
+        raise CaptureError("expected a torch.export.Dim for at least one dimension in dynamic_shapes, got none")
     return sizes
 
 
@@ -338,7 +337,7 @@ def _match(value: Any, said: Any, where: str) -> Any:
         raise CaptureError(f"dynamic_shapes of {where}: expected None for a {type(value).__name__}, got {said!r}")
     if isinstance(said, tuple | list):
         if len(said) != rank:
-            raise CaptureError(f"dynamic_shapes of {where}: expected {rank} entries, one a dimension, got {said!r}")
+            raise CaptureError(f"dynamic_shapes of {where}: expected {rank} entries, one per dimension, got {said!r}")
         said = dict(enumerate(said))
     if not isinstance(said, Mapping) or any(type(dim) is not int or not 0 <= dim < rank for dim in said):
         raise CaptureError(f"dynamic_shapes of {where}: expected dimensions from 0 to {rank - 1}, got {said!r}")
@@ -367,7 +366,7 @@ def _extent(sizes: Sizes, roots: dict[str, sympy.Symbol], said: Any, size: int, 
         roots[name] = sizes._add(name, least, most, example)
     known = sizes.symbols[sizes.variables.index(roots[name])]
     if (known.least, known.most) != (least, most):
-        raise CaptureError(f"{name} has the bounds {known.least} to {known.most}, and {least} to {most}")
+        raise CaptureError(f"{name} has different bounds: {known.least} to {known.most} and {least} to {most}")
     made: Any = said
     return roots[name] if root is said else sympy.expand(made.fn(roots[name]))
 
@@ -394,7 +393,7 @@ def sizes_of_exported(
     if not any(isinstance(extent, torch.SymInt) for value in values for extent in value.shape):
         return None
     if [value.dim() for value in values] != [tensor.dim() for tensor in tensors]:
-        raise CaptureError("the example inputs are not those that the model was exported with")
+        raise CaptureError("expected example inputs of the ranks that the model was exported with, got others")
     named = [name for name in names if isinstance(held.get(name), torch.Tensor)]
     sizes = Sizes(named, tensors, of_examples=of_examples)
     known: dict[sympy.Symbol, sympy.Symbol] = {}
@@ -412,7 +411,7 @@ def sizes_of_exported(
         for extent in value.shape:
             expr = extent.node.expr if isinstance(extent, torch.SymInt) else sympy.Integer(int(extent))
             if not expr.free_symbols <= known.keys():
-                raise CaptureError(f"{named[number]} has an extent {expr}, and no input one of the symbols in it")
+                raise CaptureError(f"{named[number]} has the extent {expr}, expected each symbol in it as an extent")
             expr = expr.xreplace(known)
             extents.append(int(expr) if expr.is_Integer else expr)
         if any(not isinstance(extent, int) for extent in extents):

@@ -143,7 +143,7 @@ def define(
         _namespace.library.impl(name, meta, "Meta")
     operator = getattr(_namespace, name).default
     if str(operator._schema) != str(parse_schema(f"repro::{schema}")):
-        raise ReproError("another version of repro_mlir has been imported in this process: start Python anew")
+        raise ReproError("another version of repro_mlir has been imported in this process: restart Python")
     _writers[operator] = write
     return operator
 

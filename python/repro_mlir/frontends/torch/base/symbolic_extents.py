@@ -94,7 +94,7 @@ class ExtentWriter:
             for _ in range(int(expr.exp) - 1):
                 value = self._create("arith.muli", [value, base], base.type)
             return value
-        raise CaptureError(f"the program depends on its sizes by {self._sizes.describe(expr)}, which is not supported")
+        raise CaptureError(f"the program computes {self._sizes.describe(expr)} from its sizes, which is not supported")
 
     def _operands(self, expr: sympy.Basic) -> list[ir.Value]:
         return [self.value(each) for each in expr.args]

@@ -29,21 +29,21 @@ def check_class(optimizer: torch.optim.Optimizer) -> None:
             parameter.VAR_KEYWORD,
         ):
             raise CaptureError(
-                f"{name} is not supported: its step needs the argument {parameter.name}, and a "
-                "compiled step is one forward and one backward pass; expected its own step in a loop, with the loss "
-                "compiled by torch.compile(loss, backend=repro_mlir.backend())"
+                f"{name} is not supported: its step needs the argument {parameter.name}, but a compiled step is one "
+                "forward and one backward pass; compile the loss with torch.compile(loss, "
+                "backend=repro_mlir.backend()) and call the optimizer in a loop"
             )
     for key, value in vars(optimizer).items():
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else [value]
         for each in inner:
             if isinstance(each, torch.optim.Optimizer):
                 raise CaptureError(
-                    f"{name} is not supported: its attribute {key} is an optimizer itself, or "
-                    f"has one; expected that one ({type(each).__name__}) in Trainer and the rest between its steps, or "
-                    "one class whose step does both"
+                    f"{name} is not supported: its attribute {key} is or contains another optimizer; pass that "
+                    f"{type(each).__name__} to Trainer and do the rest between steps, or write one class whose step "
+                    "does both"
                 )
     if "_optimizer_step_pre_hooks" not in vars(optimizer):
-        raise CaptureError(f"{name} lacks what Optimizer.__init__ makes: expected a call of it")
+        raise CaptureError(f"{name} is not initialized: expected its __init__ to call Optimizer.__init__")
 
 
 def unwrapped(optimizer: Any) -> Any:
@@ -52,7 +52,7 @@ def unwrapped(optimizer: Any) -> Any:
     if not is_prepared or type(optimizer).__module__.split(".")[0] != "accelerate":
         return optimizer
     if optimizer.scaler is not None:
-        raise CaptureError("accelerate scales the loss: expected mixed_precision='no', and loss_scale= of Trainer")
+        raise CaptureError("accelerate scales the loss: expected mixed_precision='no', and loss_scale= in Trainer")
     return optimizer.optimizer
 
 
@@ -70,12 +70,12 @@ def require_loss(loss_fn: Any) -> None:
     """Raises CaptureError for a subclass of torch.nn.Module: a call would create a module instead of a loss."""
     if isinstance(loss_fn, type) and issubclass(loss_fn, torch.nn.Module):
         name = loss_fn.__name__
-        raise CaptureError(f"the loss function is the class {name}, expected an object: {name}()")
+        raise CaptureError(f"the loss function is the class {name}, expected an instance: {name}()")
 
 
 def _require(value: Any, kind: type, known: str, what: str, arguments: str) -> None:
     if isinstance(value, kind):
         return
     if isinstance(value, type):
-        raise CaptureError(f"{what} is the class {value.__name__}, expected an object: {value.__name__}({arguments})")
-    raise CaptureError(f"{what} is a {type(value).__name__}, expected an object of {known}")
+        raise CaptureError(f"{what} is the class {value.__name__}, expected an instance: {value.__name__}({arguments})")
+    raise CaptureError(f"{what} is a {type(value).__name__}, expected a {known}")

@@ -22,35 +22,33 @@ PAGE = "docs/guides/decisions.md"
 _Tensor: Any = torch.Tensor
 
 _REQUESTS: dict[Any, str] = {
-    _Tensor.__bool__: f"{_DEPENDS}: if, while, and, or, not and assert take a tensor; expected torch.where(condition, "
+    _Tensor.__bool__: f"{_DEPENDS}: if, while, and, or, not or assert uses a tensor; use torch.where(condition, "
     f"a, b), or torch._assert_async for a check ({PAGE})",
-    _Tensor.__int__: f"{_DEPENDS}: int() takes a tensor; expected the tensor itself, as in x[index], or masks over all "
-    f"rows ({PAGE})",
-    _Tensor.__index__: f"{_DEPENDS}: range() or a slice takes a tensor; expected a fixed number of steps and "
+    _Tensor.__int__: f"{_DEPENDS}: int() is called on a tensor; use the tensor itself, as in x[index], or masks over "
+    f"all rows ({PAGE})",
+    _Tensor.__index__: f"{_DEPENDS}: range() or a slice uses a tensor; use a fixed number of steps and "
     f"torch.where(step < count, new, old) ({PAGE})",
-    _Tensor.__float__: f"{_DEPENDS}: float() takes a tensor; expected the tensor itself, x.detach() where it has "
+    _Tensor.__float__: f"{_DEPENDS}: float() is called on a tensor; use the tensor itself, x.detach() if it needs "
     f"no gradient ({PAGE})",
-    _Tensor.__len__: f"{_DEPENDS}: len() takes rows that a mask selects; expected x[mask].shape[0] or mask.sum() "
+    _Tensor.__len__: f"{_DEPENDS}: len() is called on rows that a mask selects; use x[mask].shape[0] or mask.sum() "
     f"({PAGE})",
-    _Tensor.tolist: f"{_DEPENDS}: .tolist() has no value here; expected operations on the tensor ({PAGE})",
-    _Tensor.numpy: f"{_DEPENDS}: .numpy() has no value here; expected operations of torch ({PAGE})",
-    _Tensor.__array__: f"{_DEPENDS}: NumPy takes a tensor, whose values are not known here; expected operations of "
-    f"torch ({PAGE})",
+    _Tensor.tolist: f"{_DEPENDS}: .tolist() is called on a tensor; use operations on the tensor ({PAGE})",
+    _Tensor.numpy: f"{_DEPENDS}: .numpy() is called on a tensor; use operations of torch ({PAGE})",
+    _Tensor.__array__: f"{_DEPENDS}: a NumPy function is called on a tensor; use operations of torch ({PAGE})",
 }
 
 
 _CUMULATIVE = (
-    "batch normalization with momentum=None, a cumulative average, is not supported in training: expected a number, as "
-    "in momentum=0.1"
+    "batch normalization with momentum=None, a cumulative average, is not supported in training: expected a number, "
+    "such as momentum=0.1"
 )
 
 _KNOWN = {
-    "Multiple dispatch failed": "a tensor of a subclass of torch.Tensor is read: expected a tensor of no subclass, "
-    "made before the step by x.as_subclass(torch.Tensor)",
-    "Please convert all Tensors to FakeTensors": "a tensor that is no argument of the step and not in its state is "
+    "Multiple dispatch failed": "a tensor of a subclass of torch.Tensor is read: convert it to a plain tensor "
+    "before the step with x.as_subclass(torch.Tensor)",
+    "Please convert all Tensors to FakeTensors": "a tensor that is neither an argument nor state of the step is "
     "read: expected a parameter or buffer of the model, or a tensor in optimizer.state",
-    "<class 'torch.storage.": "the memory of a tensor is read or written, as torch.load does: expected it before the "
-    "step",
+    "<class 'torch.storage.": "the memory of a tensor is read or written, as torch.load does: move it before the step",
 }
 """Parts of PyTorch's messages about its internal tensor classes, each with the message that replaces it."""
 
@@ -64,19 +62,19 @@ def reason_of(error: Exception) -> str:
         return str(error)
     if isinstance(error, DataDependentOutputException):
         name = str(error.func).removeprefix("aten.").partition(".")[0]
-        return f"{_DEPENDS} ({name}): expected operations on tensors, without a decision of Python ({PAGE})"
+        return f"{_DEPENDS} ({name}): use operations on tensors instead of a decision in Python ({PAGE})"
     if isinstance(error, GuardOnDataDependentSymNode):
         return (
-            f"{_DEPENDS}: Python decides by a number that was computed; expected torch.where(condition, a, b) of "
-            f"tensors, without .item() or .shape of a selection ({PAGE})"
+            f"{_DEPENDS}: Python code branches on a computed number; use torch.where(condition, a, b) on tensors, "
+            f"without .item() or .shape of a selection ({PAGE})"
         )
     if isinstance(error, IndexError) and "SymInt" in str(error):
-        return f"{_DEPENDS}: an index of Python is a number; expected a tensor, as in x[index] without .item() ({PAGE})"
+        return f"{_DEPENDS}: a Python index is a computed number; use a tensor, as in x[index] without .item() ({PAGE})"
     for part, reason in _KNOWN.items():
         if part in str(error):
             return reason
     if isinstance(error, _INTERNAL) and not _is_raised_by_user(error.__traceback__):
-        return f"the function that is called here cannot be captured: it ends with {one_line(error)}"
+        return f"the function that is called here cannot be captured: it raises {one_line(error)}"
     return one_line(error)
 
 
@@ -95,7 +93,7 @@ def no_tensor(what: str, value: Any) -> str:
     slot: Any = get_proxy_slot(value, mode.tracer, None)
     origin = None if slot is None else origin_of_node(slot.force().node)
     place = f"{origin}: " if origin else ""
-    return f"{place}{what} is a number of Python: expected a tensor, without .item() or float() ({PAGE})"
+    return f"{place}{what} is a Python number, expected a tensor: leave out .item() or float() ({PAGE})"
 
 
 def _caller() -> str:

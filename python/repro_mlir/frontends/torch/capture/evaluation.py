@@ -42,9 +42,9 @@ def capture_evaluation(
         refuse_hooks({}, None)
         imported = import_step(step, options)
     if imported.random is not None:
-        raise CaptureError("the model draws random numbers in evaluation mode, expected none, as for dropout there")
+        raise CaptureError("the model draws random numbers in evaluation mode, expected none")
     for name in sorted(imported.bindings.written):
-        raise CaptureError(f"the model writes {name} in evaluation mode: an evaluation leaves the state as it is")
+        raise CaptureError(f"the model writes {name} in evaluation mode, expected no write to the state")
     return imported
 
 

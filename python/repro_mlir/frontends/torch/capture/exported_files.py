@@ -27,14 +27,14 @@ def load(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
         with open_regular(os.fspath(path), follow=True) as file, zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()
         if damaged is not None:
-            raise CaptureError(f"{path}: {damaged} is damaged: its checksum is another one")
+            raise CaptureError(f"{path}: {damaged} is damaged: its checksum does not match")
         with _tensors_alone():
             return torch.export.load(path)
     except ReproError:
         raise
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise CaptureError(f"{path}: cannot be read as a file of torch.export.save: {reason}") from None
+        raise CaptureError(f"{path}: expected a file of torch.export.save, which cannot be read: {reason}") from None
 
 
 _ENVIRONMENT = threading.Lock()

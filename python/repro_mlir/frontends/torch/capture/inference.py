@@ -84,7 +84,7 @@ def capture_symbolic(
       CaptureError: as for `capture_inference`; `attention_block` is set; an extent is not an expression of the sizes.
     """
     if options.attention_block is not None:
-        raise CaptureError("attention_block divides attention by its sizes: expected none of them to be dynamic")
+        raise CaptureError("expected static sizes of attention with attention_block, got dynamic ones")
     step = _Inference(model, example_inputs)
     sizes = make_sizes(False)
     try:
@@ -104,7 +104,7 @@ def capture_symbolic(
     except CaptureError as error:
         if not str(error).endswith("is not supported"):
             raise
-        raise CaptureError(f"{error} where sizes are dynamic") from None
+        raise CaptureError(f"{error} with dynamic sizes") from None
     tensors = [
         *((("state", entry.name), entry.initial) for entry in entries),
         *((("input", name), tensor) for name, tensor in zip(step.batch_names, step.batch, strict=True)),
@@ -135,7 +135,7 @@ class _Inference(Step):
         results = Results()
         results.append_all("output", result)
         if not results.tensors:
-            raise CaptureError(f"the model returns a {type(result).__name__} without tensors")
+            raise CaptureError(f"the model returns a {type(result).__name__} without tensors, expected at least one")
         return self.give(results)
 
 

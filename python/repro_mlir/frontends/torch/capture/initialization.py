@@ -52,7 +52,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
 
     made: Any
     if isinstance(model, torch.nn.Module):
-        made, advice = model, "; give initialize a function that makes the model"
+        made, advice = model, "; pass initialize a function that creates the model"
         kept = [(name, is_plain(tensor)) for name, tensor in _kept(made)]
     else:
         with DefinedConstruction() as construction:
@@ -60,7 +60,7 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
         kept = [(name, is_whole(tensor) or construction.knows(tensor)) for name, tensor in _kept(made)]
     if undefined := [name for name, is_defined in kept if not is_defined]:
         warnings.warn(
-            f"initialize leaves {', '.join(undefined)} as PyTorch computed them, whose bits may be others on another "
+            f"initialize leaves {', '.join(undefined)} as PyTorch computed them: their bits may differ on another "
             f"machine{advice}",
             stacklevel=2,
         )

@@ -32,7 +32,7 @@ def first_microbatch(batch: FlatBatch, microbatches: Microbatches) -> FlatBatch:
     extent = tensors[chosen[0]].shape[0]
     if extent == 0 or extent % microbatches.count:
         raise CaptureError(
-            f"{chosen[0]} has {extent} rows, expected a number that {microbatches.count} microbatches divide"
+            f"{chosen[0]} has {extent} rows, expected a multiple of {microbatches.count}, the number of microbatches"
         )
     size = extent // microbatches.count
     leaves = [leaf[:size] if name in chosen else leaf for name, leaf in zip(names, batch.leaves, strict=True)]
@@ -47,15 +47,15 @@ def _chosen(tensors: dict[str, torch.Tensor], asked: Sequence[str] | None) -> li
     if asked is not None:
         for name in asked:
             if name not in tensors:
-                raise CaptureError(f"the batch has no tensor {name!r} to be cut, it has {', '.join(tensors)}")
+                raise CaptureError(f"expected microbatch_inputs among {', '.join(tensors)}, got {name!r}")
     chosen = [name for name, tensor in tensors.items() if (name in asked if asked is not None else tensor.dim() > 0)]
     if not chosen:
-        raise CaptureError("the batch has no tensor that could be cut into microbatches")
+        raise CaptureError("expected a tensor in the batch that can be cut into microbatches, got none")
     extents = {name: tensors[name].shape[0] if tensors[name].dim() else None for name in chosen}
     if len({*extents.values()}) > 1 or None in extents.values():
         described = ", ".join(f"{name} of shape {list(tensors[name].shape)}" for name in chosen)
         raise CaptureError(
-            f"expected tensors of one first extent to be cut into microbatches, got {described}: name those that are "
-            "cut by microbatch_inputs"
+            f"expected tensors of the same first extent to cut into microbatches, got {described}: name the tensors "
+            "to cut in microbatch_inputs"
         )
     return chosen

@@ -88,9 +88,9 @@ def capture(
     is_own = False
     if is_exported(model):
         if len(arguments) > 1:
-            raise ReproError("expected a model for a training step, got an ExportedProgram, which is inference")
+            raise ReproError("expected a model for a training step, got an ExportedProgram, which is inference only")
         if dynamic_shapes is not None:
-            raise ReproError("an ExportedProgram has the dynamic shapes that it was exported with: expected no others")
+            raise ReproError("an ExportedProgram has the dynamic shapes that it was exported with: omit dynamic_shapes")
         is_own = not arguments
         arguments = arguments or (_example_inputs(model),)
         module = module.module()
@@ -102,16 +102,16 @@ def capture(
     chosen = CaptureOptions.parsed(**options)
     if len(arguments) == 3:
         if dynamic_shapes is not None:
-            raise ReproError("dynamic_shapes belongs to inference, not to training steps")
+            raise ReproError("dynamic_shapes is for inference only: a training step has static shapes")
         program, imported = training_program(module, *arguments, chosen)
         if imported.bindings.depends_on_state:
             raise ReproError(
-                f"the step of the optimizer {type(arguments[1]).__qualname__} is another one in another state of it "
-                "(its first step, or a number of steps that it compares): there is no one program; expected a Trainer"
+                f"the step of the optimizer {type(arguments[1]).__qualname__} depends on its state (it may differ at "
+                "the first step or after a number of steps), so it is not a single program: use a Trainer"
             )
         return program
     if chosen.clip_norm is not None or chosen.autocast is not None or chosen.seed != 0:
-        raise ReproError("clip_norm, autocast and seed belong to training steps, not to inference")
+        raise ReproError("clip_norm, autocast and seed are for training steps only: omit them for inference")
     if is_own or dynamic_shapes is not None:
         symbolic = _symbolic_program(model if is_own else None, module, arguments[0], dynamic_shapes, chosen)
         if symbolic is not None:
@@ -132,7 +132,7 @@ def is_exported(model: Any) -> bool:
 def _example_inputs(exported: Any) -> Any:
     args, kwargs = exported.example_inputs or ((), {})
     if bool(args) == bool(kwargs):
-        raise ReproError("expected capture(exported, inputs): its own are not all positional, or all by name")
+        raise ReproError("expected capture(exported, inputs): its example inputs are absent or partly named")
     return args or kwargs
 
 
@@ -172,8 +172,8 @@ def microbatch_program(
             if found := _OF_A_MICROBATCH.search(str(error)):
                 kind = imported.state[int(found[1])]
                 raise CaptureError(
-                    f"(B3) {kind.name} changes by what each microbatch computes: expected of tensors of floats only "
-                    "statistics of a batch normalization to change in forward and backward pass, or no microbatches"
+                    f"(B3) {kind.name} changes with each microbatch: expected no change of float tensors in the "
+                    "forward and backward pass except statistics of batch normalization, or a step without microbatches"
                 ) from None
             raise
     return program if options.precision is None else applied(program, options.precision), imported
@@ -210,9 +210,9 @@ def _symbolic_program(
             if make() is None:
                 return None
         if options.precision is not None:
-            raise ReproError("precision and dynamic shapes: expected apply_precision of the program of each size")
+            raise ReproError("precision does not support dynamic shapes: call apply_precision for each size")
         if options.exact_digits is not None:
-            raise ReproError("exact_digits and dynamic shapes: expected exact_contractions of the program of each size")
+            raise ReproError("exact_digits does not support dynamic shapes: call exact_contractions for each size")
         imported = capture_symbolic(model, inputs, lambda of_examples: make(of_examples=of_examples), options)
     with working("importing"):
         return symbolic_program_of(imported)
@@ -227,7 +227,7 @@ def _capturing() -> Iterator[None]:
             from repro_mlir.frontends.torch.capture import imported_steps  # noqa: F401
         except ImportError as error:
             raise ReproError(
-                f"capture needs PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
+                f"capture requires PyTorch and torch-mlir: pip install 'repro-mlir[torch]' ({error})"
             ) from None
         yield
 
@@ -270,7 +270,7 @@ def in_numerics(program: Program, options: CaptureOptions, *, is_evaluation: boo
         return program
     found = applied(program, options.precision, is_evaluation=is_evaluation)
     if any(kind.name in RANDOM for kind in found.state[len(program.state) :]):
-        raise ReproError("stochastic rounding of the forward pass belongs to training steps: expected none elsewhere")
+        raise ReproError("stochastic rounding of the forward pass is for training steps only")
     return found
 
 

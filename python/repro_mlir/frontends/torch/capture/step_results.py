@@ -144,6 +144,6 @@ def _replace(
             object.__setattr__(result, field.name, _replace(getattr(value, field.name), kind, function, inner))
         return result
     raise CaptureError(
-        f"the model returns a {type(value).__name__}, expected for outputs tensors and numbers in tuples, lists, "
+        f"the model returns a {type(value).__name__}, expected outputs of tensors and numbers in tuples, lists, "
         "mappings and dataclasses"
     )

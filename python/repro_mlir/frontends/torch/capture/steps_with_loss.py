@@ -68,7 +68,7 @@ class StepWithLoss(Step):
         elif isinstance(result, tuple | list) and result:
             result = result[0]
         if not isinstance(result, torch.Tensor):
-            raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss as loss_fn is None")
+            raise CaptureError(f"the model returns a {type(result).__name__}, expected the loss: loss_fn is None")
         return result, output
 
     def modules(self) -> Iterator[tuple[str, torch.nn.Module]]:
@@ -107,11 +107,11 @@ def _computed(
             value = function(output, target)
         if not isinstance(value, torch.Tensor) or value.dim() != 0 or value.is_complex():
             found = f"shape {list(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
-            raise CaptureError(f"metric {name} gives {found}, expected a tensor of shape [] with a real number")
+            raise CaptureError(f"metric {name} returns {found}, expected a tensor of shape [] with a real number")
         if sites.drawn:
-            raise CaptureError(f"metric {name} draws random numbers: the state of the run would depend on it")
+            raise CaptureError(f"metric {name} draws random numbers, which changes the state: expected none")
         if [each._version for each in kept] != versions:
-            raise CaptureError(f"metric {name} writes to a tensor of the step: the state of the run would depend on it")
+            raise CaptureError(f"metric {name} writes to a tensor of the step, which changes the state: use clone()")
         values[name] = value
     sites.drawn = drawn
     return values
@@ -125,5 +125,5 @@ def _check_batch(loss_fn: object, batch: Any) -> None:
     if isinstance(batch, tuple | list):
         found += f" of {len(batch)}"
         if len(batch) == 1 and isinstance(batch[0], tuple | list):
-            found += f" (a {type(batch[0]).__name__}: step(*batch) gives its entries)"
-    raise CaptureError(f"batch is {found}, expected a tuple (*inputs, target) as loss_fn is given")
+            found += f" (a {type(batch[0]).__name__}: step(*batch) passes its entries)"
+    raise CaptureError(f"batch is {found}, expected a tuple (*inputs, target) for loss_fn")

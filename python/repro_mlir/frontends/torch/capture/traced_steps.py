@@ -74,7 +74,9 @@ class TracedStep:
             return self.own
         for entry in self.own:
             if entry.name in ("seed", "step"):
-                raise CaptureError(f"{entry.role} {entry.name} of the model has the name of random-number state")
+                raise CaptureError(
+                    f"{entry.role} {entry.name} of the model has the name of random-number state: rename it"
+                )
         return [*self.own, *self.random]
 
 
@@ -129,7 +131,7 @@ def _check_names(entries: Sequence[StateTensor]) -> None:
     for entry in entries:
         if entry.name in roles:
             raise CaptureError(
-                f"{roles[entry.name]} {entry.name} of the model has the name of a state tensor of another kind "
+                f"{roles[entry.name]} {entry.name} of the model has the same name as a state tensor of another kind "
                 f"({entry.role}): rename the module"
             )
         roles[entry.name] = entry.role
@@ -147,7 +149,7 @@ def _check_constants(constants: Sequence[torch.Tensor], step: Step) -> None:
             name = held.get(constant.untyped_storage().data_ptr())
             if name is not None:
                 raise CaptureError(
-                    f"the step reads the tensor of {name} from elsewhere than the model: expected it to be read as an "
+                    f"the step reads the tensor of {name} through a reference outside of the model: read it as an "
                     "attribute of its module, so that it changes with each step and has a gradient"
                 )
 

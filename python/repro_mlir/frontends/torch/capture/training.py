@@ -111,7 +111,7 @@ class _TrainingStep(StepWithLoss):
         self.is_microbatch = options.microbatches is not None
         for name in ("outputs", "metrics") if self.is_microbatch else ():
             if name in self.returns:
-                raise CaptureError(f"returns has {name!r}, which a step in microbatches does not give")
+                raise CaptureError(f"returns has {name!r}, which a step in microbatches does not return: leave it out")
         self.average = options.average
         if self.average is not None:
             check_average(self.average, model)
@@ -124,7 +124,7 @@ class _TrainingStep(StepWithLoss):
         self.changing = ChangingValues(options.changing, model, loss_fn, self.leaves)
         self.trained = [name for name, value in self.parameters.items() if value.requires_grad]
         if not self.trained:
-            raise CaptureError("the model has no parameter that requires a gradient")
+            raise CaptureError("expected a model with a parameter that requires a gradient, got none")
         self.updated: set[str] = set()
         known: dict[torch.Tensor, str] = {self.parameters[name]: name for name in self.parameters}
         for index, group in enumerate(optimizer.param_groups):
@@ -206,8 +206,8 @@ class _TrainingStep(StepWithLoss):
 def _remedy(parameter: torch.Tensor, loss_fn: object) -> str:
     """Returns advice on how to train a parameter that does not belong to the model."""
     if isinstance(loss_fn, torch.nn.Module) and any(parameter is each for each in loss_fn.parameters()):
-        return " but the loss function's: expected one module that has both and gives the loss, and loss_fn=None"
-    return ": expected parameters of the model alone; for copies in f32 of others, a model in f32 and autocast="
+        return " but the loss function's: expected one module that contains both and returns the loss, and loss_fn=None"
+    return ": expected parameters of the model only; for f32 copies of its parameters, use a model in f32 and autocast="
 
 
 def _global_norm(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:

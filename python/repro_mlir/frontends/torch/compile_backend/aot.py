@@ -80,8 +80,8 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
     """
     if internals.active_data_parallel_module() is not None:
         raise CaptureError(
-            "the model is wrapped in DistributedDataParallel: the order in which its processes add gradients is not "
-            "defined; expected the model itself, in one process"
+            "the model is wrapped in DistributedDataParallel, whose order of adding gradients is not defined: "
+            "expected the model itself, in one process"
         )
     _warn_of_break(module)
     make_counters_known(module)
@@ -182,7 +182,7 @@ class _Graph:
         except ReproError as error:
             if not self._options.fallback:
                 raise
-            warnings.warn(f"PyTorch runs a graph, whose bits are not defined: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"PyTorch runs a graph, so its bits are not defined: {error}", RuntimeWarning, stacklevel=2)
             interpreter = torch.fx.Interpreter(self._module)
             return lambda given: interpreter.run(*given)
         captured = imported.bindings
@@ -217,8 +217,8 @@ def _partition(joint: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
     forward, backward = internals.default_partition(joint, inputs, **options)
     if reads_written(forward.graph, backward.graph):
         raise CaptureError(
-            "the backward reads an argument or buffer as it was before the function writes it: expected a copy of it, "
-            "made outside of what is checkpointed"
+            "the backward pass reads an argument or buffer as it was before the function wrote to it: make a copy of "
+            "it, outside of the checkpointed part"
         )
     return forward, backward
 
@@ -262,8 +262,8 @@ def _warn_of_break(module: torch.fx.GraphModule) -> None:
     place = f"{source_name(lines[-1].filename)}:{lines[-1].lineno}: " if lines else ""
     what = " ".join(reason.reason.split("\n")[0].split())
     warnings.warn(
-        f"{place}torch.compile divides the function here ({what}): the bits of what PyTorch computes between two "
-        "graphs are not defined; fullgraph=True refuses this",
+        f"{place}torch.compile breaks the graph here ({what}): PyTorch computes between the two graphs, with bits "
+        "that are not defined; fullgraph=True makes this an error",
         RuntimeWarning,
         stacklevel=2,
     )

@@ -47,7 +47,7 @@ def with_node_names(program: Program, captured: TorchBindings, options: CaptureO
     numbers, initial = program.num_hyper_parameters, program.initial[:count]
     named = in_numerics(Program(data, captured.state, program.inputs, program.outputs, numbers, initial), options)
     if named.hash != program.hash:
-        raise ReproError(f"capturing again gave another program: {program.hash} and {named.hash}")
+        raise ReproError(f"expected the same program when captured again, {program.hash}, got {named.hash}")
     return named
 
 

@@ -74,7 +74,8 @@ class Calls:
             # output.
             if element_of(dtype) != kind.element or math.prod(shape) * dtype.itemsize != kind.nbytes:
                 raise ReproError(
-                    f"{kind.name}: the program gives {kind.element} of shape {list(kind.shape)}, torch.compile expects "
+                    f"{kind.name}: the program returns {kind.element} of shape {list(kind.shape)}, torch.compile "
+                    "expects "
                     f"{str(dtype).removeprefix('torch.')} of shape {list(shape)}"
                 )
         self._masks = [kind.dtype.itemsize - 1 for kind in self._kinds]
@@ -141,8 +142,8 @@ class Calls:
             if i != j and starts[i] < ends[j] and starts[j] < ends[i] and _share_elements(tensors[i], tensors[j]):
                 shapes = " and ".join(str(list(tensors[each].shape)) for each in (i, j))
                 raise ReproError(
-                    f"two arguments of a compiled function, of shapes {shapes}, share memory that it writes, and did "
-                    "not when it was compiled: expected tensors of their own"
+                    f"two arguments of a compiled function, of shapes {shapes}, share memory that it writes, but did "
+                    "not when it was compiled: pass tensors that do not share memory"
                 )
 
     def _write(self, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:

@@ -97,7 +97,7 @@ class _View:
         size = self.dtype.itemsize
         begin = argument.storage_offset() * argument.element_size() + self.offset
         if begin % size:
-            raise CaptureError(f"a view of argument {self.position} as {self.dtype} would begin within an element")
+            raise CaptureError(f"a view of argument {self.position} as {self.dtype} begins within an element")
         if argument.dtype is not self.dtype:
             # A view of the whole memory shares the argument's version counter, through which autograd detects writes.
             widest = max(size, argument.element_size())
@@ -374,7 +374,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
                 shape = tuple(example.shape)
                 results.append(_Output(place, example.dtype, shape, example.stride(), offset, is_dense))
             elif isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-                raise CaptureError("a number that depends on tensor values is a result: expected the tensor itself")
+                raise CaptureError("a result is a number that depends on tensor values, expected the tensor itself")
             else:
                 results.append(_Constant(value))
         # `values` has the new values of the states, because the graph has written them.

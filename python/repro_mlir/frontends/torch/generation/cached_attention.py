@@ -115,7 +115,7 @@ class CachedModel(nn.Module):
         super().__init__()
         require_model(model)
         if model.training:
-            raise CaptureError("the model is in training mode, in which dropout draws: model.eval() changes it")
+            raise CaptureError("the model is in training mode, expected evaluation mode: call model.eval()")
         self.capacity = self.reach = capacity
         self._format: Format | None = None
         self._calls = _caller(model)
@@ -137,7 +137,7 @@ class CachedModel(nn.Module):
             raise
         except Exception as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise CaptureError(f"the model does not run on {capacity} tokens, its capacity: {reason}") from error
+            raise CaptureError(f"the model does not run on {capacity} tokens, the given capacity: {reason}") from error
 
     def forward(
         self,
@@ -283,17 +283,17 @@ class CachedModel(nn.Module):
         self._head = None if head is None else (head,)
         for name, buffer, version in before:
             if model.get_buffer(name) is not buffer or buffer._version != version:
-                raise CaptureError(f"forward writes the buffer {name}, which requests would share")
+                raise CaptureError(f"forward writes the buffer {name}, which requests would share: expected none")
         if not found:
             raise CaptureError(
-                "the model calls no scaled_dot_product_attention: expected a decoder whose attention is "
+                "the model does not call scaled_dot_product_attention: expected a decoder whose attention is "
                 "torch.nn.functional.scaled_dot_product_attention(..., is_causal=True)"
             )
         if not (isinstance(logits, torch.Tensor) and logits.dim() == 3 and logits.shape[:2] == tokens.shape):
             kind = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
             raise CaptureError(f"expected logits [rows, length, vocabulary] of {list(tokens.shape)} tokens, got {kind}")
         if logits.dtype != torch.float32:
-            raise CaptureError(f"expected logits of float32, got {logits.dtype}: model.float() converts the model")
+            raise CaptureError(f"expected logits of float32, got {logits.dtype}: convert the model with model.float()")
         return logits, found
 
     def _require_tokens_apart(self) -> None:
@@ -314,8 +314,8 @@ class CachedModel(nn.Module):
                 others = self._calls(changed.long(), positions).view(torch.int32)
                 if not torch.equal(logits[~changed], others[~changed]):
                     raise CaptureError(
-                        "tokens change the logits of others by more than scaled_dot_product_attention: expected a "
-                        "model whose tokens know each other by causal attention alone"
+                        "tokens change the logits of other tokens outside of scaled_dot_product_attention: expected a "
+                        "model whose tokens depend on each other only by causal attention"
                     )
 
     def _check(self, whole: torch.Tensor) -> None:
@@ -328,7 +328,7 @@ class CachedModel(nn.Module):
             if not torch.allclose(logits, whole[:, start:end], rtol=0, atol=_DEVIATION * greatest, equal_nan=True):
                 raise CaptureError(
                     "the logits of the model change when its attention reads a cache: expected a model that uses the "
-                    "positions that it is given, and whose tokens know each other by causal attention alone"
+                    "given positions and whose tokens depend on each other only by causal attention"
                 )
         # Tests whether the last linear layer can compute only the logits of `last`. If the code after this layer needs
         # the layer's results for all tokens, the layer computes them all.
@@ -427,13 +427,13 @@ def _require_causal(
     """Raises CaptureError if attention with these operands cannot use a cache."""
     if not (query.dim() == 4 and query.shape[2] == key.shape[2]):
         raise CaptureError(
-            "expected attention among the tokens, query and key [rows, heads, length, size], got "
+            "expected self-attention with query and key [rows, heads, length, size] of the same length, got "
             f"{list(query.shape)} and {list(key.shape)}"
         )
     if not (is_causal or _is_causal(mask, query.shape[2])):
-        raise CaptureError("expected causal attention: is_causal=True, or such a mask")
+        raise CaptureError("expected causal attention, by is_causal=True or a causal mask, got another")
     if dropout:
-        raise CaptureError(f"expected attention without dropout, which would draw, got dropout_p={dropout}")
+        raise CaptureError(f"expected attention without dropout, got dropout_p={dropout}")
     for operand in (query, key, value):
         if operand.dtype != torch.float32:
             raise CaptureError(f"expected attention in float32, got {operand.dtype}: model.float() converts the model")

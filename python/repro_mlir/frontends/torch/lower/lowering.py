@@ -128,13 +128,13 @@ def _import(graph: torch.fx.Graph, context: ir.Context, name_nodes: bool = False
         importer.import_stateless_graph(graph, func_name="main")
     except KeyError:
         # torch-mlir looks up the subgraphs of a higher-order operator by name and does not find them.
-        raise CaptureError("import into torch-mlir: an operator with graphs of its own is not supported") from None
+        raise CaptureError("torch-mlir cannot import the graph: operators with subgraphs are not supported") from None
     except (NotImplementedError, TypeError, ValueError, AssertionError, RuntimeError) as error:
         for node in graph.nodes:
             # Arithmetic on sizes uses Python functions, which torch-mlir rejects because they are not ATen operators.
             if node.op == "call_function" and f"Unimplemented call_function: target={node.target}," in str(error):
                 raise located(origin_of_node(node), _unsupported(node.target.__name__)) from None
-        raise CaptureError(f"import into torch-mlir: {str(error).strip().splitlines()[0]}") from error
+        raise CaptureError(f"torch-mlir cannot import the graph: {str(error).strip().splitlines()[0]}") from error
     return importer.module, OperationCalls(graph, importer.module)
 
 
@@ -156,7 +156,7 @@ def _run_pipeline(module: ir.Module, *, divide_seconds: int = 1) -> bytes:
             PassManager.parse(_PIPELINE).run(module.operation)
     except ir.MLIRError as error:
         raise CaptureError(_reason(error, module)) from None
-    raise CaptureError(f"lowering by torch-mlir failed: {done.stderr.decode(errors='replace').strip()[:200]}")
+    raise CaptureError(f"torch-mlir cannot lower the graph: {done.stderr.decode(errors='replace').strip()[:200]}")
 
 
 def _crash_reason(whole: torch.fx.Graph, error: LoweringEnded) -> str:

@@ -64,13 +64,13 @@ def run_torch_mlir(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -
     if process.returncode >= 0:
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
     if process.returncode == -signal.SIGXCPU:
-        raise LoweringEnded(f"takes torch-mlir more than {seconds} s; capture_seconds of {VARIABLE} is the limit")
+        raise LoweringEnded(f"takes torch-mlir more than {seconds} s, the limit (capture_seconds of {VARIABLE})")
     if any(word in errors for word in _NO_MEMORY):
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         if most != resource.RLIM_INFINITY and most < bounds.memory_bytes:
-            raise LoweringEnded(f"takes torch-mlir more than {most:,} bytes of memory; ulimit -v is the limit")
+            raise LoweringEnded(f"takes torch-mlir more than {most:,} bytes of memory, the limit (ulimit -v)")
         raise LoweringEnded(
-            f"takes torch-mlir more than {bounds.memory_bytes:,} bytes of memory; "
-            f"memory_bytes of {VARIABLE} is the limit"
+            f"takes torch-mlir more than {bounds.memory_bytes:,} bytes of memory, the limit "
+            f"(memory_bytes of {VARIABLE})"
         )
     raise LoweringEnded("crashes torch-mlir")

@@ -137,7 +137,7 @@ class Binding:
 
     def _hold(self, tensor: torch.Tensor, kind: TensorType, written: bool, alone: bool) -> None:
         if tensor.is_inference():
-            raise CaptureError(f"state {kind.name} is an inference tensor: expected one made outside of inference_mode")
+            raise CaptureError(f"state {kind.name} is an inference tensor: create it outside of torch.inference_mode")
         self.tensors.append(tensor)
         self._names.append(kind.name)
         if alone and tensor.is_contiguous() and not tensor.is_neg():
@@ -396,7 +396,7 @@ def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozense
     alone = [not _overlaps_itself(tensor) for tensor, _ in tensors]
     for (_, kind), single in zip(tensors, alone, strict=True):
         if not single and kind.name in written:
-            raise CaptureError(f"state {kind.name} has elements that share memory, expected a tensor of its own")
+            raise CaptureError(f"elements of state {kind.name} share memory, expected separate elements: use clone()")
     spans = sorted((*_span(tensor), i) for i, (tensor, _) in enumerate(tensors) if tensor.numel())
     for (_, end, i), (start, _, j) in itertools.pairwise(spans):
         if start < end:
@@ -404,8 +404,9 @@ def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozense
             names = tensors[i][1].name, tensors[j][1].name
             if written.intersection(names):
                 raise CaptureError(
-                    f"state {names[0]} and state {names[1]} share memory, expected tensors of their own; "
-                    "one Parameter that has both names is tied"
+                    f"state {names[0]} and state {names[1]} share memory, expected separate tensors; to tie "
+                    "parameters, "
+                    "register one Parameter under both names"
                 )
     return alone
 

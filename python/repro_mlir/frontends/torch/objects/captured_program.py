@@ -172,8 +172,8 @@ class TorchBindings:
                 if not self.changing.has(index) and not _is_same(leaf, constant):
                     name = leaf_names(batch.given)[index]
                     raise CaptureError(
-                        f"{name} is {leaf!r}, captured as the constant {constant!r}: expected a tensor where batches "
-                        "differ"
+                        f"{name} is {leaf!r}, but was captured as the constant {constant!r}: pass values that differ "
+                        "between batches as tensors"
                     )
                 continue
             want = next(expected)

@@ -51,9 +51,9 @@ def check_fits(
     _check_tensors("model", state["model"], model.state_dict())
     for key, given in (("average", average), ("loss_scale", scaler)):
         if given is None and key in state:
-            raise ReproError(f"the state has {key}, expected Trainer(..., {key}=...) to take it")
+            raise ReproError(f"the state has {key}, but the trainer has none: pass {key}= to Trainer")
         if given is not None and key not in state:
-            raise ReproError(f"the state has no {key}, expected one for that of the trainer")
+            raise ReproError(f"the state has no {key}, but the trainer has one: expected a state with {key}")
     if scaler is not None:
         _check_scaler(state["loss_scale"], scaler.state_dict())
     if average is not None:
@@ -72,8 +72,8 @@ def check_fits(
             )
         if list(group["params"]) != own_group["params"]:
             raise ReproError(
-                f"parameter group {index}: expected the {len(own_group['params'])} parameters of the optimizer's "
-                f"in their order, got {len(group['params'])}"
+                f"parameter group {index}: expected the {len(own_group['params'])} parameters of the optimizer in the "
+                f"same order, got {len(group['params'])} parameters"
             )
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for number, values in state["optimizer"]["state"].items():
@@ -110,7 +110,7 @@ def _check_form(state: Any) -> None:
         raise ReproError(f"expected format {CHECKPOINT_FORMAT} of a trainer's state, got {found}")
     if not isinstance(state, Mapping) or any(key not in state for key in (*_NUMBERS, "model", "optimizer")):
         raise ReproError(
-            "expected what Trainer.state_dict gives: a state with model, optimizer, steps, cursor and seed"
+            "expected a state of Trainer.state_dict, with the entries model, optimizer, steps, cursor and seed"
         )
     for key in _NUMBERS:
         value = state[key]
@@ -133,7 +133,7 @@ def _check_form(state: Any) -> None:
 
 def _check_tensors(what: str, found: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     for name in sorted(own.keys() ^ found.keys()):
-        raise ReproError(f"{what}: {'no' if name in own else 'unknown'} {name}")
+        raise ReproError(f"{what}: {'missing' if name in own else 'unexpected'} {name}")
     for name, value in own.items():
         other = found[name]
         if not is_tensor(value):

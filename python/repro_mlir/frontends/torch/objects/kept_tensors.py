@@ -70,8 +70,8 @@ class KeptTensors:
         except CaptureError:
             pass
         raise CaptureError(
-            f"{line}a later step reads what this one keeps in {names[0]}, which a compiled step does not write: "
-            "expected a buffer of the model, as of register_buffer"
+            f"{line}a later step reads the value that this step stores in {names[0]}, which a compiled step does not "
+            "write: use a buffer of the model (register_buffer)"
         )
 
     def _entries(self) -> Iterator[tuple[str, Any]]:

@@ -147,7 +147,7 @@ class Reads:
             if not line and not last[0].startswith(_ROOTS):
                 continue
             raise CaptureError(
-                f"{line}the step reads {name}, a {type(value).__name__}: a compiled step cannot see when that changes; "
+                f"{line}the step reads {name}, a {type(value).__name__}, whose changes a compiled step cannot detect: "
                 "expected numbers, strings, tensors, containers or objects of Python classes"
             )
 

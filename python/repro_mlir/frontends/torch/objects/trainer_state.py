@@ -67,11 +67,11 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
     for owner in OWN_ENTRIES:
         if owner not in definitions:
             if owner in state:
-                raise ReproError(f"the state has {owner}, expected Trainer(..., {owner}=...) that keeps it")
+                raise ReproError(f"the state has {owner}, but the trainer keeps none: pass {owner}= to Trainer")
             continue
         if owner not in state:
             if state["steps"]:
-                raise ReproError(f"the state has no {owner}, which the trainer keeps: an empty dict begins anew")
+                raise ReproError(f"the state has no {owner}, which the trainer keeps: an empty dict starts again")
             continue
         entry = state[owner]
         if not isinstance(entry, Mapping):
@@ -80,7 +80,7 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
             continue
         definition = entry.get(_DEFINITION)
         if not is_tensor(definition) or not torch.equal(definition, definitions[owner]):
-            raise ReproError(f"{owner}: the state is of another one than the trainer's: an empty dict begins anew")
+            raise ReproError(f"{owner}: the state has other settings than the trainer: an empty dict starts again")
         entry = {name: value for name, value in entry.items() if name != _DEFINITION}
         expected = (_scales if owner == _PRECISION else _residuals)(entry, model, options)
         for name, value in entry.items():
@@ -118,10 +118,10 @@ def _scales(entry: Mapping[str, Any], model: torch.nn.Module, options: CaptureOp
         is_known = not {subject, layer if role in OPERANDS else subject}.isdisjoint(layers)
         is_product = re.fullmatch(r"product\.\d+(\.product)?", subject) is not None
         if kind is None or operand not in operands or not (is_known or is_product):
-            raise ReproError(f"{_PRECISION}: unknown {name}")
+            raise ReproError(f"{_PRECISION}: unexpected {name}")
         other = {HISTORY: SCALE, SCALE: HISTORY}[kind] + f"{subject}.{operand}"
         if other not in entry:
-            raise ReproError(f"{_PRECISION}: no {other}")
+            raise ReproError(f"{_PRECISION}: missing {other}")
         if kind == SCALE:
             return TensorType(name, "f32", ())
         length = len(value) if is_tensor(value) and value.dim() == 1 else -1
@@ -147,11 +147,11 @@ def _residuals(entry: Mapping[str, Any], model: torch.nn.Module, options: Captur
             kinds[name] = TensorType(name, "f32", (count, *each.shape) if each.is_own else each.shape)
         missing = [each.name for each in kept if f"{each.name}.{parameter}" not in entry]
         if 0 < len(missing) < len(kept):
-            raise ReproError(f"{PREFIX}: no {missing[0]}.{parameter}")
+            raise ReproError(f"{PREFIX}: missing {missing[0]}.{parameter}")
 
     def expected(name: str, value: Any) -> TensorType:
         if name not in kinds:
-            raise ReproError(f"{PREFIX}: unknown {name}")
+            raise ReproError(f"{PREFIX}: unexpected {name}")
         return kinds[name]
 
     return expected
@@ -160,9 +160,9 @@ def _residuals(entry: Mapping[str, Any], model: torch.nn.Module, options: Captur
 def _check_number(name: str, array: np.ndarray) -> None:
     """(Q6) Checks that a scale is a finite number not below 0, and that a history contains magnitudes."""
     if name.startswith(SCALE) and not 0 <= float(array) < np.inf:
-        raise ReproError(f"{_PRECISION}: {name}: expected a number from 0, got {float(array)}")
+        raise ReproError(f"{_PRECISION}: {name}: expected a finite number of at least 0, got {float(array)}")
     if (array < 0).any():
-        raise ReproError(f"{_PRECISION}: {name}: expected magnitudes, got {float(array.min())}")
+        raise ReproError(f"{_PRECISION}: {name}: expected magnitudes of at least 0, got {float(array.min())}")
 
 
 def save_own_entries(path: str | Path, state: Mapping[str, Any]) -> None:
@@ -184,6 +184,6 @@ def load_own_entries(path: str | Path) -> dict[str, dict[str, torch.Tensor]]:
     for kind, array in zip(kinds, arrays, strict=True):
         owner, _, name = kind.name.partition(".")
         if owner not in found:
-            raise ReproError(f"{path}: expected the state of a trainer, got a tensor {kind.name}")
+            raise ReproError(f"{path}: expected the state of a trainer, got the unknown tensor {kind.name}")
         found[owner][name] = to_tensor(array, kind)
     return found

@@ -42,7 +42,7 @@ _accumulation_hooks = attrgetter("_post_accumulate_grad_hooks")
 def check_environment() -> None:
     """Raises CaptureError for settings of this thread that a compiled step would not follow."""
     if torch.is_autocast_enabled("cpu"):
-        raise CaptureError("a step within torch.autocast: expected the option autocast of Trainer instead")
+        raise CaptureError("the step runs within torch.autocast: pass autocast= to Trainer instead")
     if _TINY * _HALF == 0.0:
         raise CaptureError("torch.set_flush_denormal(True) is set: a compiled step keeps subnormals; set it to False")
 

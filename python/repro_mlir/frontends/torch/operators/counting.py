@@ -165,7 +165,7 @@ def _members(
         ends = torch.cumsum(lengths, axis)
         begins = ends - lengths
     else:
-        raise CaptureError("segment_reduce takes lengths or offsets")
+        raise CaptureError("segment_reduce: expected lengths or offsets, got neither")
     position = torch.arange(data.shape[axis])
     members = (begins.unsqueeze(-1) <= position) & (position < ends.unsqueeze(-1))
     behind = [1] * (data.dim() - axis - 1)

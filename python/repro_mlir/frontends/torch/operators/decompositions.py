@@ -319,7 +319,7 @@ def _bound(x: torch.Tensor, low: Any, high: Any) -> Any:
             bound = bound.to(kind)
         else:
             if type(bound) is int and not integers.holds(kind, bound):
-                raise CaptureError(f"expected a bound that {kind} holds, got {bound}")
+                raise CaptureError(f"expected a bound within the range of {kind}, got {bound}")
             bound = torch.full([], bound, dtype=kind)
         x = operator(x, bound)
     return x

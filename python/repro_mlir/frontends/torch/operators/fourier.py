@@ -97,7 +97,7 @@ def _last(x: Parts, inverse: bool) -> tuple[torch.Tensor, torch.Tensor]:
     re, im = x
     n, dtype = re.shape[-1], re.dtype
     if isinstance(n, torch.SymInt):
-        raise CaptureError("a Fourier transform of a size that is a symbol is not supported: its order depends on it")
+        raise CaptureError("a Fourier transform of a dynamic size is not supported: its order depends on the size")
     few = _factor(n)
     if n <= _DIRECT or few == 1:
         if n > _LARGEST_PRIME:

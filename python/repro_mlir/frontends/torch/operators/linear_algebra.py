@@ -24,7 +24,7 @@ def count_steps(matrix: torch.Tensor) -> int:
     count = min(matrix.shape[-2:])
     if count > _LIMIT:
         raise CaptureError(
-            f"linear algebra is unrolled: expected matrices of up to {_LIMIT} rows or columns, got {count}"
+            f"linear algebra is unrolled: expected matrices of at most {_LIMIT} rows or columns, got {count}"
         )
     return count
 

@@ -40,7 +40,7 @@ def without_quantizing(graph: torch.fx.GraphModule, arguments: Any) -> torch.fx.
             raise located(
                 origin_of_node(node),
                 f"{_name(node.target).removeprefix('aten::')}: tensors of quantized types are not supported: expected "
-                "integers, as torch.ops.quantized_decomposed.quantize_per_tensor gives them",
+                "integers, as torch.ops.quantized_decomposed.quantize_per_tensor returns them",
             )
     table = {
         node.target: _rule_of(_name(node.target).removeprefix(_LIBRARY))
@@ -183,7 +183,7 @@ def _fake_per_channel(
     x: torch.Tensor, scale: torch.Tensor, point: torch.Tensor, axis: int, low: int, high: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if point.is_floating_point():
-        raise CaptureError("expected zero points of integers, got floats")
+        raise CaptureError(f"expected integer zero points, got {point.dtype}")
     return _faked(x, _along(scale, x, axis), _along(point, x, axis), low, high)
 
 

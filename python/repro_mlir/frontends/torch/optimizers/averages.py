@@ -39,13 +39,13 @@ def check_average(average: Any, model: torch.nn.Module) -> None:
         raise CaptureError(f"average is a {type(average).__name__}, expected a torch.optim.swa_utils.AveragedModel")
     if type(average).update_parameters is not AveragedModel.update_parameters:
         raise CaptureError(
-            f"average has an update_parameters of {type(average).__name__}, expected that of AveragedModel with an "
+            f"average is a {type(average).__name__} with its own update_parameters, expected an AveragedModel with an "
             "avg_fn or multi_avg_fn"
         )
     for kind in ("parameters", "buffers"):
         own, others = ([*getattr(each, f"named_{kind}")()] for each in (average.module, model))
         if [(name, value.shape) for name, value in own] != [(name, value.shape) for name, value in others]:
-            raise CaptureError(f"average has other {kind} than the model, expected AveragedModel(model)")
+            raise CaptureError(f"average and the model have different {kind}, expected AveragedModel(model)")
         if any(one is other for (_, one), (_, other) in zip(own, others, strict=True)):
             raise CaptureError(f"average shares {kind} with the model, expected AveragedModel(model), which copies it")
 

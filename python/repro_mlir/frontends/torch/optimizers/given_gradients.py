@@ -49,8 +49,8 @@ class GivenGradients(torch.nn.Module):
         for parameter in self._own:
             if parameter.grad is not None and not parameter.requires_grad:
                 raise CaptureError(
-                    f"a parameter of shape {list(parameter.shape)} has a gradient and does not require one: expected "
-                    "requires_grad, or None as its gradient"
+                    f"a parameter of shape {list(parameter.shape)} has a gradient but does not require one: set its "
+                    "requires_grad to True or its grad to None"
                 )
         for gradient in found.values():
             if gradient.layout is not torch.strided:

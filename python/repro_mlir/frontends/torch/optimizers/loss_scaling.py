@@ -21,7 +21,7 @@ def check_scaler(scaler: Any) -> None:
     if not isinstance(scaler, torch.amp.GradScaler):
         raise CaptureError(f'loss_scale is a {type(scaler).__name__}, expected a torch.amp.GradScaler("cpu")')
     if not scaler.is_enabled():
-        raise CaptureError("loss_scale is a GradScaler that is not enabled: expected one that is, or None")
+        raise CaptureError("loss_scale is a disabled GradScaler, expected an enabled one or None")
     interval = scaler.get_growth_interval()
     if not isinstance(interval, int) or not 0 < interval < 2**31:
         raise CaptureError(f"expected a growth_interval of loss_scale from 1 to 2^31 - 1, got {interval!r}")

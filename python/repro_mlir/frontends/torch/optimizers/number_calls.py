@@ -68,8 +68,8 @@ class NumberCalls(TorchFunctionMode):
         for leaf in leaves:
             if isinstance(leaf, torch.Tensor) and not isinstance(leaf, FakeTensor):
                 raise CaptureError(
-                    "the optimizer's step takes a tensor from elsewhere than its state and parameters: "
-                    "expected it in optimizer.state"
+                    "the optimizer's step uses a tensor that is neither a parameter nor in its state: keep the tensor "
+                    "in optimizer.state"
                 )
         uniform = self._uniform(name, args, kwargs)
         if any(map(is_traced, leaves)) or any(isinstance(kwargs.get(key), torch.Tensor) for key in _FACTORS):

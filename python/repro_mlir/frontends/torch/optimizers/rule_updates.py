@@ -111,7 +111,7 @@ class RuleUpdate:
         for index, (was, now) in enumerate(zip(self._rules, self._present_rules(), strict=False)):
             if was != now:
                 return f"optimizer parameter group {index} was captured as {was}, is {now}"
-        return "the parameter groups are others than at capture"
+        return "the parameter groups differ from those at capture"
 
     def _numbers(self, index: int) -> dict[str, float]:
         """Returns the present hyper-parameters, keyed by name, of a group that still has its captured structure."""

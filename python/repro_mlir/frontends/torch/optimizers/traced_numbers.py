@@ -94,7 +94,7 @@ class Tape:
     def leaf(self, key: Hashable, value: Scalar) -> Node:
         """Returns the node of an input number, which `key` identifies."""
         if isinstance(value, int) and abs(value) > _EXACT_INTEGERS:
-            raise CaptureError(f"the number {value} has no place in an f64, expected one of at most 2^53")
+            raise CaptureError(f"expected an integer of at most 2^53, which f64 represents exactly, got {value}")
         return self._node("leaf", (key, type(value), _bits(value)), type(value), value)
 
     def constant(self, value: Scalar) -> Node:
@@ -151,7 +151,7 @@ class Tape:
 
     def _guarded(self, node: Node, exact: bool) -> Scalar:
         if node.value is None:
-            raise CaptureError("control flow, or a number that Python asks for, depends on tensor values")
+            raise CaptureError("control flow or a Python number depends on tensor values")
         if node.operation != "constant":
             self.guards.setdefault(node, Guard(exact, user_line() or ""))
         return node.value
@@ -256,7 +256,7 @@ def _power(x: Scalar, y: Scalar) -> Scalar:
     if rest == 0:
         return result
     if x < 0:
-        raise ValueError("expected a power that is no complex number")
+        raise ValueError("expected a power that is a real number, got a complex one")
     if x == 0:
         return 0.0
     base, exponent = Decimal(_to_f32(x)), Decimal(_to_f32(rest))
@@ -529,7 +529,7 @@ def _clock(name: str, original: Callable[[], Any]) -> Callable[[], Any]:
 
     def read() -> Any:
         if threading.get_ident() == tracing and is_user_file(sys._getframe(1).f_code.co_filename):
-            raise CaptureError(f"the optimizer's step reads time.{name}: a compiled step cannot do so")
+            raise CaptureError(f"the optimizer's step reads time.{name}, which a compiled step cannot: remove the call")
         return original()
 
     return read

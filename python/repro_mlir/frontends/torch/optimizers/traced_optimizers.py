@@ -119,8 +119,8 @@ class TracedUpdate:
     def explain(self) -> str:
         """Returns a description of how the present structure differs from that at capture."""
         if self._present_form() != self._form:
-            return "flags, attributes, parameters or state of the optimizer are others than at capture"
-        return "what the optimizer's step decides by its numbers is another than at capture"
+            return "flags, attributes, parameters or state of the optimizer differ from those at capture"
+        return "a decision of the optimizer's step about its numbers differs from that at capture"
 
     def read(self) -> list[float]:
         """Returns the present values of `numbers`."""
@@ -170,7 +170,7 @@ class TracedUpdate:
             if self._findings.size == size:
                 return tape, run
         raise CaptureError(
-            f"the step of {_name(self._optimizer)} makes other state each time, expected the same at each step"
+            f"the step of {_name(self._optimizer)} creates other state at each step, expected the same state"
         )
 
     def _make_slots(self, run: _Run) -> None:
@@ -183,7 +183,7 @@ class TracedUpdate:
             self._add_slot(slot, run.leaves[index, key])
         for entries in run.states:
             for key in entries.before.keys() - entries.keys():
-                raise CaptureError(f"the optimizer's step removes {entries.place(key)}: expected state that stays")
+                raise CaptureError(f"the optimizer's step removes {entries.place(key)}: expected state that is kept")
             if entries.parameter not in self._optimizer.state and run.has_touched(entries):
                 self.constants[entries.parameter] = {}
             # Sorted, because the order in which a step creates entries differs from the order in an optimizer that has
@@ -197,7 +197,7 @@ class TracedUpdate:
         kind = run.kind(entries, key, value)
         held = self._optimizer.state.get(parameter, {})
         if before is not _ABSENT and kind != run.kind(entries, key, before):
-            raise CaptureError(f"the optimizer's step makes {entries.place(key)} a {type(value).__name__}")
+            raise CaptureError(f"the optimizer's step changes {entries.place(key)} to a {type(value).__name__}")
         if kind == "constant":
             if before is not _ABSENT and hashable(value) != hashable(before):
                 raise CaptureError(
@@ -212,8 +212,8 @@ class TracedUpdate:
             like = before if isinstance(before, torch.Tensor) else value
             if value.shape != like.shape or value.dtype != like.dtype:
                 raise CaptureError(
-                    f"the optimizer's step makes {entries.place(key)} one of shape {list(value.shape)} of "
-                    f"{value.dtype}, expected {list(like.shape)} of {like.dtype} as it was"
+                    f"the optimizer's step changes {entries.place(key)} to shape {list(value.shape)} of {value.dtype}, "
+                    f"expected {list(like.shape)} of {like.dtype} as before"
                 )
             initial = torch.zeros(value.shape, dtype=value.dtype) if before is _ABSENT else before.detach().clone()
             number: Any = float
@@ -223,7 +223,7 @@ class TracedUpdate:
             number = node.kind if before is _ABSENT else type(before)
             if number is int and node.kind is not int:
                 raise CaptureError(
-                    f"the optimizer's step makes {entries.place(key)} a float, expected an int as it was"
+                    f"the optimizer's step changes {entries.place(key)} to a float, expected an int as before"
                 )
             initial = torch.tensor(0.0 if before is _ABSENT else float(before), dtype=torch.float64)
         start = None if key in held else initial
@@ -254,9 +254,9 @@ class TracedUpdate:
             if guard.exact and not changing.isdisjoint(leaves_of(node)):
                 line = f"{guard.line}: " if guard.line else ""
                 raise CaptureError(
-                    f"{line}the optimizer's step asks for the value of a number that changes at each step "
-                    "(float(), int(), a string, an argument that is no tensor): expected arithmetic, comparisons, "
-                    "math.sqrt, exp, log or pow of it, or a tensor in its place"
+                    f"{line}the optimizer's step reads the value of a number that changes at each step (by float(), "
+                    "int(), a string or an argument that cannot be a tensor): use arithmetic, comparisons, math.sqrt, "
+                    "exp, log or pow on it, or a tensor instead"
                 )
 
     # --- The program ---
@@ -612,7 +612,7 @@ class _Run:
             now = dict(_attributes(self._shadow))
             name = next(key for key in {**now, **dict(before[1])} if now.get(key) != dict(before[1]).get(key))
             raise CaptureError(
-                f"the optimizer's step changes the attribute {name} of the optimizer: expected what changes in "
+                f"the optimizer's step changes the attribute {name} of the optimizer: keep values that change in "
                 "optimizer.state[parameter] or in the parameter groups"
             )
         self._state.refuse_others()
@@ -620,7 +620,7 @@ class _Run:
 
     def _see_groups(self) -> None:
         if len(self._shadow.param_groups) != len(self._groups):
-            raise CaptureError("the optimizer's step changes the parameter groups")
+            raise CaptureError("the optimizer's step adds or removes parameter groups: expected the same groups")
         for index, (group, was) in enumerate(zip(self._shadow.param_groups, self._groups, strict=True)):
             for key in {**group, **was}:
                 if key == "params" or (key in _IMPLEMENTATIONS and key in was):
@@ -630,8 +630,8 @@ class _Run:
                     continue
                 if not is_traced(former) or not (is_traced(value) or type(value) in (int, float)):
                     raise CaptureError(
-                        f"the optimizer's step changes {key!r} of parameter group {index}: expected it to change "
-                        "numbers, which are there from the beginning"
+                        f"the optimizer's step changes {key!r} of parameter group {index}: expected changes only of "
+                        "numbers that exist before the first step"
                     )
                 self.stepped.add((index, key))
 
@@ -692,7 +692,8 @@ class _Run:
                     other = places.setdefault(_memory(value), place)
                     if other != place:
                         raise CaptureError(
-                            f"the optimizer's step lets {place} share memory with {other}: expected a tensor of its own"
+                            f"the optimizer's step makes {place} share memory with {other}: expected separate tensors, "
+                            "as of clone()"
                         )
 
 

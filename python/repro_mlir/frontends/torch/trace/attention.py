@@ -139,21 +139,21 @@ def _check(
             f"expected query, key and value of {3 if enable_gqa else 2} dimensions or more, got {shapes}"
         )
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        raise CaptureError(f"expected query [.., L, E], key [.., S, E] and value [.., S, F], got {shapes}")
+        raise CaptureError(f"expected query [..., L, E], key [..., S, E] and value [..., S, F], got {shapes}")
     if not query.dtype == key.dtype == value.dtype:
         raise CaptureError(
-            f"expected query, key and value of one element type, got {query.dtype}, {key.dtype}, {value.dtype}"
+            f"expected query, key and value of the same element type, got {query.dtype}, {key.dtype}, {value.dtype}"
         )
     if not query.is_floating_point() or query.dtype == torch.float64:
         raise CaptureError(f"expected floats of at most 32 bits (K5) for attention by blocks, got {query.dtype}")
     if enable_gqa and any(x.shape[-3] == 0 or query.shape[-3] % x.shape[-3] for x in (key, value)):
-        raise CaptureError(f"expected heads of key and value that divide those of query, got {shapes}")
+        raise CaptureError(f"expected numbers of heads of key and value that divide that of query, got {shapes}")
     if is_causal and mask is not None:
         raise CaptureError("expected either attn_mask or is_causal, got both")
     if mask is not None and not (mask.dtype == torch.bool or mask.is_floating_point()):
         raise CaptureError(f"expected booleans or floats as attn_mask, got {mask.dtype}")
     if not 0.0 <= dropout <= 1.0:
-        raise CaptureError(f"expected 0 to 1 as dropout_p, got {dropout}")
+        raise CaptureError(f"expected dropout_p from 0 to 1, got {dropout}")
 
 
 def _autocast(x: torch.Tensor) -> torch.Tensor:
@@ -185,7 +185,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         if torch.is_grad_enabled():
-            raise CaptureError("attention_block: attention by blocks has no second derivative")
+            raise CaptureError("attention by blocks has no second derivative: expected attention_block=None")
         *operands, output, maxima, logarithms = ctx.saved_tensors
         mask = operands[3]
         function = _GRADIENT if mask is None or mask.dtype == torch.bool else _GRADIENT_OF_MASK

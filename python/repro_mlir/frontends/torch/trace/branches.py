@@ -40,7 +40,7 @@ def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: tor
       CaptureError: the branch writes to a tensor that it has not made, or a gradient bypasses the selected operands.
     """
     if torch.is_grad_enabled() and not internals.saved_tensors_hooks_are_enabled():
-        raise CaptureError("a choice that depends on tensor values is not supported inside of torch.func.grad")
+        raise CaptureError("a branch that depends on tensor values is not supported inside of torch.func.grad")
     own = _OwnMemory()
     gradients = _SelectedGradients(taken, own, operators)
     with _saved_in_bounds(taken), _Checks(taken, own), gradients:
@@ -147,8 +147,8 @@ class _SelectedGradients(TorchFunctionMode):
             leaf = getattr(node, "variable", None)
             if node._sequence_nr() < self._first or (leaf is not None and id(leaf) not in self._inside):
                 raise CaptureError(
-                    "a branch that depends on tensor values gives a tensor from outside to an autograd function: "
-                    "expected one of its operands"
+                    "a branch that depends on tensor values passes a tensor from outside of the branch to an autograd "
+                    "function: make the tensor an operand of the branch"
                 )
             rest += [each for each, _ in node.next_functions if each is not None]
 
@@ -172,16 +172,16 @@ class _Checks(internals.TorchDispatchMode):
         if is_checkpointed(run_branch.__code__):
             # The recomputation would not know that the branch is not taken.
             raise CaptureError(
-                "torch.utils.checkpoint within a branch that depends on tensor values is not supported: expected it "
-                "outside of the choice"
+                "torch.utils.checkpoint within a branch that depends on tensor values is not supported: call it "
+                "outside of the branch"
             )
         if is_assert(function):
             return function((args[0] != 0) | ~self._taken, *args[1:], **kwargs)
         for each in written_by(function, args, kwargs):
             if not self._own.has(each):
                 raise CaptureError(
-                    f"{function} writes to a tensor from outside of a branch that depends on tensor values: expected "
-                    "the new value as a result of the branch"
+                    f"a branch that depends on tensor values writes to a tensor from outside of the branch by "
+                    f"{function}: return the new value from the branch"
                 )
         given = zip((argument.name for argument in function._schema.arguments), args, strict=False)
         guarded = tuple(self._guarded(name, function, value) for name, value in given)

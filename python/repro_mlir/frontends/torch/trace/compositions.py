@@ -129,7 +129,7 @@ def _gaussian_nll_loss(
 
 def _ldexp(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     if other.dtype is torch.bool:
-        raise CaptureError("ldexp takes no exponent of bool: expected integers or floats, as of other.int()")
+        raise CaptureError("ldexp: expected an exponent of integers or floats, got bool: other.int() converts it")
     if input.dtype != torch.float32 or other.is_floating_point():
         return torch.ldexp(input, other)
     # The power of 2 may exceed the range of f32 although the product does not; in f64 all these products are exact.
@@ -265,7 +265,7 @@ def _grid_sample(
 
 def _multivariate_lgamma(input: torch.Tensor, p: int) -> torch.Tensor:
     if p < 1:
-        raise CaptureError(f"expected p of mvlgamma from 1 on, got {p}")
+        raise CaptureError(f"expected p of at least 1 for mvlgamma, got {p}")
     return torch.mvlgamma(input, p)
 
 
@@ -344,7 +344,7 @@ def _embedding(
     sparse: bool = False,
 ) -> torch.Tensor:
     if sparse and torch.is_grad_enabled() and weight.requires_grad:
-        raise CaptureError("embedding with sparse=True is not supported: expected sparse=False, a dense gradient")
+        raise CaptureError("embedding with sparse=True is not supported: expected sparse=False, with a dense gradient")
     return F.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
 
 
@@ -364,7 +364,7 @@ def _embedding_bag(
     if mode not in ("sum", "mean") or max_norm is not None or scale_grad_by_freq:
         raise CaptureError(
             f"embedding_bag with mode={mode!r}, max_norm={max_norm}, scale_grad_by_freq={scale_grad_by_freq} "
-            "is not supported; expected mode 'sum' or 'mean' and neither option"
+            "is not supported; expected mode 'sum' or 'mean' without the other options"
         )
     rows = F.embedding(input, weight, padding_idx)
     counted = torch.ones(input.shape, dtype=weight.dtype)
@@ -377,7 +377,7 @@ def _embedding_bag(
         total, count = rows.sum(1), counted.sum(1)
     else:
         if offsets is None:
-            raise CaptureError("embedding_bag of a one-dimensional input needs offsets")
+            raise CaptureError("expected offsets for embedding_bag of a one-dimensional input, got none")
         internals.assert_async((offsets[:1] == 0).all(), "embedding_bag: expected the first offset to be 0")
         is_inside = (offsets[-1:] <= input.shape[0]).all()
         internals.assert_async(is_inside, "embedding_bag: expected the last offset to be at most the number of indices")
@@ -398,8 +398,8 @@ def _grouped_mm(
 ) -> torch.Tensor:
     if bias is not None or (a.dim(), b.dim(), offs is not None) not in ((2, 3, True), (3, 3, False)):
         raise CaptureError(
-            f"grouped_mm of tensors with {a.dim()} and {b.dim()} dimensions is not supported here: expected rows of a "
-            "matrix in groups by offs, with a matrix for each group, and no bias"
+            f"this grouped_mm of tensors with {a.dim()} and {b.dim()} dimensions is not supported: expected a matrix "
+            "whose rows offs divides into groups, a matrix for each group, and no bias"
         )
     if offs is None:
         product = a @ b
@@ -467,14 +467,14 @@ def _set_item(x: torch.Tensor, index: Any, value: Any) -> None:
 def _set_data(x: torch.Tensor, value: torch.Tensor) -> None:
     # A trace does not record an assignment to `data`. One of a tensor to itself, as by `module.to(...)`, has no effect.
     if value is not x:
-        raise CaptureError("the step assigns to the data of a tensor, expected data.copy_(...)")
+        raise CaptureError("the step assigns to the data of a tensor: use data.copy_(...)")
 
 
 def _require_no_bytes(x: torch.Tensor, mode: str) -> None:
     if x.dtype is torch.uint8:
         raise CaptureError(
-            f"{mode} interpolation of uint8 is not supported, where PyTorch rounds the weights to integers: expected "
-            "floats, as of x.float()"
+            f"{mode} interpolation of uint8, for which PyTorch rounds the weights to integers, is not supported: "
+            "expected floats, as of x.float()"
         )
 
 
@@ -553,7 +553,7 @@ def _group_norm(
     if not is_empty(x):
         return torch.group_norm(x, num_groups, weight, bias, eps, cudnn_enabled)
     if weight is not None and weight.requires_grad and x.shape[0] != 0:
-        raise CaptureError("group_norm of no elements, of whose weight PyTorch's gradient is NaN, is not supported")
+        raise CaptureError("group_norm of an empty tensor is not supported: PyTorch's gradient of its weight is NaN")
     # The operator's own gradient divides by the number of elements, which is 0 here.
     shape = [-1, *[1] * (x.dim() - 2)]
     x = x.clone() if weight is None else x * weight.reshape(shape)

@@ -83,7 +83,7 @@ class ControlFlow:
         sides = [self._branch(true_fn, operands, taken), self._branch(false_fn, operands, ~taken)]
         (first, spec), (second, other) = map(pytree.tree_flatten, sides)
         if spec != other:
-            raise CaptureError("the branches of cond return results of different structure: expected the same")
+            raise CaptureError("the branches of cond return results of different structures: expected the same one")
         return pytree.tree_unflatten([_selected(taken, *pair) for pair in zip(first, second, strict=True)], spec)
 
     def _branch(self, function: Callable[..., Any], operands: Any, taken: torch.Tensor) -> Any:
@@ -109,7 +109,7 @@ class ControlFlow:
                 if known is None:
                     raise CaptureError(
                         "the number of steps of while_loop depends on tensor values: expected a condition that "
-                        "follows from constants, as of a counter from 0"
+                        "follows from constants, such as a comparison of a counter that starts at 0"
                     )
                 if not known:
                     return tuple(carried)
@@ -158,14 +158,14 @@ class ControlFlow:
     def _step(self, name: str) -> None:
         self._steps += 1
         if self._steps > MOST_STEPS:
-            raise CaptureError(f"{name} is unrolled: expected at most {MOST_STEPS:,} steps, those inside included")
+            raise CaptureError(f"{name} is unrolled: expected at most {MOST_STEPS:,} steps with those of inner loops")
 
 
 def _selected(taken: torch.Tensor, first: Any, second: Any) -> Any:
     if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
         kinds = [f"{str(each.dtype).removeprefix('torch.')}{[*each.shape]}" for each in (first, second)]
         if kinds[0] != kinds[1]:
-            raise CaptureError(f"the branches of cond return {kinds[0]} and {kinds[1]}: expected the same")
+            raise CaptureError(f"the branches of cond return {kinds[0]} and {kinds[1]}: expected the same type")
         return torch.where(taken, first, second)
     if type(first) is not type(second) or first != second:
         raise CaptureError("the branches of cond return different numbers: expected tensors")

@@ -99,7 +99,7 @@ def _refuse_overflow(node: torch.fx.Node, name: str) -> None:
         with disable_current_modes():
             torch.full([], number, dtype=result.dtype)
     except RuntimeError as error:
-        reason = f"{target}: expected a number that {result.dtype} holds, got {number}: {error}"
+        reason = f"{target}: expected a number within the range of {result.dtype}, got {number}: {error}"
         raise located(origin_of_node(node), reason) from None
 
 

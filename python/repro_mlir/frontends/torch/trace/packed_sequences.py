@@ -38,7 +38,7 @@ class BatchSizes:
 
     def __getitem__(self, time: int) -> int:
         if time != 0:
-            raise CaptureError("the batch sizes of a packed sequence are read: expected its lengths")
+            raise CaptureError("the step reads the batch sizes of a packed sequence: use its lengths")
         return self.mask.shape[1]
 
     def size(self, dim: int) -> int:
@@ -48,12 +48,12 @@ class BatchSizes:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise CaptureError("the batch sizes of a packed sequence are read: expected its lengths")
+        raise CaptureError("the step reads the batch sizes of a packed sequence: use its lengths")
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
         """Refuses all functions. PyTorch accepts an object with this method as a tensor."""
-        raise CaptureError(f"{function.__name__} of the batch sizes of a packed sequence: expected its lengths")
+        raise CaptureError(f"the step calls {function.__name__} on batch sizes of a packed sequence: use its lengths")
 
     def padded(self, data: torch.Tensor, value: float = 0.0, times: int | None = None) -> torch.Tensor:
         """Returns the elements with time first, padded with `value` after the end of each sequence."""
@@ -68,7 +68,7 @@ class BatchSizes:
 def _pack(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[torch.Tensor, Any]:
     x = x.transpose(0, 1) if batch_first else x
     if lengths.dim() != 1 or lengths.shape[0] != x.shape[1]:
-        raise CaptureError(f"expected a length for each of {x.shape[1]} sequences, got {list(lengths.shape)}")
+        raise CaptureError(f"expected a length for each of {x.shape[1]} sequences, got shape {list(lengths.shape)}")
     known = _known(lengths)
     if known is None:
         times = x.shape[0]
@@ -78,7 +78,7 @@ def _pack(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[to
     else:
         times = known[0]
         if known != sorted(known, reverse=True):
-            raise CaptureError("lengths that are not sorted: expected the longest first, or enforce_sorted=False")
+            raise CaptureError("the lengths are not sorted: expected the longest first, or enforce_sorted=False")
         if not 0 < known[-1] <= times <= x.shape[0]:
             raise CaptureError(f"expected lengths from 1 to {x.shape[0]}, got {known[-1]} to {times}")
     sizes = BatchSizes(lengths, times)
@@ -108,7 +108,7 @@ def _pad(
 def _packed_here(sizes: Any) -> BatchSizes:
     if not isinstance(sizes, BatchSizes):
         raise CaptureError(
-            "a packed sequence that the step is given: expected the padded tensor and its lengths, packed in the step"
+            "the step gets a packed sequence: pass the padded tensor and its lengths, and pack them in the step"
         )
     return sizes
 

@@ -156,14 +156,14 @@ class RandomSites(TorchDispatchMode):
     def bernoulli(self, size: Sequence[int], probability: float) -> torch.Tensor:
         """Draws (R2) booleans of shape `size`, true with `probability`, at a new site."""
         if not 0.0 <= probability <= 1.0:
-            raise CaptureError(f"expected a probability of 0 to 1, got {probability}")
+            raise CaptureError(f"expected a probability from 0 to 1, got {probability}")
         return _BERNOULLI(self.seed, self.step, self.take(), list(size), probability)
 
     def randint(self, size: Sequence[int], low: int, high: int) -> torch.Tensor:
         """Draws (R2) i64 of shape `size` from [low, high), at a new site."""
         extent = high - low
         if not 0 < extent <= 2**32:
-            raise CaptureError(f"random integers need a range of 1 to 2^32 values, got [{low}, {high})")
+            raise CaptureError(f"expected a range of 1 to 2^32 values for random integers, got [{low}, {high})")
         drawn = _RANDINT(self.seed, self.step, self.take(), list(size), extent)
         return drawn + low if low else drawn
 
@@ -196,7 +196,7 @@ def current_sites() -> RandomSites:
     for mode in reversed(current_dispatch_modes()):
         if isinstance(mode, RandomSites):
             return mode
-    raise CaptureError("expected seed and step for a random operator, got neither")
+    raise CaptureError("expected random-number state (seed and step) for a random operator, got none")
 
 
 class _SiteNumber:
@@ -208,7 +208,7 @@ class _SiteNumber:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise CaptureError(f"the state of the generator is read (.{name}): expected it in torch.set_rng_state alone")
+        raise CaptureError(f"the step reads {name} of the generator's state: expected only torch.set_rng_state")
 
     @classmethod
     def wrap(cls, number: int) -> Any:
@@ -219,7 +219,7 @@ class _SiteNumber:
     def unwrap(cls, state: Any) -> int:
         """Returns the site number of a state."""
         if not isinstance(state, cls):
-            raise CaptureError("torch.set_rng_state in a captured program takes only a state read in that program")
+            raise CaptureError("expected a state that the same step has read for torch.set_rng_state, got another")
         return state.number
 
 
@@ -305,7 +305,7 @@ def _exponential(sites: RandomSites, x: torch.Tensor, rate: float = 1.0) -> torc
 
 def _random_from_to(sites: RandomSites, x: torch.Tensor, low: int, high: int | None = None) -> torch.Tensor:
     if high is None:
-        raise CaptureError("Tensor.random_ needs an upper bound")
+        raise CaptureError("expected an upper bound for Tensor.random_, got none")
     return sites.randint(x.shape, low, high).to(x.dtype)
 
 

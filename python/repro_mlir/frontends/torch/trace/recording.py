@@ -256,8 +256,8 @@ class Recording:
     def _refuse(self, frame: types.FrameType, what: str) -> None:
         if self._refusal is None:
             self._refusal = (
-                f"{_user_line(frame)}the step calls {what}, which may give another value each time: a compiled step "
-                "has the value that it gave at the capture; expected the value in the batch or in a buffer of the model"
+                f"{_user_line(frame)}the step calls {what}, which may return another value each time: a compiled "
+                "step keeps the value from the capture; pass the value in the batch or in a buffer of the model"
             )
 
     def _waiting(self, frame: types.FrameType) -> CaptureError:
@@ -266,7 +266,7 @@ class Recording:
         """
         self._refusal = (
             f"{_user_line(frame)}the step waits for another thread, or takes a value from a queue or a socket: a "
-            "compiled step has the value that it got at the capture; expected the value in the batch"
+            "compiled step keeps the value from the capture; pass the value in the batch"
         )
         return CaptureError(self._refusal)
 
@@ -297,11 +297,11 @@ def _paused_profiler() -> Iterator[None]:
         return
     if not isinstance(former, cProfile.Profile):
         raise CaptureError(
-            f"a step is captured under a profiler of C, a {type(former).__name__}: expected cProfile, or one that "
-            "starts after the first step"
+            f"a step is captured under a {type(former).__name__}, which cannot be paused: use cProfile, or start the "
+            "profiler after the first step"
         )
     warnings.warn(
-        "cProfile pauses while a step is captured, and counts the functions around the capture up to it alone",
+        "cProfile pauses while a step is captured, so it counts the functions around the capture only up to there",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -226,8 +226,8 @@ def mismatch(one: Dim, other: Dim) -> str:
     """Returns the error message for two dimensions that are not the same."""
     if chosen(one) and chosen(other):
         return (
-            "rows of two selections are combined row by row: expected the same mask for both, and rows in the order of "
-            "the mask, without flip or sort"
+            "rows that different masks select are combined row by row: expected the same mask for both, and rows in "
+            "the order of the mask, without flip or sort"
         )
     extent = extent_of(one if chosen(other) else other)
     return f"rows that a mask selects are combined with a dimension of {extent}: expected rows of the same mask"

@@ -154,7 +154,7 @@ _DIVISIONS = ("div", "floor_divide", "remainder", "fmod")
 def _copy(call: Call, target: Any, source: Any, *_: Any) -> Any:
     dims = _dims(target)
     if [*map(len, broadcast([dims, _dims(source)]))] != [*map(len, dims)]:
-        raise CaptureError("rows that a mask selects are copied to a tensor of another shape")
+        raise CaptureError("rows that a mask selects are copied to a tensor of another shape: expected the same mask")
     raw = _raw(target)
     return _made(_raw(source).to(raw.dtype).expand(raw.shape), dims)
 
@@ -192,7 +192,7 @@ def _reshape(call: Call, value: Any, *_: Any) -> Any:
             shape.append(None)
     dims = regrouped(_dims(value), shape) if shape.count(None) < 2 else None
     if dims is None:
-        raise CaptureError("rows that a mask selects are divided or joined with others: expected whole rows")
+        raise CaptureError("a reshape divides or joins rows that a mask selects: expected whole rows")
     reshaped = _made(_raw(value).reshape([*map(extent_of, dims)]), dims)
     coordinates = value.coordinates if isinstance(value, Selected) else None
     if coordinates is not None and coordinates.mask.dim() == 1 and len(dims) == 1:
@@ -261,7 +261,7 @@ def _along(default: int = -1, argument: int = 1) -> Callable[..., Any]:
 def _select(call: Call, value: Any, dim: int, index: Any) -> Any:
     if isinstance(index, Number):
         raise CaptureError(
-            "an index of Python depends on tensor values: expected a tensor as index, as in x[index] without int() or "
+            "a Python index depends on tensor values: expected a tensor as index, as in x[index] without int() or "
             ".item()"
         )
     place = _require_static(value, dim, "a row by its number")
@@ -379,7 +379,7 @@ def _number_of(dims: Sequence[Dim]) -> Any:
 
 def _element(call: Call, value: Any) -> Number:
     if isinstance(value, Selected):
-        raise CaptureError("the element of rows that a mask selects: expected a reduction, as by .sum()")
+        raise CaptureError("an element of rows that a mask selects is read: expected a reduction, such as .sum()")
     tensor = value.reshape([])
     if tensor.is_floating_point():
         return Number(tensor.to(torch.float64))
@@ -454,7 +454,7 @@ def _mean(call: Call, value: Any, dim: Any = None, keepdim: bool = False, *, dty
 def _norm(call: Call, value: Any, order: Any = 2, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
     places = _positions(dim, len(value.dims))
     if _concerns(value, places) and order < 0:
-        raise CaptureError(f"a norm of order {order} of rows that a mask selects: expected one of 0 or more")
+        raise CaptureError(f"expected a norm of order 0 or more of rows that a mask selects, got order {order}")
     if order == math.inf:
         _require_some(value, places, "the largest magnitude")
     result = call.target(value.filled(0, places), order, places, keepdim, **kwargs)
@@ -621,7 +621,7 @@ def _places(call: Call, x: Any, indices: Sequence[Any], argument: int) -> tuple[
 def _coordinates(call: Call, mask: Any, node: Any) -> list[Selected]:
     """Returns the positions at which a mask is true, as one tensor per dimension of the mask."""
     if isinstance(mask, Selected):
-        raise CaptureError("a mask of rows that another mask selects, with other indices: expected one mask")
+        raise CaptureError("a mask of rows that another mask selects has other indices next to it: expected one mask")
     rows = call.new_rows(mask, "mask", node)
     grid = torch.arange(mask.numel())
     found: list[Selected] = []
@@ -634,7 +634,7 @@ def _coordinates(call: Call, mask: Any, node: Any) -> list[Selected]:
 
 def _nonzero(call: Call, value: Any) -> Any:
     if isinstance(value, Selected):
-        raise CaptureError("the places of rows that a mask selects: expected those of all rows")
+        raise CaptureError("nonzero of rows that a mask selects is not supported: expected nonzero of all rows")
     mask = value if value.dtype is torch.bool else value != 0
     node = call.node.args[0]
     key = [node] if value.dtype is torch.bool else ["nonzero", node]
@@ -668,13 +668,13 @@ def _put_at_places(call: Call, x: Any, indices: Sequence[Any], values: Any, accu
     places, flat_indices, dims = _places(call, x, indices, 1)
     if any(map(chosen, dims)) and not accumulate:
         raise CaptureError(
-            "rows are written at places that a mask selects: expected x[mask] = value, or torch.where(mask, value, x)"
+            "rows are written at positions that a mask selects: use x[mask] = value, or torch.where(mask, value, x)"
         )
     first = places[0] if places == [*range(places[0], places[-1] + 1)] else 0
     rest = [dim for i, dim in enumerate(_dims(x)) if i not in places]
     target = [*rest[:first], *dims, *rest[first:]]
     if any(other and not same(own, other) for own, other in zip(target[::-1], _dims(values)[::-1], strict=False)):
-        raise CaptureError("rows are added at places of another mask: expected the same mask for both")
+        raise CaptureError("rows are added at positions that another mask selects: expected the same mask for both")
     whole = Selected(_raw(values).expand([*map(extent_of, target)]), tuple(target))
     counted = [i for i, dim in enumerate(target) if chosen(dim)]
     return _made(aten.index_put.default(_raw(x), flat_indices, whole.filled(0, counted), accumulate), _dims(x))
@@ -701,7 +701,7 @@ def _embedding_backward(
     call: Call, gradient: Any, indices: Any, rows: int, padding: int, scales_by_frequency: bool
 ) -> Any:
     if scales_by_frequency:
-        raise CaptureError("embedding with scale_grad_by_freq of rows that a mask selects: expected it on all rows")
+        raise CaptureError("embedding with scale_grad_by_freq of rows that a mask selects: call it on all rows")
     return call.target(_filled(gradient, 0), _filled(indices, 0), rows, padding, scales_by_frequency)
 
 
@@ -723,7 +723,7 @@ def _scatter(call: Call, x: Any, dim: int, index: Any, source: Any, *rest: Any, 
                 raise CaptureError(mismatch(own, given))
     if chosen(_dims(index)[place]):
         if name_of(call.target) != "scatter_add" or not same(_dims(index)[place], _dims(source)[place]):
-            raise CaptureError("rows that a mask selects are written at places: expected scatter_add, or all rows")
+            raise CaptureError("rows that a mask selects are scattered: expected scatter_add, or a scatter of all rows")
         return _made(call.target(_raw(x), place, _filled(index, 0), _filled(source, 0, [place])), _dims(x))
     return _made(call.target(_raw(x), place, _filled(index, 0), _raw(source), *rest, **kwargs), _dims(x))
 
@@ -750,12 +750,12 @@ def _same_shape(one: Sequence[Dim], other: Sequence[Dim]) -> bool:
 
 def _masked_scatter(call: Call, x: Any, mask: Any, source: Any) -> Any:
     if not isinstance(source, Selected):
-        raise CaptureError("masked_scatter to rows that a mask selects: expected torch.where(mask, value, x)")
+        raise CaptureError("masked_scatter from a whole tensor is not supported: use torch.where(mask, value, x)")
     dims = _dims(x)
     shape = [*map(extent_of, dims)]
     selected = _masked_select(call, x, mask)
     if not same(sum(source.dims, ()), *selected.dims):
-        raise CaptureError("masked_scatter of rows that another mask selects: expected the same mask")
+        raise CaptureError("masked_scatter writes rows that another mask selects: expected the same mask")
     return _made(torch.where(_raw(mask), source.tensor.reshape(shape), _raw(x)), dims)
 
 

@@ -101,7 +101,7 @@ def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) ->
     extents = [extent for each in arguments if isinstance(each, torch.Tensor) for extent in each.shape]
     if any(isinstance(extent, torch.SymInt) for extent in extents):
         first = next(node for node in graph.graph.nodes if _depends(node.meta.get("val")) or _has_mask(node))
-        reason = "a shape depends on tensor values: expected no open sizes in addition to a mask"
+        reason = "a shape depends on tensor values: expected static sizes with a mask, got dynamic ones"
         raise located(origin_of_node(first), reason)
     found = functional(graph, arguments)
     for _ in range(_DEEPEST):
@@ -240,7 +240,7 @@ class _OverAllRows(NodeInterpreter):
         if rule is None:
             raise CaptureError(self._unsupported(name, args, kwargs))
         if not rule.takes_numbers and any(isinstance(each, Number) for each in pytree.tree_leaves((args, kwargs))):
-            raise CaptureError(f"{name} takes a number that depends on tensor values: expected a constant")
+            raise CaptureError(f"an argument of {name} is a number that depends on tensor values: expected a constant")
         call = Call(target, expected, self._dims, self._new_rows, self._rows_of, self.current)
         return rule(call, *args, **kwargs)
 
@@ -257,7 +257,7 @@ class _OverAllRows(NodeInterpreter):
                 # The operator that returns the result may be part of the compiled step, so the selection is named.
                 raise located(
                     next(rows.origin for dim in value.dims for rows in chosen(dim)),
-                    "a result is rows that a mask selects, and how many depends on tensor values: expected all rows, "
+                    "a result is rows that a mask selects, whose number depends on tensor values: expected all rows, "
                     "as by torch.where(mask, x, 0), or a reduction",
                 )
         return super().output(target, args, kwargs)
@@ -266,9 +266,9 @@ class _OverAllRows(NodeInterpreter):
         selected = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, Selected)]
         choices = [rows for each in selected for dim in each.dims for rows in chosen(dim)]
         if not choices and any(isinstance(each, Number) for each in pytree.tree_leaves((args, kwargs))):
-            return f"{name} takes a number that depends on tensor values: expected operations on the tensor itself"
+            return f"an argument of {name} is a number that depends on tensor values: use the tensor itself"
         if not choices:
-            return f"{name} gives a tensor whose shape depends on tensor values: expected {_REPLACEMENT}"
+            return f"{name} returns a tensor whose shape depends on tensor values: expected {_REPLACEMENT}"
         place = f" (selected at {choices[0].origin})" if choices[0].origin else ""
         return (
             f"{name} of rows that a mask selects{place}, whose number depends on tensor values: expected operations "

@@ -142,7 +142,7 @@ def _require_one_type(operator: Any, arguments: Sequence[Any]) -> None:
     if len(types) > 1:
         found = " and ".join(sorted(str(each).removeprefix("torch.") for each in types))
         name = str(operator).removesuffix(".default")
-        raise CaptureError(f"{name} takes tensors of {found}, expected one element type: x.float() is float32")
+        raise CaptureError(f"{name} gets tensors of {found}, expected the same type: x.float() converts to float32")
 
 
 _SQUEEZES = {torch.ops.aten.squeeze.default, torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims}
@@ -432,9 +432,9 @@ def without_other_random_numbers() -> Iterator[None]:
     python, numpy = random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
     yield
     if python != random.getstate():
-        raise CaptureError("the step draws random numbers of Python's module random: expected those of torch")
+        raise CaptureError("the step draws random numbers with Python's module random: use torch's")
     if numpy != pickle.dumps(np.random.get_state(legacy=False)):
-        raise CaptureError("the step draws random numbers of numpy.random: expected those of torch")
+        raise CaptureError("the step draws random numbers with numpy.random: use torch's")
 
 
 def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
@@ -443,7 +443,7 @@ def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
     for node in graph.graph.nodes:
         value = getattr(graph, node.target) if node.op == "get_attr" else None
         if isinstance(value, internals.FakeTensor) and node.users:
-            reason = "the step reads a tensor that an earlier call of it has kept: expected a buffer of the model"
+            reason = "the step reads a tensor that an earlier call of the step has stored: use a buffer of the model"
             raise located(origin_of_node(next(iter(node.users))), reason)
         if isinstance(value, torch.Tensor) and not isinstance(value, internals.FakeTensor):
             found.append(value)

@@ -38,14 +38,13 @@ def refuse_writes(graph: torch.fx.Graph, names: Sequence[str]) -> None:
             continue
         for root in map(root_of, written_by(node.target, node.args, node.kwargs)):
             if root.op == "get_attr":
-                what, expected = "a tensor that is not a state of the model", "a buffer of the model"
+                what, expected = "a tensor that is not state of the model", "write to a buffer of the model"
             elif _memory(root) in inputs:
-                what, expected = inputs[_memory(root)], "a copy of it to be written, as of clone()"
+                what, expected = inputs[_memory(root)], "write to a clone() of it"
             else:
                 continue
             raise CaptureError(
-                f"{origin_of_node(node)}: the step writes to {what}, which a compiled step leaves as it is: "
-                f"expected {expected}"
+                f"{origin_of_node(node)}: the step writes to {what}, which a compiled step does not change: {expected}"
             )
 
 
@@ -62,6 +61,6 @@ def refuse_new_entries(former: Mapping[str, Any], present: Mapping[str, Any]) ->
     for name, value in present.items():
         if name not in former or value is not former[name]:
             raise CaptureError(
-                f"the step puts another value into {name}, which a compiled step leaves as it is: expected it in a "
-                "list or dict of the step's own"
+                f"the step stores another value in {name}, which a compiled step does not change: store it in a list "
+                "or dict that the step creates"
             )
