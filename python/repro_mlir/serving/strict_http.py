@@ -111,7 +111,7 @@ def check_head(data: bytes, checked: int = 0) -> None:
 def _check_fields(fields: dict[bytes, bytes], version: bytes) -> None:
     length, coding = fields.get(b"content-length"), fields.get(b"transfer-encoding")
     if coding is not None and (length is not None or version == b"HTTP/1.0"):
-        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected either content-length or, from version 1.1, transfer-encoding")
+        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected either content-length or transfer-encoding (version 1.1)")
     if length is not None and not length.isdigit():
         raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a content-length that is a number")
     if coding is not None and coding.lower() != b"chunked":

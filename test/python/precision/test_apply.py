@@ -537,7 +537,10 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
             Recipe("one", {"fprop": RolePrecision({"weight": SQUARE}, accumulator="blackwell_nvfp4")}),
             "formats of blocks for both operands .*f32",
         ),
-        (Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}), "take bf16, f16, tf32, got f32 and f32"),
+        (
+            Recipe("unit", {"fprop": RolePrecision(accumulator="hopper")}),
+            "hopper multiplies bf16, f16, tf32, got f32 and f32",
+        ),
         (
             Recipe("blocks", {"fprop": RolePrecision({"activation": ROW, "weight": ROW}, accumulator="blackwell")}),
             "got f4E2M1FN and f4E2M1FN: .* if both operands are in blocks, a BlockAccumulator",

@@ -311,7 +311,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("expected microbatches as a whole number from 1", dict(microbatches=0)),
     "float": ("expected microbatches as a whole number from 1", dict(microbatches=2.0)),
     "accumulate": ("expected accumulate to divide 4 microbatches, got 3", dict(microbatches=4, accumulate=3)),
-    "alone": ("belong to microbatches", dict(accumulate=2)),
+    "alone": ("expected microbatches with accumulate or microbatch_inputs", dict(accumulate=2)),
     "name": (
         r"expected microbatch_inputs among batch\[0\], batch\[1\], got 'x'",
         dict(microbatches=2, microbatch_inputs=["x"]),

@@ -133,9 +133,9 @@ def _top_k(call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     axis = axis_of(call.attribute("axis", -1), x.dim())
     k = call.number(1, "k")
     if not 0 <= k <= x.shape[axis]:
+        raise OnnxError(f"expected k from 0 to {x.shape[axis]}, got {k}")
     # The sort is stable: equal elements stay in index order. The attribute `sorted` needs no check, because its value 0
     # allows any order.
-        raise OnnxError(f"expected k from 0 to {x.shape[axis]}, got {k}")
     values, index = torch.sort(x, dim=axis, descending=bool(call.attribute("largest", 1)), stable=True)
     return values.narrow(axis, 0, k), index.narrow(axis, 0, k)
 

@@ -248,7 +248,7 @@ def test_mistakes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
             (receipt, f"files:{taken.parent}/none"): "expected a folder",
             ("--serve", receipt, "--listen", f"tcp:0.0.0.0:{port}"): "Address already in use",
             (receipt, receipt, "--terms", script + "x"): "expected a script, found no file",
-            ("--serve", receipt): "expected repro dispute --serve RECEIPT --listen ADDRESS",
+            ("--serve", receipt): "expected --serve RECEIPT with --listen ADDRESS, and without A and B",
             ("--serve", receipt, "--listen", "somewhere"): "expected an address",
             ("--serve", receipt, "--listen", "files:"): "expected an address",
             ("--serve", receipt, "--listen", "tcp:a\0b:80"): "expected an address",
