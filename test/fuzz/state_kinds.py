@@ -43,7 +43,7 @@ class Kind:
     name: str
     setup: str
     read: str
-    change: str
+    change: str = "h.w = 4.0"
     refused: bool = False
 
     def module(self) -> Any:
@@ -280,22 +280,23 @@ def _containers() -> Iterator[Kind]:
 
 
 _NET = "class Base(nn.Module):\n    def act(self): return 1.0\nclass Net(Base): pass\nnet = Net()"
+_SET_W = "global W\nW = 4.0"
 _REPLACED = "def g(*a, **k): return 4.0\n"
 
-# Functions, by name: the setup, a way to read the state, and the change.
-_FUNCTIONS = {
-    "global": ("W = 1.0", "W", "global W\nW = 4.0"),
-    "global that comes later": ("", "try: return W\nexcept NameError: return 1.0", "global W\nW = 4.0"),
+# name: (setup, read, change); a row without a change uses the default of `Kind`.
+_FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "global": ("W = 1.0", "W", _SET_W),
+    "global that comes later": ("", "try: return W\nexcept NameError: return 1.0", _SET_W),
     "global that goes": ("W = 4.0", "try: return W\nexcept NameError: return 1.0", "global W\ndel W"),
-    "global by globals()": ("W = 1.0", "globals()['W']", "global W\nW = 4.0"),
-    "global by globals(), computed": ("W = 1.0", "globals().get(''.join(['W']), 2.0)", "global W\nW = 4.0"),
-    "global of eval": ("W = 1.0", "eval('W')", "global W\nW = 4.0"),
-    "attribute by eval": ("h = types.SimpleNamespace(w=1.0)", "eval('h.w')", "h.w = 4.0"),
-    "global of exec": ("W = 1.0", "d = {}\nexec('x = W', globals(), d)\nreturn d['x']", "global W\nW = 4.0"),
-    "global of an inner function": ("W = 1.0", "def f(): return W\nreturn f()", "global W\nW = 4.0"),
-    "global of a comprehension": ("W = 1.0", "sum([W for _ in range(2)])", "global W\nW = 4.0"),
-    "global of a lambda": ("W = 1.0\nf = lambda: W", "f()", "global W\nW = 4.0"),
-    "global of a generator": ("W = 1.0\ndef f():\n    yield W", "sum(f())", "global W\nW = 4.0"),
+    "global by globals()": ("W = 1.0", "globals()['W']", _SET_W),
+    "global by globals(), computed": ("W = 1.0", "globals().get(''.join(['W']), 2.0)", _SET_W),
+    "global of eval": ("W = 1.0", "eval('W')", _SET_W),
+    "attribute by eval": ("h = types.SimpleNamespace(w=1.0)", "eval('h.w')"),
+    "global of exec": ("W = 1.0", "d = {}\nexec('x = W', globals(), d)\nreturn d['x']", _SET_W),
+    "global of an inner function": ("W = 1.0", "def f(): return W\nreturn f()", _SET_W),
+    "global of a comprehension": ("W = 1.0", "sum([W for _ in range(2)])", _SET_W),
+    "global of a lambda": ("W = 1.0\nf = lambda: W", "f()", _SET_W),
+    "global of a generator": ("W = 1.0\ndef f():\n    yield W", "sum(f())", _SET_W),
     "builtin that is hidden later": ("", "max(1.0, 2.0)", "global max\nmax = lambda a, b: 4.0"),
     "builtin that is replaced": ("", "pow(2.0, 1)", "builtins.pow = lambda a, b: 4.0"),
     "enclosing variable": (
@@ -343,16 +344,16 @@ _FUNCTIONS = {
         "C().w",
         "C.__init__.__defaults__ = (4.0,)",
     ),
-    "global of __init__": ("W = 1.0\nclass C:\n    def __init__(self): self.w = W", "C().w", "global W\nW = 4.0"),
+    "global of __init__": ("W = 1.0\nclass C:\n    def __init__(self): self.w = W", "C().w", _SET_W),
     "global of __post_init__": (
         "W = 1.0\n@dataclasses.dataclass\nclass C:\n    w: float = 0.0\n    def __post_init__(self): self.w = W",
         "C().w",
-        "global W\nW = 4.0",
+        _SET_W,
     ),
     "global of __new__": (
         "W = 1.0\nclass C:\n    def __new__(cls):\n        o = object.__new__(cls); o.w = W; return o",
         "C().w",
-        "global W\nW = 4.0",
+        _SET_W,
     ),
     "attribute of a function": ("def f(): return f.w\nf.w = 1.0", "f()", "f.w = 4.0"),
     "vars of a function": ("def f(): return 1\nf.w = 1.0", "vars(f)['w']", "f.w = 4.0"),
@@ -415,67 +416,49 @@ _FUNCTIONS = {
     "class of a dict": ("class A(dict):\n    w = 1.0\nclass B(dict):\n    w = 4.0\nh = A()", "h.w", "h.__class__ = B"),
     "__dict__ of an object": ("class A: pass\nh = A(); h.w = 1.0", "h.w", "h.__dict__ = {'w': 4.0}"),
     "__dict__ that is updated": ("class A: pass\nh = A(); h.w = 1.0", "h.w", "h.__dict__.update(w=4.0)"),
-    "__dict__ that is read": ("class A: pass\nh = A(); h.w = 1.0", "h.__dict__[''.join(['w'])]", "h.w = 4.0"),
-    "vars": ("class A: pass\nh = A(); h.w = 1.0", "vars(h)[''.join(['w'])]", "h.w = 4.0"),
-    "vars of a namespace": ("h = types.SimpleNamespace(w=1.0)", "sum(vars(h).values())", "h.w = 4.0"),
+    "__dict__ that is read": ("class A: pass\nh = A(); h.w = 1.0", "h.__dict__[''.join(['w'])]"),
+    "vars": ("class A: pass\nh = A(); h.w = 1.0", "vars(h)[''.join(['w'])]"),
+    "vars of a namespace": ("h = types.SimpleNamespace(w=1.0)", "sum(vars(h).values())"),
     "vars of a module": (
         "h = types.ModuleType('h'); h.__file__ = '/state_kinds/h.py'; h.w = 1.0",
         "vars(h)[''.join(['w'])]",
-        "h.w = 4.0",
     ),
-    "vars of a class": ("class h: w = 1.0", "vars(h)[''.join(['w'])]", "h.w = 4.0"),
-    "dir": ("class A: pass\nh = A()", "2.0 if 'w' in dir(h) else 1.0", "h.w = 4.0"),
+    "vars of a class": ("class h: w = 1.0", "vars(h)[''.join(['w'])]"),
+    "dir": ("class A: pass\nh = A()", "2.0 if 'w' in dir(h) else 1.0"),
     "namespace that is compared": (
         "h = types.SimpleNamespace(w=1.0)",
         "2.0 if h == types.SimpleNamespace(w=1.0) else 1.0",
-        "h.w = 4.0",
     ),
-    "namespace as text": ("h = types.SimpleNamespace(w=1.0)", "2.0 if '1.0' in repr(h) else 1.0", "h.w = 4.0"),
+    "namespace as text": ("h = types.SimpleNamespace(w=1.0)", "2.0 if '1.0' in repr(h) else 1.0"),
     "dataclass that is compared": (
         "@dataclasses.dataclass\nclass C:\n    w: float = 1.0\nh = C()",
         "2.0 if h == C() else 1.0",
-        "h.w = 4.0",
     ),
-    "asdict": (
-        "@dataclasses.dataclass\nclass C:\n    w: float = 1.0\nh = C()",
-        "sum(dataclasses.asdict(h).values())",
-        "h.w = 4.0",
-    ),
-    "astuple": (
-        "@dataclasses.dataclass\nclass C:\n    w: float = 1.0\nh = C()",
-        "dataclasses.astuple(h)[0]",
-        "h.w = 4.0",
-    ),
+    "asdict": ("@dataclasses.dataclass\nclass C:\n    w: float = 1.0\nh = C()", "sum(dataclasses.asdict(h).values())"),
+    "astuple": ("@dataclasses.dataclass\nclass C:\n    w: float = 1.0\nh = C()", "dataclasses.astuple(h)[0]"),
     "fields": (
         "@dataclasses.dataclass\nclass C:\n    w: float = 1.0\nh = C()",
         "sum(getattr(h, f.name) for f in dataclasses.fields(h))",
-        "h.w = 4.0",
     ),
     "replace": (
         "@dataclasses.dataclass\nclass C:\n    w: float = 1.0\n    z: float = 0.0\nh = C()",
         "sum(dataclasses.asdict(dataclasses.replace(h, z=1.0)).values())",
-        "h.w = 4.0",
     ),
-    "copy": ("class A: pass\nh = A(); h.w = 1.0", "sum(vars(copy.copy(h)).values())", "h.w = 4.0"),
-    "deepcopy": ("class A: pass\nh = A(); h.w = 1.0", "sum(vars(copy.deepcopy(h)).values())", "h.w = 4.0"),
-    "format": ("h = types.SimpleNamespace(w=1.0)", "float('{0.w}'.format(h))", "h.w = 4.0"),
+    "copy": ("class A: pass\nh = A(); h.w = 1.0", "sum(vars(copy.copy(h)).values())"),
+    "deepcopy": ("class A: pass\nh = A(); h.w = 1.0", "sum(vars(copy.deepcopy(h)).values())"),
+    "format": ("h = types.SimpleNamespace(w=1.0)", "float('{0.w}'.format(h))"),
     "match of a class": (
         "class C:\n    __match_args__ = ('w',)\n    w = 1.0\nh = C()",
         "match h:\n    case C(w): return w\nreturn 0.0",
-        "h.w = 4.0",
     ),
-    "match of a keyword": ("class C: w = 1.0\nh = C()", "match h:\n    case C(w=x): return x\nreturn 0.0", "h.w = 4.0"),
+    "match of a keyword": ("class C: w = 1.0\nh = C()", "match h:\n    case C(w=x): return x\nreturn 0.0"),
     "match of a mapping": ("h = {'w': 1.0}", "match h:\n    case {'w': x}: return x\nreturn 0.0", "h['w'] = 4.0"),
     "frozen dataclass": (
         "@dataclasses.dataclass(frozen=True)\nclass C:\n    w: float = 1.0\nh = C()",
         "h.w",
         "object.__setattr__(h, 'w', 4.0)",
     ),
-    "object.__getattribute__": (
-        "class C: pass\nh = C(); h.w = 1.0",
-        "object.__getattribute__(h, ''.join(['w']))",
-        "h.w = 4.0",
-    ),
+    "object.__getattribute__": ("class C: pass\nh = C(); h.w = 1.0", "object.__getattribute__(h, ''.join(['w']))"),
     "property": (
         "class C:\n    _w = 1.0\n    @property\n    def w(self): return self._w\nh = C()",
         "h.w",
@@ -486,11 +469,7 @@ _FUNCTIONS = {
         "h.w",
         "C.w = property(lambda self: 4.0)",
     ),
-    "property of a global": (
-        "W = 1.0\nclass C:\n    @property\n    def w(self): return W\nh = C()",
-        "h.w",
-        "global W\nW = 4.0",
-    ),
+    "property of a global": ("W = 1.0\nclass C:\n    @property\n    def w(self): return W\nh = C()", "h.w", _SET_W),
     "descriptor": (
         "class D:\n    def __init__(self): self.v = 1.0\n    def __get__(self, o, t): return self.v\nclass C: w = D()\nh = C()",
         "h.w",
@@ -500,7 +479,6 @@ _FUNCTIONS = {
         "class D:\n    def __init__(self): self.d = weakref.WeakKeyDictionary()\n    def __get__(self, o, t): return self.d.get(o, 1.0)\n"
         "    def __set__(self, o, v): self.d[o] = v\nclass C: w = D()\nh = C()",
         "h.w",
-        "h.w = 4.0",
     ),
     "cached property": (
         "class C:\n    v = 1.0\n    @functools.cached_property\n    def w(self): return self.v\nh = C()",
@@ -579,7 +557,7 @@ _FUNCTIONS = {
     "__init_subclass__": (
         "W = 1.0\nclass B:\n    def __init_subclass__(cls): cls.w = W",
         "class C(B): pass\nreturn C.w",
-        "global W\nW = 4.0",
+        _SET_W,
     ),
     "registered class": (
         "import abc\nclass A(abc.ABC): pass\nclass C: pass\nh = C()",
@@ -619,13 +597,9 @@ _FUNCTIONS = {
         "r()()",
         "o.w = 4.0",
     ),
-    "slot that is empty": ("class C: __slots__ = ('w',)\nh = C()", "getattr(h, 'w', 1.0)", "h.w = 4.0"),
-    "slot of a base": (
-        "class B: __slots__ = ('w',)\nclass C(B): __slots__ = ('z',)\nh = C(); h.w = 1.0",
-        "h.w",
-        "h.w = 4.0",
-    ),
-    "slot by its descriptor": ("class C: __slots__ = ('w',)\nh = C(); h.w = 1.0", "C.w.__get__(h)", "h.w = 4.0"),
+    "slot that is empty": ("class C: __slots__ = ('w',)\nh = C()", "getattr(h, 'w', 1.0)"),
+    "slot of a base": ("class B: __slots__ = ('w',)\nclass C(B): __slots__ = ('z',)\nh = C(); h.w = 1.0", "h.w"),
+    "slot by its descriptor": ("class C: __slots__ = ('w',)\nh = C(); h.w = 1.0", "C.w.__get__(h)"),
     "named tuple of a list": ("N = collections.namedtuple('N', 'w')\nh = N([1.0])", "h.w[0]", "h.w[0] = 4.0"),
     "defaults of a named tuple": (
         "N = collections.namedtuple('N', 'w', defaults=[1.0])",
@@ -643,13 +617,11 @@ _FUNCTIONS = {
     "methodcaller": (
         "class C:\n    w = 1.0\n    def f(self): return self.w\nh = C()\ng = operator.methodcaller('f')",
         "g(h)",
-        "h.w = 4.0",
     ),
-    "getattr in a variable": ("h = types.SimpleNamespace(w=1.0)\ng = getattr", "g(h, ''.join(['w']))", "h.w = 4.0"),
+    "getattr in a variable": ("h = types.SimpleNamespace(w=1.0)\ng = getattr", "g(h, ''.join(['w']))"),
     "getattr in a partial": (
         "h = types.SimpleNamespace(w=1.0)\ng = functools.partial(getattr, h, ''.join(['w']))",
         "g()",
-        "h.w = 4.0",
     ),
     "os.environ": ("os.environ['REPRO_W'] = '1'", "float(os.environ['REPRO_W'])", "os.environ['REPRO_W'] = '4'"),
     "os.environ.get": (
@@ -793,7 +765,7 @@ _FUNCTIONS = {
     "coroutine": (
         "W = 1.0\nasync def f(): return W\ndef run(c):\n    try: c.send(None)\n    except StopIteration as e: return e.value",
         "run(f())",
-        "global W\nW = 4.0",
+        _SET_W,
     ),
     "shape of a tensor": ("h = torch.ones(4)", "float(h.shape[0])", "h.unsqueeze_(0)"),
     "shape of an array": ("h = np.ones(4)", "float(h.shape[0])", "h.shape = (2, 2)"),
@@ -987,7 +959,6 @@ _REFUSED = {
     "structure of ctypes": (
         "import ctypes\nclass S(ctypes.Structure): _fields_ = [('w', ctypes.c_double)]\nh = S(1.0)",
         "h.w",
-        "h.w = 4.0",
     ),
     "weak proxy": ("class C: pass\no = C(); o.w = 1.0\nh = weakref.proxy(o)", "h.w", "o.w = 4.0"),
     "frame": ("import sys", "float(sys._getframe(0).f_lineno * 0 + len(sys.argv)) + time.process_time()", "pass"),

@@ -39,7 +39,8 @@ class Values(Protocol):
         """Returns the value with the given name."""
 
 
-Write = Callable[[Values], str]
+Write = Callable[[Values], str | list[str]]
+"""Writes a call, or alternatives of which one is chosen at random."""
 OPERATORS: list[tuple[str, Write, int]] = []
 """The name, the function that writes a call, and the weight of each operator."""
 
@@ -143,23 +144,21 @@ def activation(v: Values) -> str:
 
 
 @operator()
-def activation_with_parameters(v: Values) -> str:
+def activation_with_parameters(v: Values) -> list[str]:
     x = v.take("f")
-    return v.choose.choice(
-        [
-            f"F.gelu({x}, approximate='tanh')",
-            f"F.leaky_relu({x}, -0.5)",
-            f"F.elu({x}, alpha=2.0)",
-            f"F.celu({x}, alpha=0.5)",
-            f"F.softplus({x}, beta=2.0, threshold=1.0)",
-            f"F.hardtanh({x}, -0.25, 0.75)",
-            f"F.threshold({x}, 0.1, -3.0)",
-            f"F.softshrink({x}, 0.0)",
-            f"torch.nan_to_num({x}, 1.0, -2.0, 3.0)",
-            f"torch.round({x}, decimals=1)",
-            f"torch.logit({x}, 1e-3)",
-        ]
-    )
+    return [
+        f"F.gelu({x}, approximate='tanh')",
+        f"F.leaky_relu({x}, -0.5)",
+        f"F.elu({x}, alpha=2.0)",
+        f"F.celu({x}, alpha=0.5)",
+        f"F.softplus({x}, beta=2.0, threshold=1.0)",
+        f"F.hardtanh({x}, -0.25, 0.75)",
+        f"F.threshold({x}, 0.1, -3.0)",
+        f"F.softshrink({x}, 0.0)",
+        f"torch.nan_to_num({x}, 1.0, -2.0, 3.0)",
+        f"torch.round({x}, decimals=1)",
+        f"torch.logit({x}, 1e-3)",
+    ]
 
 
 @operator(2)
@@ -217,11 +216,9 @@ def whole_binary(v: Values) -> str:
 
 
 @operator()
-def whole_division(v: Values) -> str:
+def whole_division(v: Values) -> list[str]:
     x, by = v.take("i"), v.choose.choice([2, 3, 7] if flag(v) else [-2, -3])
-    return v.choose.choice(
-        [f"{x} // {by}", f"{x} % {by}", f"torch.div({x}, {by}, rounding_mode='trunc')", f"{x} / {by}"]
-    )
+    return [f"{x} // {by}", f"{x} % {by}", f"torch.div({x}, {by}, rounding_mode='trunc')", f"{x} / {by}"]
 
 
 @operator()
@@ -265,19 +262,17 @@ def clamp(v: Values) -> str:
 
 
 @operator()
-def ternary(v: Values) -> str:
+def ternary(v: Values) -> list[str]:
     x = v.take("f")
     y, z = broadcast_with(v, x), broadcast_with(v, x)
-    return v.choose.choice(
-        [
-            f"torch.addcmul({x}, {y}, {z}, value=-0.5)",
-            f"torch.addcdiv({x}, {y}, {z}, value=2.0)",
-            f"torch.lerp({x}, {y}, 0.75)",
-            f"torch.lerp({x}, {y}, {z})",
-            f"torch.rsub({x}, {y}, alpha=2)",
-            f"torch.add({x}, {y}, alpha=-3)",
-        ]
-    )
+    return [
+        f"torch.addcmul({x}, {y}, {z}, value=-0.5)",
+        f"torch.addcdiv({x}, {y}, {z}, value=2.0)",
+        f"torch.lerp({x}, {y}, 0.75)",
+        f"torch.lerp({x}, {y}, {z})",
+        f"torch.rsub({x}, {y}, alpha=2)",
+        f"torch.add({x}, {y}, alpha=-3)",
+    ]
 
 
 @operator(3)
@@ -377,38 +372,34 @@ def median(v: Values) -> str:
 
 
 @operator()
-def differences(v: Values) -> str:
+def differences(v: Values) -> list[str]:
     x = v.take("f", 1)
-    return v.choose.choice(
-        [
-            f"torch.diff({x}, dim={dim_of(v, x)}, n={v.choose.choice([1, 2])})",
-            f"torch.trapezoid({x}, dim={dim_of(v, x)})",
-            f"torch.cumulative_trapezoid({x}, dim={dim_of(v, x)})",
-            f"torch.gradient({x}, dim={dim_of(v, x)})[0]",
-        ]
-    )
+    return [
+        f"torch.diff({x}, dim={dim_of(v, x)}, n={v.choose.choice([1, 2])})",
+        f"torch.trapezoid({x}, dim={dim_of(v, x)})",
+        f"torch.cumulative_trapezoid({x}, dim={dim_of(v, x)})",
+        f"torch.gradient({x}, dim={dim_of(v, x)})[0]",
+    ]
 
 
 # --- Shapes ---
 
 
 @operator(3)
-def rearrange(v: Values) -> str:
+def rearrange(v: Values) -> list[str]:
     x = v.take("fib", 1)
     rank = v.of(x).dim()
     order = v.choose.sample(range(rank), rank)
-    return v.choose.choice(
-        [
-            f"{x}.permute({[d - rank if flag(v) else d for d in order]})",
-            f"{x}.transpose({dim_of(v, x)}, {dim_of(v, x)})",
-            f"torch.movedim({x}, {dim_of(v, x)}, {dim_of(v, x)})",
-            f"torch.flip({x}, {dims_of(v, x)})",
-            f"torch.roll({x}, {v.choose.randint(-7, 7)}, {dim_of(v, x)})",
-            f"torch.roll({x}, {v.choose.randint(-7, 7)})",
-            f"torch.rot90({x}, {v.choose.randint(-3, 3)}, (0, -1))",
-            f"{x}.flatten({dim_of(v, x)})",
-        ]
-    )
+    return [
+        f"{x}.permute({[d - rank if flag(v) else d for d in order]})",
+        f"{x}.transpose({dim_of(v, x)}, {dim_of(v, x)})",
+        f"torch.movedim({x}, {dim_of(v, x)}, {dim_of(v, x)})",
+        f"torch.flip({x}, {dims_of(v, x)})",
+        f"torch.roll({x}, {v.choose.randint(-7, 7)}, {dim_of(v, x)})",
+        f"torch.roll({x}, {v.choose.randint(-7, 7)})",
+        f"torch.rot90({x}, {v.choose.randint(-3, 3)}, (0, -1))",
+        f"{x}.flatten({dim_of(v, x)})",
+    ]
 
 
 @operator(3)
@@ -426,73 +417,65 @@ def reshape(v: Values) -> str:
 
 
 @operator(3)
-def ones(v: Values) -> str:
+def ones(v: Values) -> list[str]:
     x = v.take("fib")
     rank = v.of(x).dim()
-    return v.choose.choice(
-        [
-            f"{x}.unsqueeze({dim_of(v, x, 1)})",
-            f"{x}.squeeze()",
-            f"{x}.squeeze({dim_of(v, x)})",
-            f"{x}[None]",
-            f"{x}[..., None]",
-            f"{x}.expand({[v.choose.choice([1, 2, 3])] + [-1] * rank})",
-            f"torch.atleast_2d({x})",
-        ]
-    )
+    return [
+        f"{x}.unsqueeze({dim_of(v, x, 1)})",
+        f"{x}.squeeze()",
+        f"{x}.squeeze({dim_of(v, x)})",
+        f"{x}[None]",
+        f"{x}[..., None]",
+        f"{x}.expand({[v.choose.choice([1, 2, 3])] + [-1] * rank})",
+        f"torch.atleast_2d({x})",
+    ]
 
 
 @operator(3)
-def part(v: Values) -> str:
+def part(v: Values) -> list[str]:
     x = v.take("fib", 1)
     dim = dim_of(v, x)
     extent = v.of(x).shape[dim]
     begin = v.choose.randint(-extent, extent)
     ahead = ":, " * (dim % v.of(x).dim())
     step = v.choose.choice(["", ":2", ":3"])
-    return v.choose.choice(
-        [
-            f"{x}[{ahead}{begin}:{step}]",
-            f"{x}[{ahead}:{begin}{step}]",
-            f"{x}[..., {begin}]",
-            f"{x}.select({dim}, {v.choose.randint(-extent, max(extent - 1, 0))})",
-            f"{x}.narrow({dim}, {v.choose.randint(0, extent)}, {v.choose.randint(0, 2)})",
-            f"torch.chunk({x}, 2, {dim})[-1]",
-            f"torch.tensor_split({x}, 3, {dim})[{v.choose.randrange(3)}]",
-            f"{x}.split(2, {dim})[-1]",
-            f"{x}.unfold({dim}, {v.choose.choice([1, 2])}, {v.choose.choice([1, 2])})",
-        ]
-    )
+    return [
+        f"{x}[{ahead}{begin}:{step}]",
+        f"{x}[{ahead}:{begin}{step}]",
+        f"{x}[..., {begin}]",
+        f"{x}.select({dim}, {v.choose.randint(-extent, max(extent - 1, 0))})",
+        f"{x}.narrow({dim}, {v.choose.randint(0, extent)}, {v.choose.randint(0, 2)})",
+        f"torch.chunk({x}, 2, {dim})[-1]",
+        f"torch.tensor_split({x}, 3, {dim})[{v.choose.randrange(3)}]",
+        f"{x}.split(2, {dim})[-1]",
+        f"{x}.unfold({dim}, {v.choose.choice([1, 2])}, {v.choose.choice([1, 2])})",
+    ]
 
 
 @operator(2)
-def joined(v: Values) -> str:
+def joined(v: Values) -> list[str]:
     x = v.take("fib")
     dim = dim_of(v, x)
     other = v.new(v.of(x).dtype, v.of(x).shape) if flag(v) else x
-    return v.choose.choice(
-        [
-            f"torch.cat([{x}, {other}, {x}], {dim})",
-            f"torch.stack([{x}, {other}], {dim_of(v, x, 1)})",
-            f"torch.hstack([{x}, {other}])",
-            f"torch.cat([{x}, {v.take('fib', 1, 1)}], {dim})",
-        ]
-    )
+    return [
+        f"torch.cat([{x}, {other}, {x}], {dim})",
+        f"torch.stack([{x}, {other}], {dim_of(v, x, 1)})",
+        f"torch.hstack([{x}, {other}])",
+        f"torch.cat([{x}, {v.take('fib', 1, 1)}], {dim})",
+    ]
 
 
 @operator(2)
-def repeated(v: Values) -> str:
+def repeated(v: Values) -> list[str]:
     x = v.take("fib")
     rank = v.of(x).dim()
     times = [v.choose.choice([1, 2, 0 if flag(v, 0.1) else 3]) for _ in range(rank + v.choose.randrange(2))]
-    return v.choose.choice(
-        [
-            f"{x}.repeat({times})",
-            f"torch.tile({x}, {times[-2:]})",
-            f"torch.repeat_interleave({x}, {v.choose.choice([1, 2, 3])}, dim={dim_of(v, x)})",
-            f"torch.repeat_interleave({x}, 2)",
-        ]
-    )
+    return [
+        f"{x}.repeat({times})",
+        f"torch.tile({x}, {times[-2:]})",
+        f"torch.repeat_interleave({x}, {v.choose.choice([1, 2, 3])}, dim={dim_of(v, x)})",
+        f"torch.repeat_interleave({x}, 2)",
+    ]
 
 
 @operator(2)
@@ -536,7 +519,7 @@ def shuffled(v: Values) -> str:
 
 
 @operator(4)
-def gathered(v: Values) -> str:
+def gathered(v: Values) -> list[str]:
     x = v.take("f", 1)
     dim, shape = dim_of(v, x), list(v.of(x).shape)
     count = v.choose.choice([1, 2, 5])
@@ -547,21 +530,19 @@ def gathered(v: Values) -> str:
     along[dim] = count
     many = v.new(torch.int64, along, f"below {shape[dim]}")
     ahead = ":, " * (dim % len(shape))
-    return v.choose.choice(
-        [
-            f"torch.index_select({x}, {dim}, {index})",
-            f"torch.gather({x}, {dim}, {many})",
-            f"torch.take_along_dim({x}, {many}, {dim})",
-            f"{x}[{ahead}{index}]",
-            f"{x}[{ahead}[0, -1]]",
-            f"{x}[..., {index} - {v.of(x).shape[-1]}]" if dim % len(shape) == len(shape) - 1 else f"{x}[[-1, 0, -1]]",
-            f"torch.take({x}, {index})",
-        ]
-    )
+    return [
+        f"torch.index_select({x}, {dim}, {index})",
+        f"torch.gather({x}, {dim}, {many})",
+        f"torch.take_along_dim({x}, {many}, {dim})",
+        f"{x}[{ahead}{index}]",
+        f"{x}[{ahead}[0, -1]]",
+        f"{x}[..., {index} - {v.of(x).shape[-1]}]" if dim % len(shape) == len(shape) - 1 else f"{x}[[-1, 0, -1]]",
+        f"torch.take({x}, {index})",
+    ]
 
 
 @operator(3)
-def scattered(v: Values) -> str:
+def scattered(v: Values) -> list[str]:
     x = v.take("f", 1)
     dim, shape = dim_of(v, x), list(v.of(x).shape)
     if not shape[dim]:
@@ -572,19 +553,17 @@ def scattered(v: Values) -> str:
     source = v.new(v.of(x).dtype, places)
     line = v.new(torch.int64, [places[dim]], f"below {shape[dim]}")
     reduce = v.choose.choice(["sum", "prod", "mean", "amax", "amin"])
-    return v.choose.choice(
-        [
-            f"torch.scatter_add({x}, {dim}, {index}, {source})",
-            f"torch.scatter({x}, {dim}, {index}, {number(v)!r})",
-            f"torch.scatter_reduce({x}, {dim}, {index}, {source}, {reduce!r}, include_self={flag(v)})",
-            f"torch.index_add({x}, {dim}, {line}, {source}, alpha={v.choose.choice([1, -2])})",
-            f"torch.index_fill({x}, {dim}, {line}, {number(v)!r})",
-        ]
-    )
+    return [
+        f"torch.scatter_add({x}, {dim}, {index}, {source})",
+        f"torch.scatter({x}, {dim}, {index}, {number(v)!r})",
+        f"torch.scatter_reduce({x}, {dim}, {index}, {source}, {reduce!r}, include_self={flag(v)})",
+        f"torch.index_add({x}, {dim}, {line}, {source}, alpha={v.choose.choice([1, -2])})",
+        f"torch.index_fill({x}, {dim}, {line}, {number(v)!r})",
+    ]
 
 
 @operator(2)
-def placed(v: Values) -> str:
+def placed(v: Values) -> list[str]:
     x = v.take("f", 1)
     dim, shape = dim_of(v, x), list(v.of(x).shape)
     if not shape[dim]:
@@ -593,14 +572,12 @@ def placed(v: Values) -> str:
     rest = [extent for d, extent in enumerate(shape) if d != dim % len(shape)]
     every = [*shape]
     every[dim] = len(range(0, shape[dim], 2))
-    return v.choose.choice(
-        [
-            f"torch.select_scatter({x}, {v.new(v.of(x).dtype, rest)}, {dim}, {place})",
-            f"torch.slice_scatter({x}, {v.new(v.of(x).dtype, every)}, {dim}, 0, None, 2)",
-            f"torch.index_copy({x}, {dim}, torch.tensor([{place % shape[dim]}]), {v.new(v.of(x).dtype, [1 if d == dim % len(shape) else e for d, e in enumerate(shape)])})",  # noqa: E501
-            f"{x}.index_put((torch.tensor([{v.choose.randint(-shape[0], max(shape[0] - 1, 0))}]),), {v.new(v.of(x).dtype, shape[1:])}, accumulate={flag(v)})",  # noqa: E501
-        ]
-    )
+    return [
+        f"torch.select_scatter({x}, {v.new(v.of(x).dtype, rest)}, {dim}, {place})",
+        f"torch.slice_scatter({x}, {v.new(v.of(x).dtype, every)}, {dim}, 0, None, 2)",
+        f"torch.index_copy({x}, {dim}, torch.tensor([{place % shape[dim]}]), {v.new(v.of(x).dtype, [1 if d == dim % len(shape) else e for d, e in enumerate(shape)])})",  # noqa: E501
+        f"{x}.index_put((torch.tensor([{v.choose.randint(-shape[0], max(shape[0] - 1, 0))}]),), {v.new(v.of(x).dtype, shape[1:])}, accumulate={flag(v)})",  # noqa: E501
+    ]
 
 
 @operator(2)
@@ -626,20 +603,18 @@ def one_hot(v: Values) -> str:
 
 
 @operator(3)
-def ordered(v: Values) -> str:
+def ordered(v: Values) -> list[str]:
     x = v.take("fi")
     dim, down = dim_of(v, x), flag(v)
     extent = v.of(x).shape[dim] if v.of(x).dim() else 1
     # kthvalue may assign the gradient to any of several equal elements.
     unequal = v.new(v.of(x).dtype, v.of(x).shape, "unit")
-    return v.choose.choice(
-        [
-            f"torch.sort({x}, dim={dim}, descending={down}, stable=True)[{v.choose.randrange(2)}]",
-            f"torch.argsort({x}, dim={dim}, descending={down}, stable=True)",
-            f"torch.topk({x}, {v.choose.randint(0, extent)}, dim={dim}, largest={down})[0]",
-            f"torch.kthvalue({unequal}, {v.choose.randint(1, max(extent, 1))}, {dim})[0]",
-        ]
-    )
+    return [
+        f"torch.sort({x}, dim={dim}, descending={down}, stable=True)[{v.choose.randrange(2)}]",
+        f"torch.argsort({x}, dim={dim}, descending={down}, stable=True)",
+        f"torch.topk({x}, {v.choose.randint(0, extent)}, dim={dim}, largest={down})[0]",
+        f"torch.kthvalue({unequal}, {v.choose.randint(1, max(extent, 1))}, {dim})[0]",
+    ]
 
 
 @operator()
@@ -674,25 +649,23 @@ def linear(v: Values) -> str:
 
 
 @operator(2)
-def sums_of_products(v: Values) -> str:
+def sums_of_products(v: Values) -> list[str]:
     x = v.take("f", 2, 2)
     m, k = v.of(x).shape
     kind = v.of(x).dtype
     y = v.new(kind, [k, 3])
-    return v.choose.choice(
-        [
-            f"torch.einsum('ij,jk->ki', {x}, {y})",
-            f"torch.einsum('ij,jk->j', {x}, {y})",
-            f"torch.addmm({v.new(kind, [3])}, {x}, {y}, beta=-0.5, alpha=2)",
-            f"torch.outer({v.new(kind, [m])}, {v.new(kind, [k])})",
-            f"torch.mv({x}, {v.new(kind, [k])})",
-            f"torch.tensordot({x}, {y}, dims=1)",
-            f"torch.kron({x}, {v.new(kind, [2, 1])})",
-            f"torch.cdist({x}, {v.new(kind, [2, k])})",
-            f"F.bilinear({x}, {v.new(kind, [m, 2])}, {v.new(kind, [3, k, 2])})",
-            f"torch.baddbmm({v.new(kind, [1, m, 1])}, {x}.unsqueeze(0), {y}.unsqueeze(0), beta=0.0)",
-        ]
-    )
+    return [
+        f"torch.einsum('ij,jk->ki', {x}, {y})",
+        f"torch.einsum('ij,jk->j', {x}, {y})",
+        f"torch.addmm({v.new(kind, [3])}, {x}, {y}, beta=-0.5, alpha=2)",
+        f"torch.outer({v.new(kind, [m])}, {v.new(kind, [k])})",
+        f"torch.mv({x}, {v.new(kind, [k])})",
+        f"torch.tensordot({x}, {y}, dims=1)",
+        f"torch.kron({x}, {v.new(kind, [2, 1])})",
+        f"torch.cdist({x}, {v.new(kind, [2, k])})",
+        f"F.bilinear({x}, {v.new(kind, [m, 2])}, {v.new(kind, [3, k, 2])})",
+        f"torch.baddbmm({v.new(kind, [1, m, 1])}, {x}.unsqueeze(0), {y}.unsqueeze(0), beta=0.0)",
+    ]
 
 
 @operator()
@@ -758,7 +731,7 @@ def attention(v: Values) -> str:
 
 
 @operator(5)
-def pooling(v: Values) -> str:
+def pooling(v: Values) -> list[str]:
     rank = v.choose.choice([1, 2, 2, 3])
     x = image(v, rank)
     kernel = window(v, rank)
@@ -767,14 +740,12 @@ def pooling(v: Values) -> str:
     ceil = flag(v)
     largest = f"F.max_pool{rank}d({x}, {kernel}, {stride}, {pad}, {v.choose.choice([1, 1, 2])}, {ceil}"
     counted = f", divisor_override={v.choose.choice([1, 3])}" if rank > 1 and flag(v, 0.3) else ""
-    return v.choose.choice(
-        [
-            largest + ")",
-            largest + f", return_indices=True)[{v.choose.randrange(2)}]",
-            f"F.avg_pool{rank}d({x}, {kernel}, {stride}, {pad}, {ceil}, {flag(v)}{counted})",
-            f"F.lp_pool{min(rank, 2)}d({x}, 2, {kernel.split(',')[0].strip('(')}, ceil_mode={ceil})",
-        ]
-    )
+    return [
+        largest + ")",
+        largest + f", return_indices=True)[{v.choose.randrange(2)}]",
+        f"F.avg_pool{rank}d({x}, {kernel}, {stride}, {pad}, {ceil}, {flag(v)}{counted})",
+        f"F.lp_pool{min(rank, 2)}d({x}, 2, {kernel.split(',')[0].strip('(')}, ceil_mode={ceil})",
+    ]
 
 
 @operator(2)
@@ -830,7 +801,7 @@ def softmax(v: Values) -> str:
 
 
 @operator(3)
-def normalized(v: Values) -> str:
+def normalized(v: Values) -> list[str]:
     x = v.take("f", 2)
     shape, kind = list(v.of(x).shape), v.of(x).dtype
     last = shape[-v.choose.choice([1, 2]) :]
@@ -839,44 +810,40 @@ def normalized(v: Values) -> str:
         raise Unsuitable
     groups = v.choose.choice([g for g in (1, 2, shape[1]) if shape[1] % g == 0])
     channel = v.new(kind, [shape[1]])
-    return v.choose.choice(
-        [
-            f"F.layer_norm({x}, {last}, {weight}, eps=1e-3)",
-            f"F.rms_norm({x}, {last}, {weight})",
-            f"F.group_norm({x}, {groups}, {channel}, eps=1e-2)",
-            f"F.batch_norm({x}, None, None, {channel}, {channel}, training=True)",
-            f"F.batch_norm({x}, {channel}, {channel}.abs(), training=False)",
-            f"F.instance_norm({x})",
-            f"F.normalize({x}, p={v.choose.choice([1, 2, 3])}, dim={dim_of(v, x)})",
-            f"F.local_response_norm({x}, 2)",
-            f"F.glu({x}, {dim_of(v, x)})",
-        ]
-    )
+    return [
+        f"F.layer_norm({x}, {last}, {weight}, eps=1e-3)",
+        f"F.rms_norm({x}, {last}, {weight})",
+        f"F.group_norm({x}, {groups}, {channel}, eps=1e-2)",
+        f"F.batch_norm({x}, None, None, {channel}, {channel}, training=True)",
+        f"F.batch_norm({x}, {channel}, {channel}.abs(), training=False)",
+        f"F.instance_norm({x})",
+        f"F.normalize({x}, p={v.choose.choice([1, 2, 3])}, dim={dim_of(v, x)})",
+        f"F.local_response_norm({x}, 2)",
+        f"F.glu({x}, {dim_of(v, x)})",
+    ]
 
 
 @operator(3)
-def loss(v: Values) -> str:
+def loss(v: Values) -> list[str]:
     x = v.take("f")
     y = v.new(v.of(x).dtype, v.of(x).shape)
     unit = v.new(v.of(x).dtype, v.of(x).shape, "unit")
     how = v.choose.choice(["mean", "sum", "none"])
-    return v.choose.choice(
-        [
-            f"F.mse_loss({x}, {y}, reduction={how!r})",
-            f"F.l1_loss({x}, {y}, reduction={how!r})",
-            f"F.smooth_l1_loss({x}, {y}, reduction={how!r}, beta={v.choose.choice([1.0, 0.0, 0.5])})",
-            f"F.huber_loss({x}, {y}, reduction={how!r}, delta=0.5)",
-            f"F.binary_cross_entropy_with_logits({x}, {unit}, reduction={how!r})",
-            f"F.binary_cross_entropy({unit}, {unit}, reduction={how!r})",
-            f"F.kl_div({x}, {unit}, reduction={how!r})",
-            f"F.poisson_nll_loss({x}, {unit}, reduction={how!r}, log_input={flag(v)}, full={flag(v)})",
-            f"F.gaussian_nll_loss({x}, {y}, {unit}, reduction={how!r})",
-            f"F.soft_margin_loss({x}, {y}, reduction={how!r})",
-            f"F.cosine_similarity({x}, {y}, dim={dim_of(v, x)})",
-            f"F.pairwise_distance({x}, {y}, keepdim={flag(v)})",
-            f"F.hinge_embedding_loss({x}, {y}.sign(), reduction={how!r})",
-        ]
-    )
+    return [
+        f"F.mse_loss({x}, {y}, reduction={how!r})",
+        f"F.l1_loss({x}, {y}, reduction={how!r})",
+        f"F.smooth_l1_loss({x}, {y}, reduction={how!r}, beta={v.choose.choice([1.0, 0.0, 0.5])})",
+        f"F.huber_loss({x}, {y}, reduction={how!r}, delta=0.5)",
+        f"F.binary_cross_entropy_with_logits({x}, {unit}, reduction={how!r})",
+        f"F.binary_cross_entropy({unit}, {unit}, reduction={how!r})",
+        f"F.kl_div({x}, {unit}, reduction={how!r})",
+        f"F.poisson_nll_loss({x}, {unit}, reduction={how!r}, log_input={flag(v)}, full={flag(v)})",
+        f"F.gaussian_nll_loss({x}, {y}, {unit}, reduction={how!r})",
+        f"F.soft_margin_loss({x}, {y}, reduction={how!r})",
+        f"F.cosine_similarity({x}, {y}, dim={dim_of(v, x)})",
+        f"F.pairwise_distance({x}, {y}, keepdim={flag(v)})",
+        f"F.hinge_embedding_loss({x}, {y}.sign(), reduction={how!r})",
+    ]
 
 
 @operator(2)

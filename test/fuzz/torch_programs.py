@@ -167,7 +167,8 @@ class _Making:
         inputs, known = list(self.inputs), dict(self.known)
         write = self.choose.choices([w for _, w, _ in OPERATORS], [weight for _, _, weight in OPERATORS])[0]
         try:
-            line = write(self)
+            calls = write(self)
+            line = calls if isinstance(calls, str) else self.choose.choice(calls)
             value = eval(line, {"torch": torch, "F": torch.nn.functional}, dict(self.known))
             suits = isinstance(value, torch.Tensor) and value.dtype in (*FLOATS, *INTEGERS, torch.bool)
             if suits and value.numel() <= MOST_ELEMENTS and value.dim() <= 6:
