@@ -18,6 +18,7 @@ from repro_mlir.base.numerics.hashing import tensor_hash
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 from repro_mlir.reference.program import Operation
+from support.builder import Builder, order
 
 RNG = np.random.default_rng(0)
 
@@ -41,24 +42,13 @@ def assert_bits(got: np.ndarray, want: np.ndarray) -> None:
 
 
 def matmul(m: int, n: int, k: int, chunk: int, element: str = "f32", wide: str = "f32") -> str:
-    extend = f"%u = arith.extf %x : {element} to f32\n%v = arith.extf %y : {element} to f32"
+    extend = f"%u = arith.extf %x0 : {element} to f32\n%v = arith.extf %x1 : {element} to f32"
     if element == wide:
-        extend = "%zero = arith.constant -0.0 : f32\n%u = arith.addf %x, %zero : f32\n%v = arith.addf %y, %zero : f32"
-    return main(
-        f"%a: tensor<{m}x{k}x{element}>, %b: tensor<{k}x{n}x{element}>, %c: tensor<{m}x{n}x{element}>",
-        f"tensor<{m}x{n}x{element}>",
-        f"""
-  %0 = repro.fold #repro.order<chunk = {chunk}, lanes = 1, run = 0, totals = sequential>
-      maps [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>]
-      iterators [parallel, parallel, reduction]
-      ins(%a, %b : tensor<{m}x{k}x{element}>, tensor<{k}x{n}x{element}>) outs(%c : tensor<{m}x{n}x{element}>) {{
-    ^bb0(%x: {element}, %y: {element}, %acc: f32):
-      {extend}
-      %1 = math.fma %u, %v, %acc : f32
-      repro.yield %1 : f32
-    }} -> tensor<{m}x{n}x{element}>
-  return %0 : tensor<{m}x{n}x{element}>""",
-    )
+        extend = "%zero = arith.constant -0.0 : f32\n%u = arith.addf %x0, %zero : f32\n%v = arith.addf %x1, %zero : f32"
+    b = Builder()
+    x, y, init = (b.argument(shape, element) for shape in ((m, k), (k, n), (m, n)))
+    body = f"{extend}\n%r0 = math.fma %u, %v, %a0 : f32"
+    return b.program(*b.fold(order(chunk, 1), "ppr", [(x, "d0, d2"), (y, "d2, d1")], [(init, "d0, d1")], body, ["f32"]))
 
 
 @pytest.mark.parametrize(("m", "n", "k", "chunk"), [(3, 4, 5, 512), (2, 3, 30, 7), (1, 1, 1, 1), (3, 2, 0, 512)])
@@ -92,21 +82,11 @@ def test_convolution_K2(stride: int) -> None:
     n, c, h, w, o, k = 2, 3, 6, 7, 2, 3
     oh, ow = (h - k) // stride + 1, (w - k) // stride + 1
     x, f, init = normal(n, c, h, w), normal(o, c, k, k), normal(n, o, oh, ow)
-    text = main(
-        f"%x: tensor<{n}x{c}x{h}x{w}xf32>, %f: tensor<{o}x{c}x{k}x{k}xf32>, %i: tensor<{n}x{o}x{oh}x{ow}xf32>",
-        f"tensor<{n}x{o}x{oh}x{ow}xf32>",
-        f"""
-  %0 = repro.fold #repro.order<chunk = 10, lanes = 1, run = 0, totals = sequential>
-      maps [affine_map<(n, o, y, x, c, i, j) -> (n, c, y * {stride} + i, x * {stride} + j)>,
-            affine_map<(n, o, y, x, c, i, j) -> (o, c, i, j)>, affine_map<(n, o, y, x, c, i, j) -> (n, o, y, x)>]
-      iterators [parallel, parallel, parallel, parallel, reduction, reduction, reduction]
-      ins(%x, %f : tensor<{n}x{c}x{h}x{w}xf32>, tensor<{o}x{c}x{k}x{k}xf32>) outs(%i : tensor<{n}x{o}x{oh}x{ow}xf32>) {{
-    ^bb0(%u: f32, %v: f32, %acc: f32):
-      %1 = math.fma %u, %v, %acc : f32
-      repro.yield %1 : f32
-    }} -> tensor<{n}x{o}x{oh}x{ow}xf32>
-  return %0 : tensor<{n}x{o}x{oh}x{ow}xf32>""",
-    )
+    b = Builder()
+    image, kernel, start = (b.argument(array.shape, "f32") for array in (x, f, init))
+    inputs = [(image, f"d0, d4, d2 * {stride} + d5, d3 * {stride} + d6"), (kernel, "d1, d4, d5, d6")]
+    body = "%r0 = math.fma %x0, %x1, %a0 : f32"
+    text = b.program(*b.fold(order(10, 1), "pppprrr", inputs, [(start, "d0, d1, d2, d3")], body))
     (got,) = run(text, x, f, init)
     want = np.empty_like(got)
     for b, q, y, z in np.ndindex(*want.shape):
@@ -117,26 +97,14 @@ def test_convolution_K2(stride: int) -> None:
     assert_bits(got, want)
 
 
-def reduction(shape: tuple[int, ...], reduced: list[int], order: str, step: str, element: str = "f32") -> str:
-    """Returns a fold of %x over the dimensions `reduced`. The result's dimensions are reversed, to test output maps."""
-    names = [f"d{i}" for i in range(len(shape))]
+def reduction(shape: tuple[int, ...], reduced: list[int], ordering: str, step: str, element: str = "f32") -> str:
+    """Returns a fold over dimensions, with transposed results to exercise output maps."""
     kept = [i for i in range(len(shape)) if i not in reduced][::-1]
-    kinds = ", ".join("reduction" if i in reduced else "parallel" for i in range(len(shape)))
-    of = "x".join([*map(str, shape), element])
-    to = "x".join([*(str(shape[i]) for i in kept), element])
-    dims, results = ", ".join(names), ", ".join(names[i] for i in kept)
-    return main(
-        f"%x: tensor<{of}>, %i: tensor<{to}>",
-        f"tensor<{to}>",
-        f"""
-  %0 = repro.fold {order} maps [affine_map<({dims}) -> ({dims})>, affine_map<({dims}) -> ({results})>]
-      iterators [{kinds}] ins(%x : tensor<{of}>) outs(%i : tensor<{to}>) {{
-    ^bb0(%u: {element}, %acc: {element}):
-      {step}
-      repro.yield %1 : {element}
-    }} -> tensor<{to}>
-  return %0 : tensor<{to}>""",
-    )
+    dims, results = (", ".join(f"d{i}" for i in chosen) for chosen in (range(len(shape)), kept))
+    b = Builder()
+    x, init = b.argument(shape, element), b.argument([shape[i] for i in kept], element)
+    iterators = "".join("r" if i in reduced else "p" for i in range(len(shape)))
+    return b.program(*b.fold(ordering, iterators, [(x, dims)], [(init, results)], step))
 
 
 @pytest.mark.parametrize(("shape", "reduced"), [((3, 70), [1]), ((4, 3, 5, 7), [0, 2, 3]), ((2, 9, 11), [0, 1, 2])])
@@ -144,8 +112,7 @@ def reduction(shape: tuple[int, ...], reduced: list[int], order: str, step: str,
 @pytest.mark.parametrize("totals", ["sequential", "refold"])
 def test_sum_in_lanes_F1_F3(shape: tuple[int, ...], reduced: list[int], run_dims: int, totals: str) -> None:
     run_dims = min(run_dims, len(reduced))
-    order = f"#repro.order<chunk = 50, lanes = 8, run = {run_dims}, totals = {totals}>"
-    text = reduction(shape, reduced, order, "%1 = arith.addf %u, %acc : f32")
+    text = reduction(shape, reduced, order(50, 8, run_dims, totals), "%r0 = arith.addf %x0, %a0 : f32")
     kept = [i for i in range(len(shape)) if i not in reduced]
     x, init = normal(*shape), normal(*(shape[i] for i in kept[::-1]))
     (got,) = run(text, x, init)
@@ -160,13 +127,13 @@ def test_sum_in_lanes_F1_F3(shape: tuple[int, ...], reduced: list[int], run_dims
 @pytest.mark.parametrize("shape", [(3, 70), (70, 80), (2, 0)])
 def test_any_order_F5(shape: tuple[int, ...]) -> None:
     x, init = normal(*shape), np.full(shape[0], -np.inf, np.float32)
-    text = reduction(shape, [1], "#repro.any_order", "%1 = arith.maximumf %u, %acc : f32")
+    text = reduction(shape, [1], "#repro.any_order", "%r0 = arith.maximumf %x0, %a0 : f32")
     assert_bits(run(text, x, init)[0], x.max(axis=1, initial=-np.inf))
     whole = RNG.integers(-(2**31), 2**31, shape).astype(np.int32)
-    text = reduction(shape, [1], "#repro.any_order", "%1 = arith.addi %u, %acc : i32", "i32")
+    text = reduction(shape, [1], "#repro.any_order", "%r0 = arith.addi %x0, %a0 : i32", "i32")
     assert_bits(run(text, whole, np.ones(shape[0], np.int32))[0], whole.sum(axis=1, dtype=np.int32) + np.int32(1))
     mask = RNG.random(shape) < 0.9
-    text = reduction(shape, [1], "#repro.any_order", "%1 = arith.andi %u, %acc : i1", "i1")
+    text = reduction(shape, [1], "#repro.any_order", "%r0 = arith.andi %x0, %a0 : i1", "i1")
     assert_bits(run(text, mask, np.ones(shape[0], np.bool_))[0], mask.all(axis=1))
 
 
@@ -208,25 +175,10 @@ def test_sequential_body_F6() -> None:
 
 
 def elementwise(body: str, *types: str, result: str, n: int) -> str:
-    """Returns a program with one linalg.generic over n elements; its body takes %x0, %x1, ... and yields %r."""
-    arguments = ", ".join(f"%a{i}: tensor<{n}x{t}>" for i, t in enumerate(types))
-    maps = ", ".join(["affine_map<(d0) -> (d0)>"] * (len(types) + 1))
-    inner = ", ".join(f"%x{i}: {t}" for i, t in enumerate(types))
-    names = ", ".join(f"%a{i}" for i in range(len(types)))
-    kinds = ", ".join(f"tensor<{n}x{t}>" for t in types)
-    return main(
-        arguments,
-        f"tensor<{n}x{result}>",
-        f"""
-  %e = tensor.empty() : tensor<{n}x{result}>
-  %0 = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
-      ins({names} : {kinds}) outs(%e : tensor<{n}x{result}>) {{
-    ^bb0({inner}, %o: {result}):
-      {body}
-      linalg.yield %r : {result}
-  }} -> tensor<{n}x{result}>
-  return %0 : tensor<{n}x{result}>""",
-    )
+    """Returns a linalg.generic of n elements whose body takes %x0, %x1, ... and yields %r."""
+    b = Builder()
+    arguments = [(b.argument((n,), each), "d0") for each in types]
+    return b.program(*b.generic((n,), arguments, body, result, yields=["%r"]))
 
 
 INF, NAN = math.inf, math.nan
@@ -441,11 +393,10 @@ def test_errors_name_operation_and_place() -> None:
     """The interpreter itself rejects programs that the compiler's verifier would have rejected, with the operation's
     location."""
     zeros = [np.zeros((2, 3), np.float32), np.zeros(2, np.float32)]
-    order = "#repro.order<chunk = 8, lanes = 1, run = 0, totals = sequential>"
-    text = reduction((2, 3), [1], order, "%1 = arith.addf %acc, %u : f32")
-    with pytest.raises(ProgramError, match=r"^-:3:8: 'repro.fold': \(F6\) expected a body acc = op"):
+    text = reduction((2, 3), [1], order(8, 1), "%r0 = arith.addf %a0, %x0 : f32")
+    with pytest.raises(ProgramError, match=r"^-:2:9: 'repro.fold': \(F6\) expected a body acc = op"):
         Interpreter(with_body(text, b"arith.addf", b"arith.subf")).run(*zeros)
-    text = reduction((2, 3), [1], "#repro.any_order", "%1 = arith.maximumf %acc, %u : f32")
+    text = reduction((2, 3), [1], "#repro.any_order", "%r0 = arith.maximumf %a0, %x0 : f32")
     segments = struct.pack("<3Q", 2, 1, 1)
     exact = with_body(text, b"\0\1\1" + segments, b"\0\1\3" + struct.pack("<Q", 3) + segments)
     with pytest.raises(ProgramError, match=r"'repro.fold': \(K4\) expected acc = math.fma"):
