@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import numpy as np
@@ -115,9 +116,8 @@ def test_launches_are_refused() -> None:
     refuse("expected a block of (64, 2, 1) (.reqntid), got (64, 1, 1)", block=(64, 1, 1), of=fixed)
 
 
-def fault(body: str, kind: str, message: str, block: int = 64, **options: object) -> None:
-    """Runs a kernel on two arrays of 64 words. The run must fault with this kind of fault and this message, which names
-    a line and a thread."""
+def fault(kind: str, body: str, message: str, block: int = 64, **options: object) -> None:
+    """Runs a kernel on two arrays of 64 words; the kernel must fault, and the message must name a line and a thread."""
     module = emulator.load(entry(body, 2))
     arrays = [np.zeros(64, np.uint32), np.zeros(64, np.uint32)]
     with pytest.raises(emulator.KernelFault, match=message) as caught:
@@ -131,31 +131,21 @@ ADDRESS = load_addresses(2, [4, 4])
 
 @pytest.mark.parametrize("order", ["lockstep", "ascending"])
 def test_out_of_bounds(order: str) -> None:
-    options = {"order": order}
-    fault(
-        f"{ADDRESS}\n  ld.global.u32 %r5, [%rd0+4];",
-        "out of bounds",
-        r"thread \(63, 0, 0\): 'ld.global.u32' of 4 bytes",
-        **options,
-    )
-    fault(f"{ADDRESS}\n  st.global.u32 [%rd0+-8], %r5;", "out of bounds", r"thread \(0, 0, 0\)", **options)
-    fault(f"{ADDRESS}\n  red.global.add.u32 [%rd0+4], %r5;", "out of bounds", r"thread \(63, 0, 0\)", **options)
-    fault("  mov.u64 %rd1, 0;\n  ld.u32 %r5, [%rd1];", "out of bounds", "at 0x0", **options)
+    fails = functools.partial(fault, "out of bounds", order=order)
+    fails(f"{ADDRESS}\n  ld.global.u32 %r5, [%rd0+4];", r"thread \(63, 0, 0\): 'ld.global.u32' of 4 bytes")
+    fails(f"{ADDRESS}\n  st.global.u32 [%rd0+-8], %r5;", r"thread \(0, 0, 0\)")
+    fails(f"{ADDRESS}\n  red.global.add.u32 [%rd0+4], %r5;", r"thread \(63, 0, 0\)")
+    fails("  mov.u64 %rd1, 0;\n  ld.u32 %r5, [%rd1];", "at 0x0")
     shared = (
         "  .shared .align 4 .b8 buffer[256];\n  mov.u32 %r1, %tid.x;\n"
         "  mov.u64 %rd1, buffer;\n  mad.wide.u32 %rd1, %r1, 4, %rd1;"
     )
-    fault(f"{shared}\n  st.shared.u32 [%rd1+4], %r1;", "out of bounds", "at byte 256 of 256 bytes of shared", **options)
-    fault(f"{shared}\n  st.shared.u32 [%rd1+-4], %r1;", "out of bounds", "at byte -4 of 256 bytes of shared", **options)
-    fault(f"{shared}\n  st.global.u32 [%rd1], %r1;", "out of bounds", "'st.global.u32' of 4 bytes at 0x0", **options)
+    fails(f"{shared}\n  st.shared.u32 [%rd1+4], %r1;", "at byte 256 of 256 bytes of shared")
+    fails(f"{shared}\n  st.shared.u32 [%rd1+-4], %r1;", "at byte -4 of 256 bytes of shared")
+    fails(f"{shared}\n  st.global.u32 [%rd1], %r1;", "'st.global.u32' of 4 bytes at 0x0")
     local = "  .local .align 4 .b8 depot[8];\n  mov.u64 %rd1, depot;"
-    fault(f"{local}\n  ld.local.u32 %r1, [%rd1+8];", "out of bounds", "at byte 8 of 8 bytes of local", **options)
-    fault(
-        "  mov.u32 %r1, 2;\n$l: .branchtargets $a, $a;\n  brx.idx %r1, $l;\n$a:",
-        "out of bounds",
-        "target 2 of 2",
-        **options,
-    )
+    fails(f"{local}\n  ld.local.u32 %r1, [%rd1+8];", "at byte 8 of 8 bytes of local")
+    fails("  mov.u32 %r1, 2;\n$l: .branchtargets $a, $a;\n  brx.idx %r1, $l;\n$a:", "target 2 of 2")
 
 
 def test_constants_are_read_only() -> None:
@@ -178,8 +168,8 @@ def test_a_removed_buffer_is_out_of_bounds() -> None:
 
 
 def test_misaligned() -> None:
-    fault(f"{ADDRESS}\n  ld.global.u32 %r5, [%rd0+2];", "misaligned", r"thread \(0, 0, 0\): 'ld.global.u32' of 4 bytes")
-    fault(f"{ADDRESS}\n  ld.global.v2.u32 {{%r5, %r6}}, [%rd0];", "misaligned", "of 8 bytes", block=8)
+    fault("misaligned", f"{ADDRESS}\n  ld.global.u32 %r5, [%rd0+2];", r"thread \(0, 0, 0\): 'ld.global.u32' of 4 bytes")
+    fault("misaligned", f"{ADDRESS}\n  ld.global.v2.u32 {{%r5, %r6}}, [%rd0];", "of 8 bytes", block=8)
 
 
 SHARED = f"""  .shared .align 4 .b8 buffer[512];
@@ -191,32 +181,23 @@ SHARED = f"""  .shared .align 4 .b8 buffer[512];
 
 @pytest.mark.parametrize("order", ["lockstep", "ascending", "descending", 4])
 def test_races(order: str | int) -> None:
-    options = {"checked": True, "order": order}
-    fault(
-        f"{SHARED}  st.shared.u32 [buffer], %r3;", "race", "shared memory at byte 0, which thread .* wrote", **options
-    )
-    fault(
+    fails = functools.partial(fault, "race", checked=True, order=order)
+    fails(f"{SHARED}  st.shared.u32 [buffer], %r3;", "shared memory at byte 0, which thread .* wrote")
+    fails(
         f"{SHARED}  st.shared.u32 [%rd3], %r3;\n  bar.sync 0;\n"
         "  ld.shared.u32 %r5, [%rd4];\n  st.shared.u32 [%rd3], %r5;",
-        "race",
         "which thread .* (read|wrote) with no barrier between",
-        **options,
     )
-    fault(
-        f"{ADDRESS}\n  ld.param.u64 %rd5, [p0];\n  st.global.u32 [%rd5], %r3;", "race", "buffer 'a0'.* wrote", **options
-    )
-    fault(
+    fails(f"{ADDRESS}\n  ld.param.u64 %rd5, [p0];\n  st.global.u32 [%rd5], %r3;", "buffer 'a0'.* wrote")
+    fails(
         "  ld.param.u64 %rd5, [p0];\n  mov.u32 %r1, %ctaid.x;\n  st.global.u32 [%rd5], %r1;",
-        "race",
         r"which thread \(0, 0, 0\) of block number \d wrote",
         block=1,
-        **(options | {"grid": (2, 1, 1)}),
+        grid=(2, 1, 1),
     )
-    fault(
+    fails(
         "  ld.param.u64 %rd5, [p0];\n  ld.global.u32 %r1, [%rd5];\n  red.global.add.u32 [%rd5], 1;",
-        "race",
         "which .* (read|wrote)",
-        **options,
     )
 
 
@@ -234,54 +215,36 @@ def test_programs_without_a_race() -> None:
 
 
 def test_uninitialized_shared_memory() -> None:
-    fault(f"{SHARED}  ld.shared.u32 %r5, [%rd3];", "uninitialized", "which the block has not written", checked=True)
+    fault("uninitialized", f"{SHARED}  ld.shared.u32 %r5, [%rd3];", "which the block has not written", checked=True)
     body = f"{SHARED}  setp.eq.u32 %p1, %r1, 0;\n  @%p1 st.shared.u32 [%rd3], %r3;\n  ld.shared.u32 %r5, [%rd3];"
-    fault(body, "uninitialized", r"block \(1, 0, 0\)", checked=True, grid=(2, 1, 1))
+    fault("uninitialized", body, r"block \(1, 0, 0\)", checked=True, grid=(2, 1, 1))
 
 
 @pytest.mark.parametrize("order", ["lockstep", "ascending", "descending"])
 def test_divergence(order: str) -> None:
     low = "  mov.u32 %r1, %tid.x;\n  setp.lt.u32 %p1, %r1, 7;\n"
-    options = {"order": order}
-    fault(f"{low}  @%p1 exit;\n  bar.sync 0;", "divergence", r"thread \(0, 0, 0\) has left the kernel", **options)
-    fault(
-        f"{low}  @%p1 bra $a;\n  bar.sync 0;\n$a:\n  bar.sync 0;", "divergence", "other threads of its warp", **options
-    )
-    fault(
+    fails = functools.partial(fault, "divergence", order=order)
+    fails(f"{low}  @%p1 exit;\n  bar.sync 0;", r"thread \(0, 0, 0\) has left the kernel")
+    fails(f"{low}  @%p1 bra $a;\n  bar.sync 0;\n$a:\n  bar.sync 0;", "other threads of its warp")
+    fails(
         "  mov.u32 %r1, %tid.x;\n  setp.lt.u32 %p1, %r1, 32;\n"
         "  @%p1 bra $a;\n  bar.sync 0;\n  ret;\n$a:\n  bar.sync 1;",
-        "divergence",
         "waits at barrier [01], but thread .* at barrier [01]",
-        **options,
     )
-    fault("  bar.sync 1, 32;", "divergence", "barrier of 32 threads, expected all 64", **options)
+    fails("  bar.sync 1, 32;", "barrier of 32 threads, expected all 64")
     shuffle = "  shfl.sync.idx.b32 %r2, %r1, 3, 31, -1;"
-    fault(f"{low}  @%p1 bra $a;\n{shuffle}\n$a:", "divergence", "waits at 'shfl.sync.idx.b32'", **options)
-    fault(
-        f"{low}  @%p1 exit;\n{shuffle}",
-        "divergence",
-        "for lane 0, which is not or no longer|other threads of its warp",
-        **options,
-    )
-    fault(
-        "  shfl.sync.idx.b32 %r2, %r1, 3, 31, 1;",
-        "divergence",
-        "with a member mask that lacks it|reads lane 3",
-        **options,
-    )
-    fault(
-        "  mov.u32 %r1, 40;\n  shfl.sync.bfly.b32 %r2, %r1, 8, 31, 0xff;",
-        "divergence",
-        "reads lane 8, which takes no part",
-        block=8,
-        **options,
+    fails(f"{low}  @%p1 bra $a;\n{shuffle}\n$a:", "waits at 'shfl.sync.idx.b32'")
+    fails(f"{low}  @%p1 exit;\n{shuffle}", "for lane 0, which is not or no longer|other threads of its warp")
+    fails("  shfl.sync.idx.b32 %r2, %r1, 3, 31, 1;", "with a member mask that lacks it|reads lane 3")
+    fails(
+        "  mov.u32 %r1, 40;\n  shfl.sync.bfly.b32 %r2, %r1, 8, 31, 0xff;", "reads lane 8, which takes no part", block=8
     )
 
 
 def test_trap() -> None:
     fault(
-        "  mov.u32 %r1, %tid.x;\n  setp.eq.u32 %p1, %r1, 40;\n  @%p1 trap;",
         "trap",
+        "  mov.u32 %r1, %tid.x;\n  setp.eq.u32 %p1, %r1, 40;\n  @%p1 trap;",
         r"thread \(40, 0, 0\): reached 'trap'",
     )
 
