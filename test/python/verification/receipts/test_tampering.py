@@ -39,6 +39,18 @@ class Change:
     place: str
 
 
+def of_bit(name: str, file: str, at: int, bit: int, step: int | None, place: str) -> Change:
+    return Change(name, lambda path: flip(path / file, at, bit), step, place)
+
+
+def of_record(name: str, step: int, change: Callable[[dict[str, Any]], None], place: str) -> Change:
+    return Change(name, lambda path: edit(path / "steps.jsonl", change, step - 1), step, place)
+
+
+def of_records(name: str, step: int, change: Callable[[list[bytes]], object], place: str) -> Change:
+    return Change(name, lambda path: lines(path, change), step, place)
+
+
 def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
     """Yields changes that each flip one bit: one for each tensor of each kept state, and one for each input of each
     step."""
@@ -49,12 +61,7 @@ def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
             size = StoredInputs([kind]).size
             file, at, bit = f"checkpoints/{step}.safetensors", offset + draw.randrange(size), draw.randrange(7)
             place = f"{file}: tensor {kind.name} is" if step else f"{file}: not the initial state"
-            yield Change(
-                f"bit of {kind.name} in {file}",
-                lambda path, file=file, at=at, bit=bit: flip(path / file, at, bit),
-                step or None,
-                place,
-            )
+            yield of_bit(f"bit of {kind.name} in {file}", file, at, bit, step or None, place)
             offset += size
     record = receipt.stored_inputs(0).size
     for step in STEP_RANGE:
@@ -62,12 +69,8 @@ def tensors_in_files(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
         for kind in receipt.header.programs[0].signature.inputs:
             size = StoredInputs([kind]).size
             at = offset + draw.randrange(size)
-            yield Change(
-                f"bit of {kind.name} of step {step}",
-                lambda path, at=at: flip(path / "inputs.bin", at, 3),
-                step,
-                f"inputs.bin: input {kind.name} is",
-            )
+            place = f"inputs.bin: input {kind.name} is"
+            yield of_bit(f"bit of {kind.name} of step {step}", "inputs.bin", at, 3, step, place)
             offset += size
 
 
@@ -86,12 +89,8 @@ def records(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
                 def digest(value: dict[str, Any], role: str = role, i: int = i) -> None:
                     value[role][i] = other(value[role][i])
 
-                yield Change(
-                    f"hash of {kinds[i].name} after step {step}",
-                    lambda path, step=step, digest=digest: edit(path / "steps.jsonl", digest, step - 1),
-                    step,
-                    f"{role.removesuffix('s')} {kinds[i].name}: ",
-                )
+                place = f"{role.removesuffix('s')} {kinds[i].name}: "
+                yield of_record(f"hash of {kinds[i].name} after step {step}", step, digest, place)
         for key, place in (
             ("root", "steps.jsonl: the root"),
             ("chain", "steps.jsonl: the chain"),
@@ -103,28 +102,21 @@ def records(receipt: Receipt, draw: random.Random) -> Iterator[Change]:
             def field(value: dict[str, Any], key: str = key) -> None:
                 value[key] = value[key] + 100 if key in ("cursor", "step") else other(value[key])
 
-            yield Change(
-                f"{key} of step {step}",
-                lambda path, step=step, field=field: edit(path / "steps.jsonl", field, step - 1),
-                step,
-                place,
-            )
-        yield Change(
-            f"step {step} dropped", lambda path, step=step: lines(path, lambda all: all.pop(step - 1)), step, ""
-        )
-        yield Change(
-            f"step {step} doubled",
-            lambda path, step=step: lines(path, lambda all: all.insert(step, all[step - 1])),
-            step + 1,
-            "steps.jsonl: ",
-        )
+            yield of_record(f"{key} of step {step}", step, field, place)
+
+        def double(all_lines: list[bytes], step: int = step) -> None:
+            all_lines.insert(step, all_lines[step - 1])
+
+        yield of_records(f"step {step} dropped", step, lambda all, step=step: all.pop(step - 1), "")
+        yield of_records(f"step {step} doubled", step + 1, double, "steps.jsonl: ")
         if step < STEPS:
-            yield Change(
-                f"steps {step} and {step + 1} swapped",
-                lambda path, step=step: lines(path, lambda all: all.insert(step, all.pop(step - 1))),
-                step,
-                "steps.jsonl: expected the record of this step",
-            )
+            expected = "steps.jsonl: expected the record of this step"
+            yield of_records(f"steps {step} and {step + 1} swapped", step, swapped(step), expected)
+
+
+def swapped(step: int) -> Callable[[list[Any]], None]:
+    """Returns a change that exchanges the entries of a step and of the next step."""
+    return lambda entries: entries.insert(step, entries.pop(step - 1))
 
 
 def lines(path: Path, change: Callable[[list[bytes]], object]) -> None:
@@ -306,18 +298,11 @@ def forgeries(receipt: Receipt) -> Iterator[Change]:
 
         yield Change(f"forged output of step {step}", at(step, output), step, f"output {signature.outputs[1].name}: ")
     for step in range(1, STEPS):
-        yield Change(
-            f"steps {step} and {step + 1} forged in the other order",
-            lambda path, step=step: forge(path, steps=lambda given: given.insert(step, given.pop(step - 1))),
-            step,
-            "",
-        )
-        yield Change(
-            f"step {step} forged away",
-            lambda path, step=step: forge(path, steps=lambda given: given.pop(step - 1)),
-            step,
-            "",
-        )
+        for name, change in (
+            (f"steps {step} and {step + 1} forged in the other order", swapped(step)),
+            (f"step {step} forged away", lambda given, step=step: given.pop(step - 1)),
+        ):
+            yield Change(name, lambda path, change=change: forge(path, steps=change), step, "")
 
     def initial(path: Path) -> None:
         file = path / "checkpoints" / "0.safetensors"
