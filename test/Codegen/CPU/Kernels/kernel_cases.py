@@ -18,6 +18,7 @@ from repro_mlir.execute.qemu import QemuBackend
 from repro_mlir.program.canonical import to_bytes
 from repro_mlir.reference.interpreter import Interpreter
 from support import kit
+from support.builder import order
 
 #: Maps an MLIR element type to the dtype of arrays in the reference interpreter and in memory.
 DTYPES = {
@@ -102,9 +103,16 @@ class Case:
         first = len(self.types) - self.outputs
         return [from_memory(m, t) for m, t in zip(memory[first:], self.types[first:], strict=True)]
 
-    def check(self, arrays: Sequence[np.ndarray], levels: Sequence[str] = TESTED) -> None:
-        """Compares the kernel's bits with the reference interpreter's, with one call for all work items and with
-        several."""
+    def arrays(self, special: bool = True) -> list[np.ndarray]:
+        """Returns an array for each operand; see `values`."""
+        return [values(t, i, special) for i, t in enumerate(self.types)]
+
+    def check(
+        self, arrays: Sequence[np.ndarray] | None = None, levels: Sequence[str] = TESTED, special: bool = True
+    ) -> None:
+        """Compares the bits on the tested levels, with all work items in one share and cut into several; without
+        `arrays`, the operands have the values of the method of this name."""
+        arrays = self.arrays(special) if arrays is None else arrays
         expected = self.reference(arrays)
         for level in filter(RUNNABLE.__contains__, levels):
             for cuts in ((), (300, 301, 777)):
@@ -197,13 +205,28 @@ def values(kind: str, seed: int = 0, special: bool = True) -> np.ndarray:
     return x
 
 
+BF16_SUM = """^bb0(%x: bf16, %acc: f32):
+  %e = arith.extf %x : bf16 to f32
+  %r = arith.addf %acc, %e : f32
+  repro.yield %r : f32"""
+BF16_FMA = """^bb0(%x: bf16, %y: bf16, %acc: f32):
+  %e = arith.extf %x : bf16 to f32
+  %f = arith.extf %y : bf16 to f32
+  %r = math.fma %e, %f, %acc : f32
+  repro.yield %r : f32"""
 FMA = """^bb0(%x: {a}, %y: {b}, %acc: {t}):
   %r = math.fma %x, %y, %acc : {t}
   repro.yield %r : {t}"""
 
 
+def step(op: str, t: str = "f32") -> str:
+    """Returns the body of a fold with one operation; math.fma adds the square of an element."""
+    operands = "%x, %x, %acc" if op == "math.fma" else "%acc, %x"
+    return f"^bb0(%x: {t}, %acc: {t}):\n  %r = {op} {operands} : {t}\n  repro.yield %r : {t}"
+
+
 def fold(
-    order: str,
+    ordering: str,
     maps: Sequence[str],
     iterators: str,
     types: Sequence[str],
@@ -219,19 +242,19 @@ def fold(
     ins = f"ins({', '.join(names[:inputs])} : {', '.join(kinds[:inputs])})" if inputs else ""
     outs = f"outs({', '.join(names[inputs:])} : {', '.join(kinds[inputs:])})"
     affine = ", ".join(f"affine_map<{m}>" for m in maps)
-    return Case(f"repro.fold {order} maps [{affine}] iterators [{words}] {ins} {outs} {{\n{body}\n}}", types, outputs)
+    return Case(
+        f"repro.fold {ordering} maps [{affine}] iterators [{words}] {ins} {outs} {{\n{body}\n}}", types, outputs
+    )
 
 
 def contraction(
     maps: Sequence[str], iterators: str, types: Sequence[str], body: str | None = None, chunk: int = 512
 ) -> Case:
-    """Returns a contraction, as a fold that sums `chunk` products at a time; `body` defaults to a fused
-    multiply-add."""
-    order = f"#repro.order<chunk = {chunk}, lanes = 1, run = 0, totals = sequential>"
+    """Returns a fold that is a contraction in chunks; `body` defaults to a fused multiply-add."""
     if body is None:
         a, b, t = (element(t) for t in types)
         body = FMA.format(a=a, b=b, t=t)
-    return fold(order, maps, iterators, types, body)
+    return fold(order(chunk, 1), maps, iterators, types, body)
 
 
 def matmul(m: int, n: int, k: int, a: str = "mk", b: str = "kn", c: str = "mn", kind: str = "f32") -> Case:

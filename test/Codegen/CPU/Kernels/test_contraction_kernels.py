@@ -5,14 +5,9 @@ interpreter."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from kernel_cases import Case, contraction, matmul, values
+from kernel_cases import BF16_FMA, contraction, matmul
 from kernel_runner import RUNNABLE
-
-
-def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
-    return [values(t, i, special) for i, t in enumerate(case.types)]
 
 
 @pytest.mark.parametrize("k", [1, 3, 511, 512, 513, 1300])
@@ -20,8 +15,7 @@ def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
 @pytest.mark.parametrize("b", ["kn", "nk"])
 @pytest.mark.diagonal
 def test_depths_K1_F3(k: int, a: str, b: str) -> None:
-    case = matmul(21, 37, k, a, b)
-    case.check(arrays(case))
+    matmul(21, 37, k, a, b).check()
 
 
 @pytest.mark.parametrize(
@@ -31,22 +25,19 @@ def test_depths_K1_F3(k: int, a: str, b: str) -> None:
 @pytest.mark.diagonal
 def test_tiles_and_edges_K1(mn: tuple[int, int], layout: tuple[str, str, str]) -> None:
     m, n = mn
-    case = matmul(m, n, 19, *layout)
-    case.check(arrays(case))
+    matmul(m, n, 19, *layout).check()
 
 
 def test_large_strides_are_packed_K1() -> None:
     for layout in (("mk", "kn"), ("km", "kn"), ("km", "nk")):
-        case = matmul(150, 400, 600, *layout)
-        case.check(arrays(case, special=False), ["v4", "v3"])
+        matmul(150, 400, 600, *layout).check(levels=["v4", "v3"], special=False)
 
 
 @pytest.mark.parametrize("layout", [("mk", "kn"), ("km", "nk")])
 @pytest.mark.parametrize("size", [(540, 300, 130), (13, 2100, 520)])
 def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, int, int]) -> None:
-    """Uses more rows than one block, more elements of K than one K-block, and more columns than one strip."""
-    case = matmul(*size, *layout)
-    case.check(arrays(case, special=False), ["v4", "v3"])
+    """Uses more rows than one block, more elements of K than one part of a chunk, and more columns than one strip."""
+    matmul(*size, *layout).check(levels=["v4", "v3"], special=False)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +51,9 @@ def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, in
     ],
 )
 def test_few_rows_read_columns_in_long_streams_K1(m: int, n: int, k: int, layout: tuple[str, ...]) -> None:
-    """Tests more columns than one strip, chunks and K-blocks with remainders, and rows whose last vector is full or
-    masked."""
-    case = matmul(m, n, k, *layout)
-    case.check(arrays(case))
+    """More columns than one strip, with and without a mask on the last vector of a row, with remainders of
+    chunks and K-blocks."""
+    matmul(m, n, k, *layout).check()
 
 
 @pytest.mark.parametrize("b", ["kn", "nk"])
@@ -72,33 +62,25 @@ def test_parts_on_all_levels_F1(b: str) -> None:
     maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", "(m, n, k) -> (m, n)"]
     size = {"k": 2100, "n": 37}
     case = contraction(maps, "ppr", ["21x2100xf32", f"{size[b[0]]}x{size[b[1]]}xf32", "21x37xf32"], chunk=2048)
-    case.check(arrays(case, special=False), RUNNABLE)
-    case = matmul(30, 64, 600, b=b, kind="f64")
-    case.check(arrays(case, special=False), RUNNABLE)
+    case.check(levels=RUNNABLE, special=False)
+    matmul(30, 64, 600, b=b, kind="f64").check(levels=RUNNABLE, special=False)
 
 
 def test_long_neighbourhoods_K2() -> None:
     """Tests more elements of K than the table of element offsets can contain."""
     maps = ["(o, i, n, h, w) -> (n, o, h, w)", "(o, i, n, h, w) -> (n, i, h, w)", "(o, i, n, h, w) -> (o, i)"]
     case = contraction(maps, "pprrr", ["34x7x25x20xf32", "34x9x25x20xf32", "7x9xf32"])
-    case.check(arrays(case, special=False), ["v4", "v3"])
+    case.check(levels=["v4", "v3"], special=False)
 
 
 @pytest.mark.parametrize("kind", ["f64", "bf16"])
 def test_other_types_F7(kind: str) -> None:
-    body = None
-    if kind == "bf16":
-        body = """^bb0(%x: bf16, %y: bf16, %acc: f32):
-  %e = arith.extf %x : bf16 to f32
-  %f = arith.extf %y : bf16 to f32
-  %r = math.fma %e, %f, %acc : f32
-  repro.yield %r : f32"""
+    body = BF16_FMA if kind == "bf16" else None
     size = {"m": 11, "k": 600, "n": 35}
     for b, output in (("kn", "mn"), ("nk", "mn"), ("kn", "nm")):
         maps = ["(m, n, k) -> (m, k)", f"(m, n, k) -> ({b[0]}, {b[1]})", f"(m, n, k) -> ({output[0]}, {output[1]})"]
         types = [f"{size[x[0]]}x{size[x[1]]}x{kind}" for x in ("mk", b, output)]
-        case = contraction(maps, "ppr", types, body)
-        case.check(arrays(case, special=False))
+        contraction(maps, "ppr", types, body).check(special=False)
 
 
 # The cases differ in where the last K-block of a packed row ends: within a vector, within a cache line, or at the end
@@ -117,8 +99,7 @@ def test_fused_producers_K1(n: int, k: int) -> None:
         size = {"m": 21, "n": n, "k": k}
         types = ["x".join(str(size[d]) for d in o.split(", ")) + "xf32" for o in (a, "m", b, "n", "m, n")]
         maps = [f"(m, n, k) -> ({o})" for o in (a, "m", b, "n", "m, n")]
-        case = contraction(maps, "ppr", types, body)
-        case.check(arrays(case))
+        contraction(maps, "ppr", types, body).check()
 
 
 @pytest.mark.parametrize("layout", ["bhtd", "bthd"])
@@ -131,8 +112,7 @@ def test_attention_batches_K1(layout: str) -> None:
         head = "(" + ", ".join((*kept, reduced)) + ")"
         maps = [f"{head} -> ({', '.join(o)})" for o in operands]
         types = ["x".join(str(size[d]) for d in o) + "xf32" for o in operands]
-        case = contraction(maps, "ppppr", types)
-        case.check(arrays(case))
+        contraction(maps, "ppppr", types).check()
 
 
 CONVOLUTION = ["(n, o, h, w, c, y, x) -> (n, c, h * {s} + y, w * {s} + x)", "(n, o, h, w, c, y, x) -> (o, c, y, x)"]
@@ -155,8 +135,7 @@ def test_convolution_K2(n: int, o: int, c: int, size: int, kernel: int, stride: 
     image = (size - 1) * stride + kernel
     maps = [m.format(s=stride) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]
     types = [f"{n}x{c}x{image}x{image}xf32", f"{o}x{c}x{kernel}x{kernel}xf32", f"{n}x{o}x{size}x{size}xf32"]
-    case = contraction(maps, "pppprrr", types)
-    case.check(arrays(case))
+    contraction(maps, "pppprrr", types).check()
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
@@ -167,8 +146,7 @@ def test_pixels_of_several_images_K2(kind: str, size: int, stride: int) -> None:
     image = (size - 1) * stride + 3
     maps = [m.format(s=stride) for m in CONVOLUTION] + ["(n, o, h, w, c, y, x) -> (n, o, h, w)"]
     types = [f"4x60x{image}x{image}x{kind}", f"33x60x3x3x{kind}", f"4x33x{size}x{size}x{kind}"]
-    case = contraction(maps, "pppprrr", types)
-    case.check(arrays(case, special=False), ["v4", "v3"])
+    contraction(maps, "pppprrr", types).check(levels=["v4", "v3"], special=False)
 
 
 @pytest.mark.parametrize(("n", "o", "c", "size"), [(2, 16, 3, 8), (3, 20, 5, 14), (2, 33, 17, 7)])
@@ -176,8 +154,7 @@ def test_convolution_weight_gradient_K2(n: int, o: int, c: int, size: int) -> No
     head = "(o, c, y, x, n, h, w)"
     maps = [f"{head} -> (n, c, h + y, w + x)", f"{head} -> (n, o, h, w)", f"{head} -> (o, c, y, x)"]
     types = [f"{n}x{c}x{size + 2}x{size + 2}xf32", f"{n}x{o}x{size}x{size}xf32", f"{o}x{c}x3x3xf32"]
-    case = contraction(maps, "pppprrr", types)
-    case.check(arrays(case))
+    contraction(maps, "pppprrr", types).check()
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
@@ -190,7 +167,7 @@ def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
     case = contraction(maps, "pppprrr", types)
     row = 2 * size
     case.layouts = {2: ((37 * 2 * size * row, 2 * size * row, 2 * row, 2), row + 1)}
-    case.check(arrays(case))
+    case.check()
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
@@ -213,5 +190,4 @@ def test_flipped_kernel_K2(kind: str, c: int, o: int, kernel: int) -> None:
   %r = math.fma %x, %y, %acc : {kind}
   repro.yield %r : {kind}"""
         shapes = [f"2x{c}x{image}x{image}", f"{c}x{o}x{kernel}x{kernel}", f"{kernel}x{kernel}", f"2x{o}x{size}x{size}"]
-        case = contraction(maps, "pppprrr", [f"{s}x{kind}" for s in shapes], body)
-        case.check(arrays(case, special=size == 6))
+        contraction(maps, "pppprrr", [f"{s}x{kind}" for s in shapes], body).check(special=size == 6)

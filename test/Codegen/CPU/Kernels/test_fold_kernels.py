@@ -6,42 +6,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import Case, check_program, fold, values
+from kernel_cases import BF16_SUM, check_program, fold, step
+from support.builder import ROW, order
 
-OPS = {
-    "add": "arith.addf %acc, %x",
-    "mul": "arith.mulf %acc, %x",
-    "fma": "math.fma %x, %x, %acc",
-    "max": "arith.maximumf %acc, %x",
-    "min": "arith.minimumf %acc, %x",
-}
+ROWS = ROW.format(run=1)
+SEQUENTIAL = order(512, 1)
 
 
-def body(op: str, t: str = "f32") -> str:
-    return f"^bb0(%x: {t}, %acc: {t}):\n  %r = {OPS[op]} : {t}\n  repro.yield %r : {t}"
-
-
-def order(chunk: int = 8192, lanes: int = 64, run: int = 0, totals: str = "refold") -> str:
-    return f"#repro.order<chunk = {chunk}, lanes = {lanes}, run = {run}, totals = {totals}>"
-
-
-def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
-    return [values(t, i, special) for i, t in enumerate(case.types)]
-
-
-@pytest.mark.parametrize("op", ["add", "fma"])
+@pytest.mark.parametrize("op", ["arith.addf", "math.fma"])
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 40, 63, 64, 65, 100, 128, 1000])
 @pytest.mark.diagonal
 def test_rows_F1_F2(op: str, n: int) -> None:
-    case = fold(order(run=1), ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"5x{n}xf32", "5xf32"], body(op))
-    case.check(arrays(case))
+    fold(ROWS, ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"5x{n}xf32", "5xf32"], step(op)).check()
 
 
 def test_fma_of_tiny_negative_products_keeps_the_sign_of_zero_F2() -> None:
     text = "^bb0(%x: f32, %y: f32, %acc: f32):\n  %r = math.fma %x, %y, %acc : f32\n  repro.yield %r : f32"
     for n in (3, 40, 64, 70):
         maps = ["(i, j) -> (i, j)", "(i, j) -> (i, j)", "(i, j) -> (i)"]
-        case = fold(order(run=1), maps, "pr", [f"20x{n}xf32", f"20x{n}xf32", "20xf32"], text)
+        case = fold(ROWS, maps, "pr", [f"20x{n}xf32", f"20x{n}xf32", "20xf32"], text)
         tiny = np.full((20, n), 1e-30, np.float32)
         case.check([tiny, -tiny, np.full(20, -0.0, np.float32)])
 
@@ -54,19 +37,19 @@ def test_runs_and_chunks_F1_F3(extents: tuple[int, int], run: int, chunk: int) -
     o, r = extents
     for totals in ("refold", "sequential"):
         maps = ["(c, o, r) -> (o, c, r)", "(c, o, r) -> (c)"]
-        case = fold(order(chunk, 64, run, totals), maps, "prr", [f"{o}x3x{r}xf32", "3xf32"], body("add"))
-        case.check(arrays(case, False), ["v4", "v2"])
+        case = fold(order(chunk, 64, run, totals), maps, "prr", [f"{o}x3x{r}xf32", "3xf32"], step("arith.addf"))
+        case.check(levels=["v4", "v2"], special=False)
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 128])
 @pytest.mark.diagonal(lanes=[2, 16, 128])
 def test_other_lanes_F2(lanes: int) -> None:
     maps = ["(i, j) -> (i, j)", "(i, j) -> (i)"]
-    case = fold(order(100, lanes), maps, "pr", ["5x333xf32", "5xf32"], body("add"))
-    case.check(arrays(case, False))
+    case = fold(order(100, lanes, totals="refold"), maps, "pr", ["5x333xf32", "5xf32"], step("arith.addf"))
+    case.check(special=False)
 
 
-@pytest.mark.parametrize("op", ["max", "min"])
+@pytest.mark.parametrize("op", ["arith.maximumf", "arith.minimumf"])
 @pytest.mark.parametrize("kind", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize("shape", [(4, 3, 5), (6, 2, 64), (3, 4, 100), (2, 40, 7)])
 @pytest.mark.diagonal
@@ -76,22 +59,20 @@ def test_any_order_F5(op: str, kind: str, shape: tuple[int, int, int]) -> None:
         size = {"i": a, "j": b, "k": c}
         out = "x".join([str(size[d]) for d in kept.split(", ") if d] + [kind])
         maps = ["(i, j, k) -> (i, j, k)", f"(i, j, k) -> ({kept})"]
-        case = fold("#repro.any_order", maps, reduced, [f"{a}x{b}x{c}x{kind}", out], body(op, kind))
-        case.check(arrays(case), ["v4", "v2"])
+        fold("#repro.any_order", maps, reduced, [f"{a}x{b}x{c}x{kind}", out], step(op, kind)).check(levels=["v4", "v2"])
 
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("window", [2, 3])
-@pytest.mark.parametrize("op", ["max", "add"])
+@pytest.mark.parametrize("op", ["arith.maximumf", "arith.addf"])
 def test_pooling_K2(stride: int, window: int, op: str) -> None:
     image = 12 * stride + window
     head = "(n, h, w, y, x)"
     maps = [f"{head} -> (n, h * {stride} + y, w * {stride} + x)", f"{head} -> (y, x)", f"{head} -> (n, h, w)"]
-    attribute = "#repro.any_order" if op == "max" else order(run=2)
-    text = body(op).replace("%x: f32", "%x: f32, %w: f32")
+    attribute = "#repro.any_order" if op == "arith.maximumf" else ROW.format(run=2)
+    text = step(op).replace("%x: f32", "%x: f32, %w: f32")
     types = [f"3x{image}x{image}xf32", f"{window}x{window}xf32", "3x13x13xf32"]
-    case = fold(attribute, maps, "ppprr", types, text)
-    case.check(arrays(case))
+    fold(attribute, maps, "ppprr", types, text).check()
 
 
 def test_fused_inputs_and_index() -> None:
@@ -105,20 +86,19 @@ def test_fused_inputs_and_index() -> None:
   %r = math.fma %g, %d, %acc : f32
   repro.yield %r : f32"""
     maps = ["(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (j)", "(i, j) -> (i)"]
-    for attribute in (order(run=1), order(512, 1, 0, "sequential")):
-        case = fold(attribute, maps, "pr", ["37x700xf32", "37xf32", "700xf32", "37xf32"], text)
-        case.check(arrays(case))
+    for attribute in (ROWS, SEQUENTIAL):
+        fold(attribute, maps, "pr", ["37x700xf32", "37xf32", "700xf32", "37xf32"], text).check()
 
 
 @pytest.mark.parametrize("columns", [2, 15, 16, 17, 64, 65, 200])
 @pytest.mark.parametrize("n", [1, 512, 1100])
 @pytest.mark.diagonal
 def test_columns_F3(columns: int, n: int) -> None:
-    attribute = order(512, 1, 0, "sequential")
+    attribute = SEQUENTIAL
     for maps in (["(j, i) -> (i, j)", "(j, i) -> (j)"], ["(j, i) -> (j, i)", "(j, i) -> (j)"]):
         shape = (n, columns) if maps[0].endswith("(i, j)") else (columns, n)
-        case = fold(attribute, maps, "pr", [f"{shape[0]}x{shape[1]}xf32", f"{columns}xf32"], body("add"))
-        case.check(arrays(case), ["v4", "v3"])
+        case = fold(attribute, maps, "pr", [f"{shape[0]}x{shape[1]}xf32", f"{columns}xf32"], step("arith.addf"))
+        case.check(levels=["v4", "v3"])
 
 
 def check_long_rows(attribute: str, kind: str, text: str) -> None:
@@ -126,42 +106,31 @@ def check_long_rows(attribute: str, kind: str, text: str) -> None:
     time."""
     for n, columns in ((64, 2100), (515, 300), (1027, 1029)):
         types = [f"{n}x{columns}x{kind}", f"{columns}x{kind}"]
-        case = fold(attribute, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, text)
-        case.check(arrays(case))
+        fold(attribute, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, text).check()
 
 
-@pytest.mark.parametrize(("op", "kind"), [("add", "f32"), ("fma", "f32"), ("mul", "f64")])
+@pytest.mark.parametrize(("op", "kind"), [("arith.addf", "f32"), ("math.fma", "f32"), ("arith.mulf", "f64")])
 def test_long_rows_F3(op: str, kind: str) -> None:
-    check_long_rows(order(512, 1, 0, "sequential"), kind, body(op, kind))
+    check_long_rows(SEQUENTIAL, kind, step(op, kind))
 
 
 def test_long_rows_F7() -> None:
-    text = """^bb0(%x: bf16, %acc: f32):
-  %e = arith.extf %x : bf16 to f32
-  %r = arith.addf %acc, %e : f32
-  repro.yield %r : f32"""
-    check_long_rows(order(512, 1, 0, "sequential"), "bf16", text)
+    check_long_rows(SEQUENTIAL, "bf16", BF16_SUM)
 
 
 @pytest.mark.parametrize(
-    ("step", "kind"), [("maximumf", "f32"), ("minimumf", "f64"), ("addi", "i64"), ("maxsi", "i8"), ("ori", "i1")]
+    ("op", "kind"), [("maximumf", "f32"), ("minimumf", "f64"), ("addi", "i64"), ("maxsi", "i8"), ("ori", "i1")]
 )
 @pytest.mark.diagonal("kind")
-def test_long_rows_F5(step: str, kind: str) -> None:
-    text = f"^bb0(%x: {kind}, %acc: {kind}):\n  %r = arith.{step} %acc, %x : {kind}\n  repro.yield %r : {kind}"
-    check_long_rows("#repro.any_order", kind, text)
+def test_long_rows_F5(op: str, kind: str) -> None:
+    check_long_rows("#repro.any_order", kind, step(f"arith.{op}", kind))
 
 
 def test_long_rows_of_whole_programs_F3_F7() -> None:
-    """The last column of 193 is stored separately from full vectors; there are enough rows for several threads."""
-    sequential = order(512, 1, 0, "sequential")
-    text = """^bb0(%x: bf16, %acc: f32):
-  %e = arith.extf %x : bf16 to f32
-  %r = arith.addf %acc, %e : f32
-  repro.yield %r : f32"""
-    for kind, steps in (("f32", body("add")), ("bf16", text)):
+    """Tests rows with a remainder of one column, which is stored separately, and enough rows for several threads."""
+    for kind, steps in (("f32", step("arith.addf")), ("bf16", BF16_SUM)):
         types = [f"1030x193x{kind}", f"193x{kind}"]
-        case = fold(sequential, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, steps)
+        case = fold(SEQUENTIAL, ["(i, j) -> (i, j)", "(i, j) -> (j)"], "rp", types, steps)
         check_program(case.program(), types, types[-1])
 
 
@@ -179,17 +148,15 @@ def test_long_rows_with_values_of_rows_and_columns_F3() -> None:
   repro.yield %r : f32"""
     maps = ["(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (j)", "(i, j) -> (j)"]
     types = ["700x205xf32", "700xf32", "205xf32", "205xf32"]
-    case = fold(order(512, 1, 0, "sequential"), maps, "rp", types, text)
+    case = fold(SEQUENTIAL, maps, "rp", types, text)
     case.layouts = {0: ((211, 1), 3)}
-    case.check(arrays(case))
+    case.check()
 
 
 def test_sums_over_batch_and_positions_F1() -> None:
     maps = ["(c, n, h, w) -> (n, c, h, w)", "(c, n, h, w) -> (c)"]
-    case = fold(order(run=2), maps, "prrr", ["40x5x17x19xf32", "5xf32"], body("add"))
-    case.check(arrays(case, False))
-    case = fold(order(512, 1, 0, "sequential"), maps, "prrr", ["40x5x7x9xf32", "5xf32"], body("add"))
-    case.check(arrays(case, False))
+    fold(ROW.format(run=2), maps, "prrr", ["40x5x17x19xf32", "5xf32"], step("arith.addf")).check(special=False)
+    fold(SEQUENTIAL, maps, "prrr", ["40x5x7x9xf32", "5xf32"], step("arith.addf")).check(special=False)
 
 
 @pytest.mark.parametrize("columns", [1, 30])
@@ -204,5 +171,4 @@ def test_several_results_F6(columns: int) -> None:
     for access in ("(j, i) -> (i, j)", "(j, i) -> (j, i)"):
         shape = (70, columns) if access.endswith("(i, j)") else (columns, 70)
         types = [f"{shape[0]}x{shape[1]}xf32", f"{columns}xf32", f"{columns}xi64"]
-        case = fold("#repro.sequential", [access, "(j, i) -> (j)", "(j, i) -> (j)"], "pr", types, text, 2)
-        case.check(arrays(case))
+        fold("#repro.sequential", [access, "(j, i) -> (j)", "(j, i) -> (j)"], "pr", types, text, 2).check()

@@ -6,84 +6,67 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import Case, fold, generic, matmul, values
+from kernel_cases import BF16_SUM, Case, fold, generic, matmul, step, values
 from kernel_runner import RUNNABLE, compile_kernels, kernel_function
-
-ROW = "#repro.order<chunk = 8192, lanes = 64, run = {run}, totals = refold>"
-COLUMN = "#repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>"
-ADD = "^bb0(%x: {s}, %acc: {t}):\n  %r = arith.addf %acc, %x : {t}\n  repro.yield %r : {t}"
-
-
-def unary(op: str, t: str = "f32") -> str:
-    return f"^bb0(%x: {t}, %acc: {t}):\n  %r = {op} %acc, %x : {t}\n  repro.yield %r : {t}"
-
-
-def arrays(case: Case, special: bool = True) -> list[np.ndarray]:
-    return [values(t, i, special) for i, t in enumerate(case.types)]
+from support.builder import COLUMN, ROW
 
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 8191, 8192, 8193, 20000])
 def test_row_fold_F1_F2_F3(n: int) -> None:
-    case = fold(
-        ROW.format(run=1), ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"3x{n}xf32", "3xf32"], unary("arith.addf")
-    )
-    case.check(arrays(case, special=False))
+    fold(
+        ROW.format(run=1), ["(i, j) -> (i, j)", "(i, j) -> (i)"], "pr", [f"3x{n}xf32", "3xf32"], step("arith.addf")
+    ).check(special=False)
 
 
 @pytest.mark.parametrize("extents", [(5, 7, 49), (3, 100, 97), (2, 3, 64), (300, 2, 65)])
 @pytest.mark.parametrize("op", ["arith.addf", "arith.mulf"])
 def test_row_fold_run_F1(extents: tuple[int, int, int], op: str) -> None:
     o, c, r = extents
-    case = fold(
+    fold(
         ROW.format(run=1),
         ["(c, o, r) -> (o, c, r)", "(c, o, r) -> (c)"],
         "prr",
         [f"{o}x{c}x{r}xf32", f"{c}xf32"],
-        unary(op),
-    )
-    case.check(arrays(case, special=False))
+        step(op),
+    ).check(special=False)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 511, 512, 513, 1300])
 @pytest.mark.parametrize("columns", [1, 5, 70])
 @pytest.mark.diagonal
 def test_column_fold_F3(n: int, columns: int) -> None:
-    case = fold(
+    fold(
         COLUMN,
         ["(j, i) -> (i, j)", "(j, i) -> (j)"],
         "pr",
         [f"{n}x{columns}xf32", f"{columns}xf32"],
-        unary("arith.addf"),
-    )
-    case.check(arrays(case, special=False))
+        step("arith.addf"),
+    ).check(special=False)
 
 
 @pytest.mark.parametrize("op", ["arith.maximumf", "arith.minimumf"])
 @pytest.mark.parametrize("dims", ["(i, j) -> (i, j)", "(i, j) -> (j, i)"])
 def test_any_order_float_F5(op: str, dims: str) -> None:
     kind = "37x83xf32" if dims.endswith("(i, j)") else "83x37xf32"
-    case = fold("#repro.any_order", [dims, "(i, j) -> (i)"], "pr", [kind, "37xf32"], unary(op))
-    case.check(arrays(case))
+    fold("#repro.any_order", [dims, "(i, j) -> (i)"], "pr", [kind, "37xf32"], step(op)).check()
 
 
 @pytest.mark.parametrize("op", ["addi", "muli", "maxsi", "minui", "andi", "xori"])
 @pytest.mark.parametrize("kind", ["i32", "i64", "i8"])
 @pytest.mark.diagonal
 def test_any_order_integer_F5(op: str, kind: str) -> None:
-    case = fold(
+    fold(
         "#repro.any_order",
         ["(i, j) -> (i, j)", "(i, j) -> (i)"],
         "pr",
         [f"7x83x{kind}", f"7x{kind}"],
-        unary(f"arith.{op}", kind),
-    )
-    case.check(arrays(case))
+        step(f"arith.{op}", kind),
+    ).check()
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (17, 33, 513), (9, 40, 1300), (3, 5, 0)])
 def test_matmul_K1(shape: tuple[int, int, int]) -> None:
-    case = matmul(*shape)
-    case.check(arrays(case, special=False))
+    matmul(*shape).check(special=False)
 
 
 def test_sequential_F6() -> None:
@@ -92,25 +75,20 @@ def test_sequential_F6() -> None:
   %n = arith.select %c, %x, %m : f32
   %t = arith.addf %s, %n : f32
   repro.yield %n, %t : f32, f32"""
-    case = fold(
+    fold(
         "#repro.sequential",
         ["(i, j) -> (i, j)", "(i, j) -> (i)", "(i, j) -> (i)"],
         "pr",
         ["6x40xf32", "6xf32", "6xf32"],
         body,
         2,
-    )
-    case.check(arrays(case))
+    ).check()
 
 
 @pytest.mark.parametrize("n", [3, 700])
 def test_low_precision_fold_F7(n: int) -> None:
-    body = """^bb0(%x: bf16, %acc: f32):
-  %e = arith.extf %x : bf16 to f32
-  %r = arith.addf %acc, %e : f32
-  repro.yield %r : f32"""
-    case = fold(COLUMN, ["(j, i) -> (i, j)", "(j, i) -> (j)"], "pr", [f"{n}x21xbf16", "21xbf16"], body)
-    case.check(arrays(case, special=False))
+    case = fold(COLUMN, ["(j, i) -> (i, j)", "(j, i) -> (j)"], "pr", [f"{n}x21xbf16", "21xbf16"], BF16_SUM)
+    case.check(special=False)
 
 
 @pytest.mark.parametrize("kind", ["f32", "i32", "i1", "bf16"])
@@ -123,7 +101,7 @@ def test_arg_reduce_D2(kind: str, name: str, dimension: int, shape: tuple[int, i
     outs = f"outs(%a1, %a2 : tensor<{kept}x{kind}>, tensor<{kept}xi64>)"
     text = f"repro.arg_reduce {name} dimension = {dimension} ins(%a0 : tensor<{whole}>) {outs}"
     case = Case(text, [whole, f"{kept}x{kind}", f"{kept}xi64"], 2)
-    data = arrays(case)
+    data = case.arrays()
     case.check(data)
     if kind == "f32":
         data[0] = np.random.default_rng(2).choice(np.array([0.0, -0.0, 1.0, np.nan], np.float32), shape)
@@ -138,7 +116,7 @@ def test_scatter_D1(combine: str, kind: str, n: int) -> None:
     operands = f"ins(%a0, %a1 : tensor<{n}x77x{kind}>, tensor<{n}x1xi64>) outs(%a2 : tensor<13x77x{kind}>)"
     text = f"repro.scatter {combine} {operands}"
     case = Case(text, [f"{n}x77x{kind}", f"{n}x1xi64", f"13x77x{kind}"])
-    data = arrays(case, special=False)
+    data = case.arrays(special=False)
     data[1] = np.random.default_rng(5).integers(0, 11, (n, 1))
     case.check(data)
 
@@ -146,7 +124,7 @@ def test_scatter_D1(combine: str, kind: str, n: int) -> None:
 def test_scatter_elements_D1() -> None:
     text = "repro.scatter add ins(%a0, %a1 : tensor<900xf32>, tensor<900x2xi32>) outs(%a2 : tensor<5x6xf32>)"
     case = Case(text, ["900xf32", "900x2xi32", "5x6xf32"])
-    data = arrays(case, special=False)
+    data = case.arrays(special=False)
     data[1] = np.random.default_rng(5).integers(0, 5, (900, 2)).astype(np.int32)
     case.check(data)
 
@@ -159,7 +137,7 @@ def test_scatter_elements_D1() -> None:
 def test_scan_D3(combine: str, kind: str, shape: tuple[int, int], dimension: int) -> None:
     t = f"{shape[0]}x{shape[1]}x{kind}"
     case = Case(f"repro.scan {combine} dimension = {dimension} ins(%a0 : tensor<{t}>) outs(%a1 : tensor<{t}>)", [t, t])
-    case.check(arrays(case, special=combine in ("maximum", "minimum")))
+    case.check(special=combine in ("maximum", "minimum"))
 
 
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
@@ -172,7 +150,7 @@ def test_sort_D2(direction: str, kind: str, shape: tuple[int, int], dimension: i
     operands = f"ins(%a0, %a1 : tensor<{k}>, tensor<{v}>) outs(%a2, %a3 : tensor<{k}>, tensor<{v}>)"
     text = f"repro.sort {direction} dimension = {dimension} {operands}"
     case = Case(text, [k, v, k, v], 2)
-    data = arrays(case)
+    data = case.arrays()
     data[1] = np.arange(data[1].size).reshape(shape)
     if kind == "f32":
         data[0] = np.where(np.random.default_rng(1).random(shape) < 0.5, np.float32(-0.0), data[0]).astype(np.float32)
@@ -193,8 +171,7 @@ def test_elementwise_copy_and_operation_V1(shape: tuple[int, ...], kind: str) ->
         total = extensions + "%w = arith.addf %xw, %yw : f32\n  %r = arith.truncf %w : f32 to bf16"
     dims = ", ".join(f"d{i}" for i in range(len(shape)))
     body = f"^bb0(%x: {kind}, %y: {kind}, %o: {kind}):\n  {total}\n  linalg.yield %r : {kind}"
-    case = generic([f"({dims}) -> ({dims})"] * 3, [t] * 3, body)
-    case.check(arrays(case))
+    generic([f"({dims}) -> ({dims})"] * 3, [t] * 3, body).check()
 
 
 @pytest.mark.parametrize(
@@ -207,7 +184,7 @@ def test_float_to_integer_S3(source: str, target: str, op: str) -> None:
         conversion = f"%w = arith.extf %x : bf16 to f32\n  %r = arith.{op} %w : f32 to {target}"
     body = f"^bb0(%x: {source}, %o: {target}):\n  {conversion}\n  linalg.yield %r : {target}"
     case = generic(["(i) -> (i)"] * 2, [f"333x{source}", f"333x{target}"], body)
-    data = arrays(case)
+    data = case.arrays()
     data[0][:6] = [2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 255.0, -0.5]
     case.check(data)
 
@@ -217,7 +194,7 @@ def test_float_to_integer_S3(source: str, target: str, op: str) -> None:
 def test_integer_division_and_shift_I1(op: str, kind: str) -> None:
     body = f"^bb0(%x: {kind}, %y: {kind}, %o: {kind}):\n  %r = arith.{op} %x, %y : {kind}\n  linalg.yield %r : {kind}"
     case = generic(["(i) -> (i)"] * 3, [f"333x{kind}"] * 3, body)
-    data = arrays(case)
+    data = case.arrays()
     low = np.iinfo(data[0].dtype).min
     data[0][:5], data[1][:5] = [low, low, 5, 0, -1], [-1, 0, 0, 0, 64]
     case.check(data)
@@ -225,10 +202,9 @@ def test_integer_division_and_shift_I1(op: str, kind: str) -> None:
 
 def test_transpose_and_broadcast() -> None:
     body = "^bb0(%x: f32, %y: f32, %o: f32):\n  %r = arith.addf %x, %y : f32\n  linalg.yield %r : f32"
-    case = generic(
+    generic(
         ["(i, j) -> (j, i)", "(i, j) -> (i)", "(i, j) -> (i, j)"], ["45x37xf32", "37xf32", "37x45xf32"], body
-    )
-    case.check(arrays(case))
+    ).check()
 
 
 LAYOUTS = [((100, 1), 3), ((1, 60), 0), ((110, 2), 5)]
@@ -244,7 +220,7 @@ def test_parts_of_larger_buffers(layout: tuple, operand: int, kind: str) -> None
         shape = (50, 37) if access.endswith("(i, j)") else (37, 50)
         case = generic([access, "(i, j) -> (i, j)"], [f"{shape[0]}x{shape[1]}x{kind}", f"50x37x{kind}"], body)
         case.layouts[operand] = layout
-        case.check(arrays(case), ["v4", "v2"])
+        case.check(levels=["v4", "v2"])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -253,7 +229,7 @@ def test_parts_of_larger_buffers(layout: tuple, operand: int, kind: str) -> None
 def test_contraction_of_parts_of_larger_buffers_K1(layout: tuple, operand: int) -> None:
     case = matmul(40, 41, 42)
     case.layouts[operand] = layout
-    case.check(arrays(case), ["v4", "v2"])
+    case.check(levels=["v4", "v2"])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -261,22 +237,19 @@ def test_contraction_of_parts_of_larger_buffers_K1(layout: tuple, operand: int) 
 def test_fold_of_parts_of_larger_buffers(layout: tuple, order: str) -> None:
     access = "(i, j) -> (i, j)" if order != COLUMN else "(i, j) -> (j, i)"
     shape = (50, 37) if order != COLUMN else (37, 50)
-    case = fold(order, [access, "(i, j) -> (i)"], "pr", [f"{shape[0]}x{shape[1]}xf32", "50xf32"], unary("arith.addf"))
+    case = fold(order, [access, "(i, j) -> (i)"], "pr", [f"{shape[0]}x{shape[1]}xf32", "50xf32"], step("arith.addf"))
     case.layouts[0] = layout
-    case.check(arrays(case), ["v4", "v2"])
+    case.check(levels=["v4", "v2"])
 
 
 def test_other_accesses_than_linear_ones() -> None:
     body = "^bb0(%x: f32, %o: f32):\n  %r = arith.negf %x : f32\n  linalg.yield %r : f32"
     maps = ["(i, j) -> (i floordiv 2, j)", "(i, j) -> (i, j)"]
-    case = generic(maps, ["6x37xf32", "12x37xf32"], body)
-    case.check(arrays(case), ["v4", "v2"])
+    generic(maps, ["6x37xf32", "12x37xf32"], body).check(levels=["v4", "v2"])
     maps = ["(i, j) -> (j floordiv 4, j mod 4, i)", "(i, j) -> (i, j)"]
-    case = generic(maps, ["9x4x5xf32", "5x36xf32"], body)
-    case.check(arrays(case), ["v4", "v2"])
+    generic(maps, ["9x4x5xf32", "5x36xf32"], body).check(levels=["v4", "v2"])
     flipped = ["(i, j) -> (4 - i, 35 - j)", "(i, j) -> (i, j)"]
-    case = generic(flipped, ["5x36xf32", "5x36xf32"], body)
-    case.check(arrays(case), ["v4", "v2"])
+    generic(flipped, ["5x36xf32", "5x36xf32"], body).check(levels=["v4", "v2"])
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "i1"])
@@ -287,12 +260,11 @@ def test_descending_and_every_second_element(kind: str, size: int) -> None:
     size; the elements between must not change."""
     body = f"^bb0(%x: {kind}, %o: {kind}):\n  linalg.yield %x : {kind}"
     maps = [f"(i, j) -> (i, {size - 1} - j)", "(i, j) -> (i, j)"]
-    case = generic(maps, [f"3x{size}x{kind}"] * 2, body)
-    case.check(arrays(case))
+    generic(maps, [f"3x{size}x{kind}"] * 2, body).check()
     for operand in (0, 1):
         case = generic(["(i, j) -> (i, j)"] * 2, [f"3x{size}x{kind}"] * 2, body)
         case.layouts[operand] = ((2 * size + 1, 2), 1)
-        case.check(arrays(case))
+        case.check()
 
 
 @pytest.mark.parametrize("order", [ROW.format(run=1), COLUMN])
@@ -302,8 +274,7 @@ def test_folds_of_descending_elements(order: str, size: int) -> None:
         shape = (50, size) if access.endswith("- j)") else (size, 50)
         types = [f"{shape[0]}x{shape[1]}xf32", f"{size}xf32", "50xf32"]
         maps = [access, "(i, j) -> (j)", "(i, j) -> (i)"]
-        case = fold(order, maps, "pr", types, unary("arith.addf").replace("%x: f32", "%x: f32, %shape: f32"))
-        case.check(arrays(case))
+        fold(order, maps, "pr", types, step("arith.addf").replace("%x: f32", "%x: f32, %shape: f32")).check()
 
 
 def check_error(arguments: str, text: str, memory: list[np.ndarray], expected: int) -> None:
