@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import operator_coverage
-from suite import Outcome, Suite, first_line, report
-from suite import parser as command_line
+from suite import Outcome, Suite, first_line, run_script
 
 STAGES = ("no-sample", "dynamo", "capture", "accuracy", "crash", "timeout", "ok")
 """Stages at which an entry can end. `dynamo`: torch.compile itself does not make one graph of it."""
@@ -154,11 +153,5 @@ SUITE = Suite(
 )
 
 
-def main() -> None:
-    """Runs all entries, or those named on the command line, and prints their outcomes."""
-    options = command_line(__doc__).parse_args()
-    report(SUITE, run_all(options.names or entries(), options.jobs), options)
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, SUITE, entries, run_all)

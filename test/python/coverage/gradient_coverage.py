@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 
 import operator_coverage
-from suite import Outcome, Suite, all_lines, first_line, report
-from suite import parser as command_line
+from stages import Run
+from suite import Outcome, Suite, run_script
 
 STAGES = [
     "no-gradient",
@@ -42,38 +42,27 @@ def run_entry(name: str) -> Outcome:
     import numpy as np
     import torch
     from opinfo_capture import NoGradientError, NoSampleError, capture_forward
-    from repro_mlir.program import canonicalize
-    from repro_mlir.program.canonical import to_bytes
     from repro_mlir.program.differentiation import differentiate
-    from repro_mlir.reference.interpreter import Interpreter
     from support import kit
 
     torch.set_num_threads(1)
-    stage = "capture"
+    run = Run(name, "capture")
     try:
         program = capture_forward(name)
-        stage = "differentiate"
+        run.stage = "differentiate"
         text = differentiate(program.text, program.results, program.sources)
-        stage = "import"
-        canonical = canonicalize(text)
-        stage = "interpret"
-        arguments = [value.numpy() for value in program.arguments]
-        interpreter = Interpreter(to_bytes(canonical))
-        results = interpreter.run(*arguments)
-        stage = "accuracy"
+        run.load(text)
+        results = run.interpret(*(value.numpy() for value in program.arguments))
         gradients = results[len(results) - len(program.sources) :]
         for number, (got, want) in enumerate(zip(gradients, program.gradients, strict=True)):
             np.testing.assert_allclose(got, want.numpy(), 1e-3, 1e-4, err_msg=f"gradient {number}", verbose=False)
-        stage = "bits"
-        kit.check(canonical, arguments, want=kit.bits_of(results, interpreter.program))
+        run.stage = "bits"
+        kit.check(run.canonical, run.inputs, want=run.bits)
     except (NoGradientError, NoSampleError) as error:
         return Outcome(name, "no-gradient", f"{type(error).__name__}: {error}")
     except (Exception, SystemExit) as error:
-        reason = first_line(error)
-        if stage == "accuracy":
-            reason = all_lines(error)
-        return Outcome(name, stage, f"{type(error).__name__}: {reason}")
-    return Outcome(name, "ok")
+        return run.failed(error)
+    return run.ok()
 
 
 def _about() -> list[str]:
@@ -109,11 +98,5 @@ def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
     return operator_coverage.run_all(names, jobs, run_entry)
 
 
-def main() -> None:
-    """Runs all entries, or those named on the command line, and prints their table."""
-    options = command_line(__doc__).parse_args()
-    report(SUITE, run_all(options.names or entries(), options.jobs), options)
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, SUITE, entries, run_all)

@@ -17,17 +17,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from spawned import run_spawned
-from suite import Outcome, Suite, all_lines, first_line, report
-from suite import parser as command_line
-
-STAGES = [
-    *("no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok"),
-]
-"""Stages at which a harness can end: the stage that failed, or `ok`. `no-sample`: JAX itself gives no result."""
-
-LEVELS = ("x86-64-v2",)
-"""CPU levels in addition to the machine's own."""
+from processes import run_in_processes
+from stages import LEVELS, STAGES, Run
+from suite import Outcome, Suite, run_script
 
 
 @functools.cache
@@ -56,47 +48,29 @@ def run_entry(name: str) -> Outcome:
     exception."""
     import jax
     import numpy as np
-    from repro_mlir.compilation.cpu import native_level
     from repro_mlir.frontends.jax import import_function
-    from repro_mlir.program import canonicalize
-    from repro_mlir.program.canonical import to_bytes
-    from repro_mlir.reference.interpreter import Interpreter
-    from support import kit
 
     harness = harnesses()[name]
-    stage = "no-sample"
+    run = Run(name)
     try:
         arguments = harness.dyn_args_maker(np.random.RandomState(0))
         expected = [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(harness.dyn_fun)(*arguments))]
-        stage = "capture"
+        run.stage = "capture"
         imported = import_function(harness.dyn_fun, *arguments)
-        stage = "import"
-        canonical = canonicalize(imported.text)
-        stage = "interpret"
-        inputs = imported.read_inputs(arguments)
-        interpreter = Interpreter(to_bytes(canonical))
-        results = interpreter.run(*inputs)
-        bits = kit.bits_of(results, interpreter.program)
-        stage = "accuracy"
+        run.load(imported.text)
+        results = run.interpret(*imported.read_inputs(arguments))
         for number, (got, want) in enumerate(zip(results, expected, strict=True)):
             got = got.view(want.dtype) if want.dtype.kind == "u" else got.astype(want.dtype)
             np.testing.assert_allclose(got, want, 1e-3, 1e-4, err_msg=f"result {number}", verbose=False)
-        stage = "compile"
-        where = [kit.Configuration(level, 1) for level in LEVELS] + [kit.Configuration(native_level(), 3)]
-        kit.compiled(canonical, inputs, where[0], runs=1)
-        stage = "bits"
-        kit.check(canonical, inputs, where, runs=1, want=bits)
+        run.compare_levels()
     except (Exception, SystemExit) as error:
-        reason = first_line(error)
-        if stage == "accuracy":
-            reason = all_lines(error)
-        return Outcome(name, stage, f"{type(error).__name__}: {reason}")
-    return Outcome(name, "ok")
+        return run.failed(error)
+    return run.ok()
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs the named harnesses in `jobs` processes and yields the outcomes as they finish."""
-    yield from run_spawned(run_entry, names, jobs, limit=60.0)
+    """Runs harnesses in `jobs` processes; yields the outcomes as they finish."""
+    yield from run_in_processes(run_entry, names, jobs, limit=60.0)
 
 
 def _about() -> list[str]:
@@ -114,11 +88,5 @@ def _about() -> list[str]:
 SUITE = Suite("jax_coverage.py", "jax", "Coverage of JAX's primitives", STAGES, _about, what="harnesses")
 
 
-def main() -> None:
-    """Runs all harnesses, or those named on the command line, and prints their table."""
-    options = command_line(__doc__).parse_args()
-    report(SUITE, run_all(options.names or entries(), options.jobs), options)
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, SUITE, entries, run_all)

@@ -28,17 +28,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spawned import run_spawned
-from suite import Outcome, Suite, all_lines, first_line, report
-from suite import parser as command_line
-
-STAGES = ["no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok"]
-"""Stages at which a file can end: the first stage in which one of its calls failed, or `ok`. `no-sample`: Keras
-itself runs no layer on the backend."""
+from processes import run_in_processes
+from stages import LEVELS, STAGES, Run
+from suite import Outcome, Suite, first_line, run_script
 
 BACKENDS = "torch", "jax"
-LEVELS = ("x86-64-v2",)
-"""CPU levels in addition to the machine's own."""
 
 
 def _folder() -> Path:
@@ -141,20 +135,15 @@ def _run_call(
     import keras
     import numpy as np
     from keras.src.testing.test_case import create_eager_tensors
-    from repro_mlir.compilation.cpu import native_level
     from repro_mlir.frontends.keras import Scope, derived_tensors, import_function
-    from repro_mlir.program import canonicalize
-    from repro_mlir.program.canonical import to_bytes
-    from repro_mlir.reference.interpreter import Interpreter
-    from support import kit
 
-    stage, backward = "no-sample", False
+    run = Run(name)
     call = call_kwargs or {}
     try:
         if input_sparse or input_ragged:
-            return Outcome(name, stage, "sparse or ragged tensors")
+            return Outcome(name, run.stage, "sparse or ragged tensors")
         if input_data is None and input_shape is None:
-            return Outcome(name, stage, "no input")
+            return Outcome(name, run.stage, "no input")
         keras.utils.set_random_seed(0)
         if input_data is None:
             dtypes = input_dtype or keras.tree.map_shape_structure(lambda _: "float32", input_shape)
@@ -204,23 +193,16 @@ def _run_call(
         try:
             if differentiable:
                 function, eager = with_gradients, run_eagerly(with_gradients)
-                backward = True
+                run.backward = True
         except Exception:
             # Keras cannot compute gradients of this layer on this backend, so only the forward pass is captured.
             function = without
         rest = [leaf for number, leaf in enumerate(leaves)]
-        stage = "capture"
+        run.stage = "capture"
         imported = import_function(function, [(each, each.value) for each in variables], {"data": rest})
-        stage = "import"
-        canonical = canonicalize(imported.program.text)
-        stage = "interpret"
-        inputs = [*imported.program.initial, *imported.read_inputs({"data": rest})]
-        interpreter = Interpreter(to_bytes(canonical))
-        results = interpreter.run(*inputs)
-        bits = kit.bits_of(results, interpreter.program)
-        stage = "accuracy"
-        # Values are compared only if the program draws no random numbers: with the PyTorch backend, its random numbers
-        # differ from those of Keras.
+        run.load(imported.program.text)
+        results = run.interpret(*imported.program.initial, *imported.read_inputs({"data": rest}))
+        # On PyTorch, the random numbers of a program differ from those of Keras.
         if imported.program.random is None:
             tolerance = (1e-3, 1e-4) if layer.compute_dtype in ("float32", "int32") else (5e-2, 5e-2)
             kinds = [*imported.program.state, *imported.program.outputs]
@@ -230,15 +212,10 @@ def _run_call(
             for number, (got, want) in enumerate(zip(found, wanted, strict=True)):
                 got, want = _comparable(got, keras.backend.standardize_dtype(want.dtype), want)
                 np.testing.assert_allclose(got, want, *tolerance, err_msg=f"result {number}", verbose=False)
-        stage = "compile"
-        where = [kit.Configuration(level, 1) for level in LEVELS] + [kit.Configuration(native_level(), 3)]
-        kit.compiled(canonical, inputs, where[0], runs=1)
-        stage = "bits"
-        kit.check(canonical, inputs, where, runs=1, want=bits)
+        run.compare_levels()
     except (Exception, SystemExit) as error:
-        reason = all_lines(error) if stage == "accuracy" else first_line(error)
-        return Outcome(name, stage, f"{type(error).__name__}: {reason}", backward)
-    return Outcome(name, "ok", backward=backward)
+        return run.failed(error)
+    return run.ok()
 
 
 def _comparable(got: Any, dtype: str, want: Any) -> tuple[Any, Any]:
@@ -263,7 +240,7 @@ def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
     for backend in BACKENDS:
         os.environ["KERAS_BACKEND"] = backend
         own = [name for name in names if name.startswith(f"{backend}:")]
-        for outcome in run_spawned(run_entry, own, jobs, limit=600.0):
+        for outcome in run_in_processes(run_entry, own, jobs, limit=600.0):
             words = outcome.reason.split()
             if words[1:2] == ["of"]:
                 _CALLS[f"{backend} ok"] += int(words[0])
@@ -305,11 +282,5 @@ SUITE = Suite(
 )
 
 
-def main() -> None:
-    """Runs all files, or those named on the command line, and prints their table."""
-    options = command_line(__doc__).parse_args()
-    report(SUITE, run_all(options.names or entries(), options.jobs), options)
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, SUITE, entries, run_all)

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import operator_coverage
-from suite import Outcome, Suite, report
-from suite import parser as command_line
+from suite import Outcome, Suite, first_line, run_script
 
 STAGES = ("capture", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok")
 
@@ -135,7 +134,7 @@ def run_entry(name: str) -> Outcome:
                     if got[kind.name].tobytes() != want[kind.name].tobytes():
                         raise AssertionError(f"output {kind.name} has other bits on {target}")
     except (Exception, SystemExit) as error:
-        reason = operator_coverage.first_line(error)
+        reason = first_line(error)
         if stage == "accuracy":
             reason = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
             reason = re.sub(r"; ACTUAL.*", "", reason)[:200]
@@ -215,11 +214,5 @@ SUITE = Suite(
 )
 
 
-def main() -> None:
-    """Runs all tests, or those named on the command line, and prints their table."""
-    options = command_line(__doc__).parse_args()
-    report(SUITE, run_all(options.names or [*entries()], options.jobs), options)
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, SUITE, entries, run_all)

@@ -16,15 +16,15 @@ become the expected ones (expected.json or expected_TYPE.json), and docs/coverag
 from __future__ import annotations
 
 import functools
-import multiprocessing
 import pickle
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite import Outcome, Suite, all_lines, first_line, report
+from processes import run_in_processes
+from stages import Run
+from suite import Outcome, Suite, report
 from suite import parser as command_line
 
 DTYPES = ("float32", "bfloat16", "int64", "uint8", "bool", "complex64")
@@ -93,63 +93,41 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
     import torch
     from opinfo_capture import NoSampleError
     from repro_mlir.compilation import gpu as device_code
-    from repro_mlir.program import canonicalize
-    from repro_mlir.program.canonical import to_bytes
-    from repro_mlir.reference.interpreter import Interpreter
     from support import assembling, device_kit, kit
 
     torch.set_num_threads(1)
-    stage, backward = "capture", False
+    run = Run(name, "capture")
     try:
         captured = _captured(name, folder, dtype)
-        backward = captured["backward"]
-        stage = "import"
-        canonical = canonicalize(captured["text"])
-        stage = "interpret"
-        interpreter = Interpreter(to_bytes(canonical))
-        results = interpreter.run(*captured["arguments"])
-        bits = kit.bits_of(results, interpreter.program)
-        stage = "accuracy"
+        run.backward = captured["backward"]
+        run.load(captured["text"])
+        results = run.interpret(*captured["arguments"])
         if captured["expected"] is not None:
             for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
                 compare(got, want, number, dtype)
         if dtype != "float32":
-            # This script compares targets for float32 only; test/python/differential compares them for other element
+            # The runs with float32 show that targets agree; test/python/differential shows it for the other element
             # types.
-            return Outcome(name, "ok", "", backward)
-        stage = "compile"
-        kit.compiled(canonical, captured["arguments"], kit.configurations()[0], runs=1)
-        stage = "bits"
-        kit.check(canonical, captured["arguments"], want=bits)
+            return run.ok()
+        run.stage = "compile"
+        kit.compiled(run.canonical, run.inputs, kit.configurations()[0], runs=1)
+        run.stage = "bits"
+        kit.check(run.canonical, run.inputs, want=run.bits)
+        program = run.interpreter.program
         for arch in DEVICES:
-            stage = "ptx-compile"
-            code = device_code.compile(canonical, arch)
-            stage = "ptx-bits"
-            kit.compare(
-                interpreter.program, bits, device_kit.run_code(code, interpreter.program, captured["arguments"]), arch
-            )
-        stage = "assemble"
-        # Each entry is assembled for one architecture, chosen by its name's hash, so that all entries cover all
-        # architectures.
+            run.stage = "ptx-compile"
+            code = device_code.compile(run.canonical, arch)
+            run.stage = "ptx-bits"
+            kit.compare(program, run.bits, device_kit.run_code(code, program, run.inputs), arch)
+        run.stage = "assemble"
+        # The hash of the name selects the architecture, so that all entries together cover every architecture.
         arch = device_code.architectures()[zlib.crc32(name.encode()) % len(device_code.architectures())]
-        assembling.check([device_code.compile(canonical, arch).ptx], arch)
+        assembling.check([device_code.compile(run.canonical, arch).ptx], arch)
     except NoSampleError:
         return Outcome(name, "no-sample", "no sample with two elements in a result")
     except (Exception, SystemExit) as error:
-        reason = first_line(error)
-        if stage == "accuracy":
-            reason = all_lines(error)
-        return Outcome(name, stage, f"{type(error).__name__}: {reason}", backward)
-    return Outcome(name, "ok", "", backward)
-
-
-def _worker(name: str, run: Callable[[str], Outcome], pipe: Any) -> None:
-    import torch
-
-    # Several entries run at the same time. The waiting OpenMP threads of one entry would take processor time from the
-    # other entries.
-    torch.set_num_threads(1)
-    pipe.send(run(name))
+        return run.failed(error)
+    return run.ok()
 
 
 def run_all(
@@ -158,33 +136,12 @@ def run_all(
     """Runs each entry in a process of its own, `jobs` at a time, and yields the outcomes as the processes end."""
     # Imports these modules here, before the fork, so that the child processes need not import them.
     import opinfo_capture  # noqa: F401
+    import torch
     from support import kit  # noqa: F401
 
-    context = multiprocessing.get_context("fork")
-    waiting, running = list(names), []
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            name = waiting.pop(0)
-            receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=_worker, args=(name, run, sender))
-            process.start()
-            sender.close()
-            running.append((name, process, receiver, time.monotonic()))
-        for item in list(running):
-            name, process, receiver, begin = item
-            if receiver.poll(0.02):
-                try:
-                    yield receiver.recv()
-                except EOFError:
-                    process.join()
-                    yield Outcome(name, "crash", f"exit code {process.exitcode}")
-            elif time.monotonic() - begin > limit:
-                process.kill()
-                yield Outcome(name, "timeout", f"more than {limit:g} s")
-            else:
-                continue
-            process.join()
-            running.remove(item)
+    # Several entries run at the same time, and OpenMP threads that wait would take processor time.
+    torch.set_num_threads(1)
+    return run_in_processes(run, names, jobs, limit, "fork")
 
 
 _MEANINGS = {

@@ -157,6 +157,17 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
+def run_script(
+    description: str | None,
+    suite: Suite,
+    entries: Callable[[], Iterable[str]],
+    run_all: Callable[[Sequence[str], int], Iterable[Outcome]],
+) -> None:
+    """Runs the command line: prints the outcomes of all entries, or of the named entries, and their table."""
+    options = parser(description or "").parse_args()
+    report(suite, run_all(options.names or [*entries()], options.jobs), options)
+
+
 def report(suite: Suite, outcomes: Iterable[Outcome], options: argparse.Namespace) -> None:
     """Prints each outcome when it arrives, then the table of counts. With --accept, writes the outcomes as the expected
     ones."""

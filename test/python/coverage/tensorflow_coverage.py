@@ -16,19 +16,13 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from spawned import run_spawned
-from suite import Outcome, Suite, all_lines, first_line, report
-from suite import parser as command_line
-
-STAGES = ["no-sample", "capture", "import", "interpret", "accuracy", "compile", "bits", "crash", "timeout", "ok"]
-"""Stages at which an operation can end: the stage that failed, or `ok`. `no-sample`: TensorFlow itself gives no
-result."""
-
-LEVELS = ("x86-64-v2",)
-"""CPU levels in addition to the machine's own."""
+from processes import run_in_processes
+from stages import LEVELS, STAGES, Run
+from suite import Outcome, Suite, run_script
 
 # Functions of one tensor: functions of any float, of floats between -1 and 1 (_UNIT), and of floats above 0
 # (_POSITIVE).
@@ -152,47 +146,35 @@ def run_entry(entry: str) -> Outcome:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import numpy as np
     import tensorflow as tf
-    from repro_mlir.compilation.cpu import native_level
     from repro_mlir.frontends.tensorflow import import_function
-    from repro_mlir.program import canonicalize
-    from repro_mlir.program.canonical import to_bytes
-    from repro_mlir.reference.interpreter import Interpreter
-    from support import kit
 
-    stage = "no-sample"
+    run = Run(entry)
     try:
         function, arguments = _function(entry)
         is_random = entry.startswith("random") or "dropout" in entry
         expected = tf.function(function, jit_compile=is_random)(*map(tf.constant, arguments))
-        stage = "capture"
+        run.stage = "capture"
         imported = import_function(function, *arguments)
-        stage = "import"
-        canonical = canonicalize(imported.text)
-        stage = "interpret"
-        inputs = imported.read_inputs(arguments)
-        interpreter = Interpreter(to_bytes(canonical))
-        results = interpreter.run(*imported.initial, *inputs)
-        bits = kit.bits_of(results, interpreter.program)
-        stage = "accuracy"
+        run.load(imported.text)
+        results = run.interpret(*imported.initial, *imported.read_inputs(arguments))
         outputs = results[len(imported.state) :]
         for number, (got, want) in enumerate(zip(outputs, tf.nest.flatten(expected), strict=True)):
             wanted = tf.cast(want, tf.float64).numpy()
             got = got.view(imported.outputs[number].dtype) if imported.outputs[number].unsigned else got
             said = f"result {number}"
             np.testing.assert_allclose(got.astype(np.float64), wanted, 1e-3, 1e-4, err_msg=said, verbose=False)
-        stage = "compile"
-        where = [kit.Configuration(level, 1) for level in LEVELS] + [kit.Configuration(native_level(), 3)]
-        given = [*imported.initial, *inputs]
-        kit.compiled(canonical, given, where[0], runs=1)
-        stage = "bits"
-        kit.check(canonical, given, where, runs=1, want=bits)
+        run.compare_levels()
     except (Exception, SystemExit) as error:
-        reason = all_lines(error) if stage == "accuracy" else first_line(error)
-        # Strips the source position and the node's name, so that entries that fail for the same reason have the same
-        # text.
-        reason = re.sub(r"^(cannot import the program: )?.*:1(:0)?: (node \S+: )?", r"\1", reason)
-        return Outcome(entry, stage, f"{type(error).__name__}: {reason}")
-    return Outcome(entry, "ok")
+        outcome = run.failed(error)
+        # Strips the source position and the node name, so that the same error has the same text for all entries.
+        reason = re.sub(r"^(\w+: (?:cannot import the program: )?).*:1(:0)?: (node \S+: )?", r"\1", outcome.reason)
+        return replace(outcome, reason=reason)
+    return run.ok()
+
+
+def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
+    """Runs operations in `jobs` processes; yields the outcomes as they finish."""
+    return run_in_processes(run_entry, names, jobs, limit=120.0)
 
 
 def _about() -> list[str]:
@@ -211,11 +193,5 @@ def _about() -> list[str]:
 SUITE = Suite("tensorflow_coverage.py", "tensorflow", "Coverage of TensorFlow", STAGES, _about, what="operations")
 
 
-def main() -> None:
-    """Runs all operations, or those named on the command line, and prints their table."""
-    options = command_line(__doc__).parse_args()
-    report(SUITE, run_spawned(run_entry, options.names or entries(), options.jobs, limit=120.0), options)
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, SUITE, entries, run_all)

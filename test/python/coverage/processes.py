@@ -1,7 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the entries of a suite in processes that are spawned, not forked: JAX starts threads, which makes forking
-unsafe."""
+"""Runs the entries of a suite in processes: forked ones start fast, but a process with threads must not be forked."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ def _work(run_entry: Callable[[str], Outcome], pipe: Any) -> None:
 class _Worker:
     """A spawned process that runs entries one after another, each when its name is sent."""
 
-    def __init__(self, run_entry: Callable[[str], Outcome]) -> None:
-        context = multiprocessing.get_context("spawn")
+    def __init__(self, run_entry: Callable[[str], Outcome], method: str) -> None:
+        context = multiprocessing.get_context(method)
         self.pipe, other = context.Pipe()
         self.process = context.Process(target=_work, args=(run_entry, other), daemon=True)
         self.process.start()
@@ -35,25 +34,28 @@ class _Worker:
         self.name, self.begin = name, time.monotonic()
 
 
-def run_spawned(
-    run_entry: Callable[[str], Outcome], names: Sequence[str], jobs: int, limit: float
+def run_in_processes(
+    run_entry: Callable[[str], Outcome], names: Sequence[str], jobs: int, limit: float, method: str = "spawn"
 ) -> Iterator[Outcome]:
-    """Runs `run_entry` on each name, in `jobs` processes at a time, and yields the outcomes as they finish. An entry
-    that takes more than `limit` seconds has the outcome "timeout"."""
+    """Runs a function on entries in `jobs` processes, each entry for at most `limit` seconds; yields the outcomes as
+    they finish.
+
+    Spawned processes run several entries. With the method `fork`, each entry has its own process, which inherits the
+    modules that this process has imported.
+    """
     waiting = list(reversed(names))
-    idle, running = [_Worker(run_entry) for _ in range(min(jobs, len(waiting)))], []
+    idle, running = [_Worker(run_entry, method) for _ in range(min(jobs, len(waiting)))], []
     while waiting or running:
         while waiting and idle:
             worker = idle.pop()
             worker.start(waiting.pop())
             running.append(worker)
         for worker in list(running):
+            is_kept = False
             if worker.pipe.poll(0.01):
                 try:
                     yield worker.pipe.recv()
-                    running.remove(worker)
-                    idle.append(worker)
-                    continue
+                    is_kept = method == "spawn"
                 except EOFError:
                     worker.process.join()
                     yield Outcome(worker.name, "crash", f"exit code {worker.process.exitcode}")
@@ -61,8 +63,10 @@ def run_spawned(
                 yield Outcome(worker.name, "timeout", f"more than {limit:g} s")
             else:
                 continue
-            worker.process.kill()
             running.remove(worker)
-            idle.append(_Worker(run_entry))
+            if not is_kept:
+                worker.process.kill()
+                worker.process.join()
+            idle.append(worker if is_kept else _Worker(run_entry, method))
     for worker in idle:
         worker.process.kill()
