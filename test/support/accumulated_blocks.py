@@ -140,13 +140,11 @@ def product(
         arrays.append(scales(rng, kind, operands[-1].shape or ()))
     init = b.argument((*outer, m, n), "f32")
     arrays.append(values.mixed("f32", (*outer, m, n), int(rng.integers(1 << 16))))
-    names, types = (", ".join(each) for each in ([o.name for o in operands], [o.type for o in operands]))
     text = (
         f"repro.block_contraction {chosen.step} block = {chosen.block} rows = {list(chosen.rows)} "
-        f"accumulator = {accumulated.ordering(chosen.by)} "
-        f"ins({names} : {types}) outs({init.name} : {init.type}) -> {init.type}"
+        f"accumulator = {accumulated.ordering(chosen.by)}"
     )
-    return Case(name, b.program(b.op(text, init.shape, "f32")), tuple(arrays))
+    return Case(name, b.program(*b.call(text, operands, [init])), tuple(arrays))
 
 
 def random_sum(choose: random.Random) -> Sum:

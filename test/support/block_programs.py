@@ -237,9 +237,8 @@ def program(number: int, is_permuted: bool = False) -> tuple[Case, Form]:
         arrays.append(np.asarray(magnitudes, np.float32).reshape(kind))
     key = None
     if made.is_stochastic:
-        seed, step = b.argument((), "i64"), b.argument((), "i64")
-        scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (seed, step)]
-        key = choose.choice([0, 3, 2**32 - 1]), scalars[0], scalars[1]
+        seed, step = b.scalar_arguments(2)
+        key = choose.choice([0, 3, 2**32 - 1]), seed, step
         arrays += [np.array(choose.choice([0, -1, 2**62 + 5])), np.array(choose.choice([0, 17, 2**32 - 1]))]
     codes, scales = quantized(b, made, x, amax, key)
     result = dequantized(b, made, codes, scales, amax)
@@ -263,58 +262,45 @@ def blocks() -> Iterator[Case]:
     for position, scale in enumerate(scales):
         for element in ELEMENTS if scale.startswith(("power", "f32", GIVEN)) else ("f4E2M1FN",):
             made = Form(element, *((0, 0) if scale == GIVEN else _TILES[position % 4]), scale)
-            b = Builder()
-            x = b.argument((33, 65), "f32")
-            arrays = [_array(random.Random(position), (33, 65))]
-            amax = b.argument((), "f32") if made.takes_tensor else None
-            arrays += [np.array(5.5, np.float32)] if amax else []
-            codes, found = quantized(b, made, x, amax)
-            result = dequantized(b, made, codes, found, amax)
+            amax = [np.array(5.5, np.float32)] if made.takes_tensor else []
             name = scale.replace("_scale<", "-").rstrip(">").replace(" = ", "-").replace(", ", "-")
-            yield Case(f"{name}-{element}", b.program(codes, found, result), tuple(arrays))
+            yield _there_and_back(f"{name}-{element}", made, _array(random.Random(position), (33, 65)), *amax)
     yield from (program(number)[0] for number in range(40))
     yield from (program(number, is_permuted=True)[0] for number in range(100, 130))
     for amax in (-1.0, -0.0, 0.0, -1e-45, -3e38, -np.inf, np.inf, np.nan):
         for levels in ("two_level_scale<largest = 448>", "quotient_scale<levels = 2>"):
-            b = Builder()
-            x, tensor_amax = b.argument((1, 4), "f32"), b.argument((), "f32")
-            made = Form("f4E2M1FN", 1, 4, levels)
-            codes, found = quantized(b, made, x, tensor_amax)
-            result = dequantized(b, made, codes, found, tensor_amax)
-            arrays = [np.array([[1, -2, 0.5, 3]], np.float32), np.array(amax, np.float32)]
-            yield Case(f"amax-{amax}-{levels[:3]}", b.program(codes, found, result), tuple(arrays))
+            arrays = np.array([[1, -2, 0.5, 3]], np.float32), np.array(amax, np.float32)
+            yield _there_and_back(f"amax-{amax}-{levels[:3]}", Form("f4E2M1FN", 1, 4, levels), *arrays)
     # (E1), (R1) A step number that does not fit in 32 bits.
     yield _with_step("blocks-step-4294967296", 2**32)
     yield _with_step("empty-blocks-step-4294967296", 2**32, rows=0)
     # (Q2) Tensor scales passed as arguments: some are not positive numbers, and some have subnormal reciprocals.
     for position, number in enumerate((0.0, np.inf, np.nan, -2.5, 3.4028235e38, 1e-45)):
-        b = Builder()
-        made = Form("f8E4M3FN", 0, 0, GIVEN)
-        x, scale = b.argument((2, 3, 4), "f32"), b.argument((), "f32")
-        codes, scales = quantized(b, made, x, scale)
         arrays = (values.mixed("f32", (2, 3, 4), position), np.array(number, np.float32))
-        yield Case(f"given-{position}", b.program(codes, scales, dequantized(b, made, codes, scales)), arrays)
-    # The smallest amax for which the largest f32 value overflows when scaled, and an infinite amax, which counts as
-    # 2^128.
+        yield _there_and_back(f"given-{position}", Form("f8E4M3FN", 0, 0, GIVEN), *arrays)
+    # The smallest amax for which the largest value overflows f32, and an infinite amax, which counts as 2^128.
     for name, element, scale in (
         ("infinite-scale", "f8E4M3FN", "f32_scale<encoding = product, least = 1.0E-37, inverse = true>"),
         ("largest-scale", "f8E5M2", "f32_scale<encoding = product, least = 1.69E-34, inverse = true>"),
         ("infinity-as-power", "i8", "power_scale<rule = floor, infinity = power>"),
     ):
-        b = Builder()
-        x = b.argument((3, 4), "f32")
-        made = Form(element, 1, 4, scale)
         array = np.array([[0, 0, -0.0, 0], [1e-38, 0, 1e-40, 0], [np.inf, 1, 3e38, -np.inf]], np.float32)
-        codes, scales = quantized(b, made, x)
-        yield Case(name, b.program(codes, scales, dequantized(b, made, codes, scales)), (array,))
+        yield _there_and_back(name, Form(element, 1, 4, scale), array)
+
+
+def _there_and_back(name: str, form: Form, *arrays: np.ndarray) -> Case:
+    """Returns a program that quantizes and dequantizes a tensor; its amax may follow in `arrays`."""
+    b = Builder()
+    x, *amax = (b.argument(array.shape, "f32") for array in arrays)
+    codes, scales = quantized(b, form, x, *amax)
+    return Case(name, b.program(codes, scales, dequantized(b, form, codes, scales, *amax)), arrays)
 
 
 def _with_step(name: str, step: int, rows: int = 2) -> Case:
     b = Builder()
-    x, seed, n = b.argument((rows, 4), "f32"), b.argument((), "i64"), b.argument((), "i64")
-    scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (seed, n)]
+    x, (seed, n) = b.argument((rows, 4), "f32"), b.scalar_arguments(2)
     made = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>", "direction = sr, bits = 8")
-    found = quantized(b, made, x, key=(1, scalars[0], scalars[1]))
+    found = quantized(b, made, x, key=(1, seed, n))
     return Case(name, b.program(*found), (values.random("f32", (rows, 4), 1), np.array(7), np.array(step)))
 
 
@@ -382,14 +368,11 @@ def packed_contraction(m: int, n: int, k: int) -> Case:
     scales = [b.argument((extent, blocks), "f8E8M0FNU") for extent in (m, n)]
     init = b.argument((m, n), "f32")
     factors = [x, scales[0], unpacked(b, y, k), scales[1]]
-    kinds = ", ".join(each.type for each in factors)
-    names = ", ".join(each.name for each in factors)
-    text = f"repro.block_contraction fused block = 32 rows = [1, 1] ins({names} : {kinds})"
-    result = b.op(f"{text} outs({init.name} : {init.type}) -> {init.type}", (m, n), "f32")
+    result = b.call("repro.block_contraction fused block = 32 rows = [1, 1]", factors, [init])
     arrays = [choose.integers(0, 16, (m, k)).astype(np.uint8), choose.integers(-128, 128, y.shape).astype(np.int8)]
     arrays += [choose.integers(110, 140, each.shape).astype(np.uint8) for each in scales]
     arrays.append(choose.standard_normal((m, n)).astype(np.float32))
-    return Case(f"packed-contraction-{m}-{n}-{k}", b.program(result), tuple(arrays))
+    return Case(f"packed-contraction-{m}-{n}-{k}", b.program(*result), tuple(arrays))
 
 
 def _turned(rank: int) -> str:
@@ -456,13 +439,9 @@ def movements() -> Iterator[Case]:
         same = b.constant("dense<2.0>", (2, 3), t)
         scalar = b.constant("4.0", None, t)
         turned = b.generic((5, 3), [(x, "d1, d0")], "", t, yields=["%x0"])
-        part = b.op(f"tensor.extract_slice {x.name}[1, 1] [2, 3] [1, 1] : {x.type} to {tensor((2, 3), t)}", (2, 3), t)
-        joined = b.op(
-            f"tensor.concat dim(0) {part.name}, {same.name} : ({part.type}, {same.type}) -> {tensor((4, 3), t)}",
-            (4, 3),
-            t,
-        )
-        filled = b.op(f"tensor.splat {scalar.name} : {tensor((2,), t)}", (2,), t)
+        part = b.slice(x, [1, 1], [2, 3])
+        joined = b.concat(0, part, same)
+        filled = b.splat(scalar, (2,))
         bits = np.arange(15, dtype=np.uint8).reshape(3, 5)
         yield Case(f"moved-{t}", b.program(*turned, part, joined, filled, four), (bits,))
 
@@ -572,10 +551,6 @@ def product(
         arrays.append(_scales(choose, kind, operands[-1].shape or ()))
     init = b.argument((*outer, m, n), "f32")
     arrays.append(values.mixed("f32", (*outer, m, n), choose.getrandbits(16)))
-    names, types = (", ".join(each) for each in ([o.name for o in operands], [o.type for o in operands]))
     bits = f" fraction_bits = {choose.choice([0, 12, 64])}" if elements[0] == "i8" else ""
-    text = (
-        f"repro.block_contraction {choose.choice(['fused', 'split'])} block = {block} rows = {rows}{bits} "
-        f"ins({names} : {types}) outs({init.name} : {init.type}) -> {init.type}"
-    )
-    return Case(name, b.program(b.op(text, init.shape, "f32")), tuple(arrays))
+    text = f"repro.block_contraction {choose.choice(['fused', 'split'])} block = {block} rows = {rows}{bits}"
+    return Case(name, b.program(*b.call(text, operands, [init])), tuple(arrays))

@@ -55,11 +55,20 @@ class Value:
         return self.element if self.shape is None else tensor(self.shape, self.element)
 
 
+def typed(*operands: Value) -> str:
+    """Returns the names of operands, then their types: `%a, %b : t, u`."""
+    return f"{', '.join(x.name for x in operands)} : {', '.join(x.type for x in operands)}"
+
+
 class Builder:
-    """Collects the arguments and operations of a program's function @main."""
+    """Collects the operations of one @main.
+
+    Attributes:
+      arguments: the arguments so far.
+    """
 
     def __init__(self) -> None:
-        self._arguments: list[Value] = []
+        self.arguments: list[Value] = []
         self._lines: list[str] = []
         self._count = 0
 
@@ -68,10 +77,15 @@ class Builder:
         return Value(f"%v{self._count}", None if shape is None else tuple(shape), element)
 
     def argument(self, shape: Sequence[int] | None, element: str) -> Value:
-        """Adds an argument of @main and returns its value."""
-        value = Value(f"%arg{len(self._arguments)}", None if shape is None else tuple(shape), element)
-        self._arguments.append(value)
+        """Adds an argument of @main."""
+        value = Value(f"%arg{len(self.arguments)}", None if shape is None else tuple(shape), element)
+        self.arguments.append(value)
         return value
+
+    def scalar_arguments(self, count: int) -> list[Value]:
+        """Adds i64 arguments of rank 0; returns their values as scalars."""
+        arguments = [self.argument((), "i64") for _ in range(count)]
+        return [self.extract(each) for each in arguments]
 
     def op(self, text: str, shape: Sequence[int] | None, element: str) -> Value:
         """Adds an operation with one result; `text` is the operation in MLIR syntax without `%result =`."""
@@ -85,6 +99,74 @@ class Builder:
         names = ", ".join(value.name for value in values)
         self._lines.append(f"{names} = {text}" if values else text)
         return values
+
+    def call(self, operation: str, inputs: Sequence[Value], outputs: Sequence[Value]) -> list[Value]:
+        """Adds an operation on tensors whose results have the types of its destinations, the `outputs`."""
+        types = ", ".join(x.type for x in outputs)
+        text = f"{operation} ins({typed(*inputs)}) outs({typed(*outputs)}) -> {types}"
+        return self.ops(text, *((x.shape, x.element) for x in outputs))
+
+    def extract(self, x: Value, *indices: Value) -> Value:
+        """Adds a tensor.extract of one element."""
+        return self.op(f"tensor.extract {x.name}[{', '.join(i.name for i in indices)}] : {x.type}", None, x.element)
+
+    def slice(
+        self,
+        x: Value,
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> Value:
+        """Adds a tensor.extract_slice; `strides` are 1 by default; `shape` may leave out dimensions of extent 1."""
+        shape = sizes if shape is None else shape
+        where = f"{list(offsets)} {list(sizes)} {list(strides or [1] * len(sizes))}"
+        return self.op(
+            f"tensor.extract_slice {x.name}{where} : {x.type} to {tensor(shape, x.element)}", shape, x.element
+        )
+
+    def insert(
+        self, part: Value, x: Value, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None
+    ) -> Value:
+        """Adds a tensor.insert_slice of `part` into `x`."""
+        where = f"{list(offsets)} {list(sizes)} {list(strides or [1] * len(sizes))}"
+        text = f"tensor.insert_slice {part.name} into {x.name}{where} : {part.type} into {x.type}"
+        return self.op(text, x.shape, x.element)
+
+    def reshape(self, kind: str, x: Value, groups: str, shape: Sequence[int]) -> Value:
+        """Adds a tensor.expand_shape or a tensor.collapse_shape; `groups` are the joined dimensions."""
+        size = f"output_shape {list(shape)} " if kind == "expand" else ""
+        text = f"tensor.{kind}_shape {x.name} {groups} {size}: {x.type} into {tensor(shape, x.element)}"
+        return self.op(text, shape, x.element)
+
+    def concat(self, dim: int, *parts: Value) -> Value:
+        """Adds a tensor.concat."""
+        shape = list(parts[0].shape or ())
+        shape[dim] = sum((part.shape or ())[dim] for part in parts)
+        names, types = ", ".join(part.name for part in parts), ", ".join(part.type for part in parts)
+        element = parts[0].element
+        return self.op(f"tensor.concat dim({dim}) {names} : ({types}) -> {tensor(shape, element)}", shape, element)
+
+    def pad(self, x: Value, low: Sequence[int], high: Sequence[int], fill: Value) -> Value:
+        """Adds a tensor.pad with a scalar."""
+        shape = [a + e + c for a, e, c in zip(low, x.shape or (), high, strict=True)]
+        indices = ", ".join(f"%i{d}: index" for d in range(len(shape)))
+        return self.op(
+            f"tensor.pad {x.name} low{list(low)} high{list(high)} {{\n  ^bb0({indices}):\n"
+            f"    tensor.yield {fill.name} : {fill.element}\n  }} : {x.type} to {tensor(shape, x.element)}",
+            shape,
+            x.element,
+        )
+
+    def splat(self, scalar: Value, shape: Sequence[int]) -> Value:
+        """Adds a tensor.splat."""
+        return self.op(f"tensor.splat {scalar.name} : {tensor(shape, scalar.element)}", shape, scalar.element)
+
+    def from_elements(self, shape: Sequence[int], *scalars: Value) -> Value:
+        """Adds a tensor.from_elements."""
+        element = scalars[0].element
+        names = ", ".join(x.name for x in scalars)
+        return self.op(f"tensor.from_elements {names} : {tensor(shape, element)}", shape, element)
 
     def constant(self, literal: str, shape: Sequence[int] | None, element: str) -> Value:
         """Adds a constant; `literal` uses MLIR syntax: 1.0, or dense<[1, 2]>."""
@@ -119,14 +201,12 @@ class Builder:
         written = ", ".join(f"affine_map<({names}) -> ({results})>" for results in maps)
         parameters = [f"%x{i}: {value.element}" for i, (value, _) in enumerate(inputs)]
         parameters += [f"%o{i}: {element}" for i, element in enumerate(elements)]
-        ins = ""
-        if inputs:
-            ins = f"ins({', '.join(v.name for v, _ in inputs)} : {', '.join(v.type for v, _ in inputs)})"
+        ins = f"ins({typed(*(v for v, _ in inputs))})" if inputs else ""
         yielded = ", ".join(yields or [f"%r{i}" for i in range(len(elements))])
         kinds = ", ".join(['"parallel"'] * rank)
         return self.ops(
             f"linalg.generic {{indexing_maps = [{written}], iterator_types = [{kinds}]}} {ins}\n"
-            f"    outs({', '.join(v.name for v in inits)} : {', '.join(v.type for v in inits)}) {{\n"
+            f"    outs({typed(*inits)}) {{\n"
             f"  ^bb0({', '.join(parameters)}):\n    {body}\n    linalg.yield {yielded} : {', '.join(elements)}\n"
             f"  }} -> ({', '.join(v.type for v in inits)})",
             *[(shape, element) for element in elements],
@@ -159,10 +239,8 @@ class Builder:
         elements = list(accumulators or [value.element for value, _ in outputs])
         parameters = [f"%x{i}: {value.element}" for i, (value, _) in enumerate(inputs)]
         parameters += [f"%a{i}: {element}" for i, element in enumerate(elements)]
-        ins = ""
-        if inputs:
-            ins = f"ins({', '.join(v.name for v, _ in inputs)} : {', '.join(v.type for v, _ in inputs)})"
-        outs = f"outs({', '.join(v.name for v, _ in outputs)} : {', '.join(v.type for v, _ in outputs)})"
+        ins = f"ins({typed(*(v for v, _ in inputs))})" if inputs else ""
+        outs = f"outs({typed(*(v for v, _ in outputs))})"
         yielded = ", ".join(yields or [f"%r{i}" for i in range(len(elements))])
         return self.ops(
             f"repro.fold {ordering}\n    maps [{written}]\n    iterators [{kinds}] {ins} {outs} {{\n"
@@ -181,7 +259,7 @@ class Builder:
 
         Bodies may be written with arithmetic on bf16, f16 or f8. In the program this arithmetic is in f32 (V1).
         """
-        arguments = ", ".join(f"{value.name}: {value.type}" for value in self._arguments)
+        arguments = ", ".join(f"{value.name}: {value.type}" for value in self.arguments)
         types = ", ".join(value.type for value in results)
         lines = "\n  ".join(self._lines)
         text = (

@@ -298,77 +298,48 @@ def movements() -> Iterator[Case]:
         zero = {"i1": "true"}.get(t, "7.0" if t[0] in "fb" else "7")
         yield one(
             "slice",
-            lambda b, v, t=t: [
-                b.op(f"tensor.extract_slice {v.name}[1, 0] [2, 3] [2, 2] : {v.type} to tensor<2x3x{t}>", (2, 3), t),
-                b.op(f"tensor.extract_slice {v.name}[2, 0] [1, 6] [1, 1] : {v.type} to tensor<6x{t}>", (6,), t),
-                b.op(f"tensor.extract_slice {v.name}[0, 2] [4, 0] [1, 1] : {v.type} to tensor<4x0x{t}>", (4, 0), t),
+            lambda b, v: [
+                b.slice(v, [1, 0], [2, 3], [2, 2]),
+                b.slice(v, [2, 0], [1, 6], shape=(6,)),
+                b.slice(v, [0, 2], [4, 0]),
             ],
         )
 
-        def insert(b: Builder, v: Value, t: str = t) -> list[Value]:
-            part = b.op(f"tensor.extract_slice {v.name}[1, 0] [2, 3] [2, 2] : {v.type} to tensor<2x3x{t}>", (2, 3), t)
-            spread = f"{part.name} into {v.name}[0, 1] [2, 3] [3, 2] : {part.type} into {v.type}"
-            row = b.op(f"tensor.extract_slice {v.name}[3, 0] [1, 6] [1, 1] : {v.type} to tensor<6x{t}>", (6,), t)
-            under = f"{row.name} into {v.name}[0, 0] [1, 6] [1, 1] : {row.type} into {v.type}"
-            return [b.op(f"tensor.insert_slice {how}", (4, 6), t) for how in (spread, under)]
+        def insert(b: Builder, v: Value) -> list[Value]:
+            part, row = b.slice(v, [1, 0], [2, 3], [2, 2]), b.slice(v, [3, 0], [1, 6], shape=(6,))
+            return [b.insert(part, v, [0, 1], [2, 3], [3, 2]), b.insert(row, v, [0, 0], [1, 6])]
 
         yield one("insert", insert)
         yield one(
             "reshape",
             lambda b, v, t=t: [
-                b.op(
-                    f"tensor.expand_shape {v.name} [[0, 1], [2, 3]] output_shape [2, 2, 3, 2] : {v.type} into "
-                    f"tensor<2x2x3x2x{t}>",
-                    (2, 2, 3, 2),
-                    t,
-                ),
-                b.op(f"tensor.collapse_shape {v.name} [[0, 1]] : {v.type} into tensor<24x{t}>", (24,), t),
+                b.reshape("expand", v, "[[0, 1], [2, 3]]", (2, 2, 3, 2)),
+                b.reshape("collapse", v, "[[0, 1]]", (24,)),
                 b.op(f"tensor.cast {v.name} : {v.type} to {v.type}", (4, 6), t),
             ],
         )
 
         def pad(b: Builder, v: Value, t: str = t, zero: str = zero) -> list[Value]:
             fill = b.constant(zero, None, t)
-            return [
-                b.op(
-                    f"tensor.pad {v.name} low[{low}] high[{high}] {{\n  ^bb0(%i: index, %j: index):\n"
-                    f"    tensor.yield {fill.name} : {t}\n  }} : {v.type} to tensor<{shape[0]}x{shape[1]}x{t}>",
-                    shape,
-                    t,
-                )
-                for low, high, shape in (("1, 2", "0, 3", (5, 11)), ("0, 0", "0, 0", (4, 6)), ("0, 0", "2, 0", (6, 6)))
-            ]
+            return [b.pad(v, low, high, fill) for low, high in (([1, 2], [0, 3]), ([0, 0], [0, 0]), ([0, 0], [2, 0]))]
 
         yield one("pad", pad)
-        yield one(
-            "concat",
-            lambda b, v, t=t: [
-                b.op(
-                    f"tensor.concat dim({dim}) {v.name}, {v.name}, {v.name} : ({v.type}, {v.type}, {v.type}) -> "
-                    f"tensor<{shape[0]}x{shape[1]}x{t}>",
-                    shape,
-                    t,
-                )
-                for dim, shape in ((0, (12, 6)), (1, (4, 18)))
-            ],
-        )
+        yield one("concat", lambda b, v: [b.concat(dim, v, v, v) for dim in (0, 1)])
 
         def barrier(b: Builder, v: Value, t: str = t) -> list[Value]:
             """(V5) Returns the result of a barrier, a slice of the result, and a slice of the barrier's operand, which
             is thus read after the barrier."""
             again = b.op(f"repro.barrier {v.name} : {v.type}", v.shape, t)
-            tail = f"[1, 2] [3, 4] [1, 1] : {v.type} to tensor<3x4x{t}>"
-            return [again, *(b.op(f"tensor.extract_slice {x.name}{tail}", (3, 4), t) for x in (v, again))]
+            return [again, *(b.slice(x, [1, 2], [3, 4]) for x in (v, again))]
 
         yield one("barrier", barrier)
 
         def scalars(b: Builder, v: Value, t: str = t, zero: str = zero) -> list[Value]:
-            at = [b.constant(str(i), None, "index").name for i in (3, 5)]
-            element = b.op(f"tensor.extract {v.name}[{at[0]}, {at[1]}] : {v.type}", None, t)
+            element = b.extract(v, *(b.constant(str(i), None, "index") for i in (3, 5)))
             other = b.constant(zero, None, t)
             return [
-                b.op(f"tensor.from_elements {element.name}, {other.name} : tensor<2x{t}>", (2,), t),
-                b.op(f"tensor.splat {element.name} : tensor<3x5x{t}>", (3, 5), t),
+                b.from_elements((2,), element, other),
+                b.splat(element, (3, 5)),
                 b.constant(f"dense<{zero}>", (2, 3), t),
             ]
 
@@ -454,24 +425,13 @@ def _stride_phases() -> Case:
     (n, c, h, w), o = (2, 19, 9, 7), 21
     gradient, weight = b.argument((n, c, h, w), "f32"), b.argument((c, o, 3, 3), "f32")
     zero = b.constant("0.0", None, "f32")
-    whole = (n, c, h + 1, w + 1)
-    padded = b.op(
-        f"tensor.pad {gradient.name} low[0, 0, 0, 0] high[0, 0, 1, 1] {{\n^bb0(%a: index, %b: index, %c: index, "
-        f"%d: index):\ntensor.yield {zero.name} : f32\n}} : {gradient.type} to {tensor(whole, 'f32')}",
-        whole,
-        "f32",
-    )
+    padded = b.pad(gradient, [0, 0, 0, 0], [0, 0, 1, 1], zero)
 
     def phase(row: int, column: int) -> Value:
         """Returns the results for one residue (0 or 1) of rows and of columns modulo 2. For residue 0, only the
         kernel's middle tap contributes; for residue 1, the outer taps do, in descending order."""
         y, x = 1 + row, 1 + column
-        taps = b.op(
-            f"tensor.extract_slice {weight.name}[0, 0, {1 - row}, {1 - column}] [{c}, {o}, {y}, {x}] [1, 1, 2, 2] : "
-            f"{weight.type} to {tensor((c, o, y, x), 'f32')}",
-            (c, o, y, x),
-            "f32",
-        )
+        taps = b.slice(weight, [0, 0, 1 - row, 1 - column], (c, o, y, x), [1, 1, 2, 2])
         body = (
             "%o = linalg.index 0 : index\n%c = linalg.index 1 : index\n%y = linalg.index 2 : index\n"
             f"%x = linalg.index 3 : index\n%ly = arith.constant {y - 1} : index\n%lx = arith.constant {x - 1} : index\n"
@@ -479,35 +439,19 @@ def _stride_phases() -> Case:
             f"%r0 = tensor.extract {taps.name}[%c, %o, %fy, %fx] : {taps.type}"
         )
         (flipped,) = b.generic((o, c, y, x), [], body, "f32")
-        part = (n, c, h + row, w + column)
-        image = b.op(
-            f"tensor.extract_slice {padded.name}[0, 0, 0, 0] [{', '.join(map(str, part))}] [1, 1, 1, 1] : "
-            f"{padded.type} to {tensor(part, 'f32')}",
-            part,
-            "f32",
-        )
+        image = b.slice(padded, [0, 0, 0, 0], (n, c, h + row, w + column))
         init = b.constant("dense<0.0>", (n, o, h, w), "f32")
         inputs = [(image, "d0, d4, d2 + d5, d3 + d6"), (flipped, "d1, d4, d5, d6")]
         body = "%r0 = math.fma %x0, %x1, %a0 : f32"
         return b.fold(COLUMN, "pppprrr", inputs, [(init, "d0, d1, d2, d3")], body)[0]
 
-    def reshape(op: str, x: Value, groups: str, shape: tuple[int, ...]) -> Value:
-        size = f"output_shape {list(shape)} " if op == "expand" else ""
-        target = tensor(shape, "f32")
-        return b.op(f"tensor.{op}_shape {x.name} {groups} {size}: {x.type} into {target}", shape, "f32")
-
-    def concat(dim: int, x: Value, y: Value) -> Value:
-        shape = (*x.shape[:dim], x.shape[dim] + y.shape[dim], *x.shape[dim + 1 :])
-        target = tensor(shape, "f32")
-        return b.op(f"tensor.concat dim({dim}) {x.name}, {y.name} : ({x.type}, {y.type}) -> {target}", shape, "f32")
-
     rows = []
     for row in range(2):
         inner = "[[0], [1], [2], [3, 4]]"
-        parts = [reshape("expand", phase(row, column), inner, (n, o, h, w, 1)) for column in range(2)]
-        rows.append(reshape("collapse", concat(4, *parts), inner, (n, o, h, 2 * w)))
-    both = reshape("expand", concat(3, *rows), "[[0], [1], [2], [3, 4]]", (n, o, h, 2, 2 * w))
-    result = reshape("collapse", both, "[[0], [1], [2, 3], [4]]", (n, o, 2 * h, 2 * w))
+        parts = [b.reshape("expand", phase(row, column), inner, (n, o, h, w, 1)) for column in range(2)]
+        rows.append(b.reshape("collapse", b.concat(4, *parts), inner, (n, o, h, 2 * w)))
+    both = b.reshape("expand", b.concat(3, *rows), "[[0], [1], [2], [3, 4]]", (n, o, h, 2, 2 * w))
+    result = b.reshape("collapse", both, "[[0], [1], [2, 3], [4]]", (n, o, 2 * h, 2 * w))
     arrays = (values.random("f32", gradient.shape, 0), values.random("f32", weight.shape, 1))
     return Case("conv-stride-phases", b.program(result), arrays)
 
@@ -564,9 +508,8 @@ def slices_of_one() -> Iterator[Case]:
         b = Builder()
         part_shape = tuple(sizes[d] for d in kept)
         v, u = b.argument(shape, "f32"), b.argument(part_shape, "f32")
-        where = " ".join(str(list(numbers)) for numbers in (offsets, sizes, strides))
-        part = b.op(f"tensor.extract_slice {v.name}{where} : {v.type} to {u.type}", part_shape, "f32")
-        whole = b.op(f"tensor.insert_slice {u.name} into {v.name}{where} : {u.type} into {v.type}", shape, "f32")
+        part = b.slice(v, offsets, sizes, strides, part_shape)
+        whole = b.insert(u, v, offsets, sizes, strides)
         twice = b.elementwise("%r0 = arith.addf %x0, %x0 : f32", part, element="f32")
         arrays = values.random("f32", shape, 1), values.random("f32", part_shape, 2)
         yield Case("x".join(map(str, sizes)), b.program(part, whole, twice), arrays)
@@ -776,13 +719,7 @@ def arg_reductions() -> Iterator[Case]:
             out = tuple(e for d, e in enumerate(shape) if d != dim)
             b = Builder()
             x = b.argument(shape, t)
-            v, i = b.empty(out, t), b.empty(out, "i64")
-            results = b.ops(
-                f"repro.arg_reduce {kind} dimension = {dim} ins({x.name} : {x.type}) "
-                f"outs({v.name}, {i.name} : {v.type}, {i.type}) -> {v.type}, {i.type}",
-                (out, t),
-                (out, "i64"),
-            )
+            results = b.call(f"repro.arg_reduce {kind} dimension = {dim}", [x], [b.empty(out, t), b.empty(out, "i64")])
             few = values.special(t) if t[0] in "fb" else np.arange(-3, 3).astype(values.dtype(t))
             # Half of the rows consist of special values, among them NaNs; the other half have none, so that ordinary
             # values decide.
@@ -800,12 +737,7 @@ def sorts() -> Iterator[Case]:
         for direction, (shape, dim) in itertools.product(("ascending", "descending"), (((5, 33), 1), ((33, 5), 0))):
             b = Builder()
             key, other = b.argument(shape, t), b.argument(shape, "i64")
-            results = b.ops(
-                f"repro.sort {direction} dimension = {dim} ins({key.name}, {other.name} : {key.type}, {other.type}) "
-                f"outs({key.name}, {other.name} : {key.type}, {other.type}) -> {key.type}, {other.type}",
-                (shape, t),
-                (shape, "i64"),
-            )
+            results = b.call(f"repro.sort {direction} dimension = {dim}", [key, other], [key, other])
             few = values.special(t)
             array = np.random.default_rng(5).choice(few, shape)
             arrays = array, np.arange(math.prod(shape)).reshape(shape)
@@ -819,15 +751,10 @@ def scans() -> Iterator[Case]:
             for shape, dim in (((3, 1300), 1), ((600, 4), 0), ((2, 1, 5), 1), ((3, 0), 1)):
                 b = Builder()
                 x, out = b.argument(shape, t), b.empty(shape, t)
-                result = b.op(
-                    f"repro.scan {combine} dimension = {dim} ins({x.name} : {x.type}) outs({out.name} : {out.type}) -> "
-                    f"{out.type}",
-                    shape,
-                    t,
-                )
+                result = b.call(f"repro.scan {combine} dimension = {dim}", [x], [out])
                 span = 0 if combine == "mul" else 6
                 name = f"scan-{combine}-{t}-{'x'.join(map(str, shape))}"
-                yield Case(name, b.program(result), (values.random(t, shape, 8, span),))
+                yield Case(name, b.program(*result), (values.random(t, shape, 8, span),))
 
 
 def scatters() -> Iterator[Case]:
@@ -844,26 +771,20 @@ def scatters() -> Iterator[Case]:
                 b = Builder()
                 update_shape = (n, *original[depth:])
                 u, i, o = b.argument(update_shape, t), b.argument((n, depth), "i64"), b.argument(original, t)
-                result = b.op(
-                    f"repro.scatter {combine} ins({u.name}, {i.name} : {u.type}, {i.type}) outs({o.name} : {o.type}) "
-                    f"-> {o.type}",
-                    original,
-                    t,
-                )
+                result = b.call(f"repro.scatter {combine}", [u, i], [o])
                 rng = np.random.default_rng(n)
                 indices = np.stack([rng.integers(0, e, n) for e in original[:depth]], axis=1)
                 indices[: n // 2] = 0  # half of the updates are to one element
                 span = 0 if combine == "mul" else 6
                 arrays = values.random(t, update_shape, 9, span), indices, values.random(t, original, 10)
-                yield Case(f"scatter-{combine}-{t}-{n}-{depth}", b.program(result), arrays)
+                yield Case(f"scatter-{combine}-{t}-{n}-{depth}", b.program(*result), arrays)
     for index in (-1, 5):
         b = Builder()
         u, i, o = b.argument((3, 2), "f32"), b.argument((3, 1), "i32"), b.argument((5, 2), "f32")
-        kinds = f"ins({u.name}, {i.name} : {u.type}, {i.type}) outs({o.name} : {o.type}) -> {o.type}"
-        result = b.op(f"repro.scatter add {kinds}", (5, 2), "f32")
+        result = b.call("repro.scatter add", [u, i], [o])
         indices = np.array([[0], [index], [2]], np.int32)
         arrays = values.random("f32", (3, 2), 1), indices, values.random("f32", (5, 2), 2)
-        yield Case(f"scatter-outside-{index}", b.program(result, states=0), arrays)
+        yield Case(f"scatter-outside-{index}", b.program(*result), arrays)
 
 
 def random_numbers() -> Iterator[Case]:
@@ -871,31 +792,16 @@ def random_numbers() -> Iterator[Case]:
     for shape in ((), (1,), (3,), (4,), (5,), (64,), (67,), (3, 7), (0,), (2, 3, 129)):
         for seed, step in ((0, 0), (-1, 2**32 - 1), (0x123456789ABCDEF0, 17)):
             b = Builder()
-            s, n = b.argument((), "i64"), b.argument((), "i64")
-            scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (s, n)]
+            scalars = b.scalar_arguments(2)
             results = []
             for distribution, t, site in (("uniform", "f32", 0), ("bits", "i32", 5), ("uniform", "f32", 2**32 - 1)):
-                out = b.empty(shape, t)
-                results.append(
-                    b.op(
-                        f"repro.random {distribution} site = {site} ins({scalars[0].name}, {scalars[1].name} : i64, "
-                        f"i64) outs({out.name} : {out.type}) -> {out.type}",
-                        shape,
-                        t,
-                    )
-                )
+                results += b.call(f"repro.random {distribution} site = {site}", scalars, [b.empty(shape, t)])
             name = f"random-{'x'.join(map(str, shape)) or 'scalar'}-{step}"
             yield Case(name, b.program(*results), (np.array(seed), np.array(step)))
     for step in (-1, 2**32):
         b = Builder()
-        s, n = b.argument((), "i64"), b.argument((), "i64")
-        scalars = [b.op(f"tensor.extract {v.name}[] : {v.type}", None, "i64") for v in (s, n)]
-        out = b.empty((3,), "f32")
-        inputs = f"{scalars[0].name}, {scalars[1].name} : i64, i64"
-        result = b.op(
-            f"repro.random uniform site = 1 ins({inputs}) outs({out.name} : {out.type}) -> {out.type}", (3,), "f32"
-        )
-        yield Case(f"random-step-{step}", b.program(result), (np.array(1), np.array(step)))
+        result = b.call("repro.random uniform site = 1", b.scalar_arguments(2), [b.empty((3,), "f32")])
+        yield Case(f"random-step-{step}", b.program(*result), (np.array(1), np.array(step)))
 
 
 def checks() -> Iterator[Case]:
@@ -928,12 +834,6 @@ def checks() -> Iterator[Case]:
         """Returns the negated elements of the table at the indices `i`, whose check must run."""
         return b.elementwise(read.format(table.name, table.type) + "%r0 = arith.negf %v : f32", i, element="f32")
 
-    def of_part(b: Builder, v: Value, w: Value) -> Value:
-        return b.op(f"tensor.extract_slice {v.name}[1] [3] [1] : {v.type} to tensor<3xf32>", (3,), "f32")
-
-    def covered(b: Builder, v: Value, w: Value) -> Value:
-        return b.op(f"tensor.insert_slice {w.name} into {v.name}[0] [5] [1] : {w.type} into {v.type}", (5,), "f32")
-
     def mapped(results: str) -> Callable[[Builder, Value, Value], Value]:
         body = "%r0 = arith.addf %x0, %x1 : f32"
         return lambda b, v, w: b.generic((5,), [(v, results), (w, "d0")], body, "f32")[0]
@@ -943,26 +843,21 @@ def checks() -> Iterator[Case]:
         body = "%r0 = arith.addf %x0, %x0 : f32"
         return b.generic((5, 0), [(v, "d0"), (none, "d1")], body, "f32")[0]
 
-    def one_element(b: Builder, v: Value, w: Value) -> Value:
-        at = b.constant("2", None, "index")
-        x = b.op(f"tensor.extract {v.name}[{at.name}] : {v.type}", None, "f32")
-        return b.op(f"tensor.splat {x.name} : tensor<3xf32>", (3,), "f32")
-
     def shape_of(b: Builder, v: Value, w: Value) -> Value:
         at = b.constant("0", None, "index")
         size = b.op(f"tensor.dim {v.name}, {at.name} : {v.type}", None, "index")
         number = b.op(f"arith.index_cast {size.name} : index to i64", None, "i64")
-        return b.op(f"tensor.splat {number.name} : tensor<2xi64>", (2,), "i64")
+        return b.splat(number, (2,))
 
     uses = {
-        "part": of_part,
-        "covered": covered,
+        "part": lambda b, v, w: b.slice(v, [1], [3]),
+        "covered": lambda b, v, w: b.insert(w, v, [0], [5]),
         "one": mapped("2"),
         "some": mapped("d0 mod 3"),
         "all": mapped("d0"),
         "descending": mapped("-d0 + 4"),
         "without-loops": without_loops,
-        "element": one_element,
+        "element": lambda b, v, w: b.splat(b.extract(v, b.constant("2", None, "index")), (3,)),
         "shape": shape_of,
         "none": lambda b, v, w: w,
     }
@@ -978,19 +873,13 @@ def checks() -> Iterator[Case]:
     for index in (-1, 2, 5):
         b = Builder()
         x, n = b.argument((5,), "f32"), b.argument((), "i64")
-        scalar = b.op(f"tensor.extract {n.name}[] : {n.type}", None, "i64")
-        at = b.op(f"arith.index_cast {scalar.name} : i64 to index", None, "index")
-        b.op(f"tensor.extract {x.name}[{at.name}] : {x.type}", None, "f32")
+        at = b.op(f"arith.index_cast {b.extract(n).name} : i64 to index", None, "index")
+        b.extract(x, at)
         arrays = (floats[0], np.array(index))
         yield Case(f"computed-index-{index}", b.program(x, states=1), arrays)
         b = Builder()
         x, k = b.argument((5,), "f32"), b.constant(str(index), None, "index")
-        v = b.op(f"tensor.extract {x.name}[{k.name}] : {x.type}", None, "f32")
-        yield Case(
-            f"constant-index-{index}",
-            b.program(b.op(f"tensor.splat {v.name} : tensor<3xf32>", (3,), "f32")),
-            floats[:1],
-        )
+        yield Case(f"constant-index-{index}", b.program(b.splat(b.extract(x, k), (3,))), floats[:1])
         for rows in (4, 0):
             b = Builder()
             x = b.argument((5,), "f32")
@@ -1012,18 +901,15 @@ def checks() -> Iterator[Case]:
         for index in (4, 5):
             b = Builder()
             u, i, o = b.argument((3, columns), "f32"), b.argument((3, 1), "i64"), b.argument((5, columns), "f32")
-            kinds = f"ins({u.name}, {i.name} : {u.type}, {i.type}) outs({o.name} : {o.type}) -> {o.type}"
-            met = b.op(f"repro.scatter add {kinds}", (5, columns), "f32")
+            met = b.call("repro.scatter add", [u, i], [o])
             arrays = [values.random("f32", (n, columns), n) for n in (3, 5)]
             arrays.insert(1, np.array([[0], [index], [2]]))
             yield Case(f"scatter-unread-{columns}-{index}", b.program(o, states=0), tuple(arrays))
-            yield Case(f"scatter-{columns}-{index}", b.program(met), tuple(arrays))
+            yield Case(f"scatter-{columns}-{index}", b.program(*met), tuple(arrays))
     for step in (2**32 - 1, 2**32):
         b = Builder()
         n, out = b.argument((), "i64"), b.empty((3,), "f32")
-        scalar = b.op(f"tensor.extract {n.name}[] : {n.type}", None, "i64")
-        inputs = f"{scalar.name}, {scalar.name} : i64, i64"
-        b.op(f"repro.random uniform site = 1 ins({inputs}) outs({out.name} : {out.type}) -> {out.type}", (3,), "f32")
+        b.call("repro.random uniform site = 1", [b.extract(n)] * 2, [out])
         yield Case(f"random-unread-{step}", b.program(n), (np.array(step),))
 
 
@@ -1036,8 +922,7 @@ def whole_programs() -> Iterator[Case]:
         b = Builder()
         w, c = b.argument((5,), "f32"), b.argument((), "i1")
         new = b.elementwise("%r0 = arith.addf %x0, %x0 : f32", w, element="f32")
-        flag = b.op(f"tensor.extract {c.name}[] : {c.type}", None, "i1")
-        b.ops(f'cf.assert {flag.name}, "expected a true flag"')
+        b.ops(f'cf.assert {b.extract(c).name}, "expected a true flag"')
         yield Case(f"assert-{holds}", b.program(new, new, states=1), (values.random("f32", (5,), 1), np.array(holds)))
     for bad in (False, True):
         # A check in an element-wise body that runs after a state has been computed.
@@ -1269,11 +1154,7 @@ def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
     """Returns softmax of columns `first` to first + shape[-1] of a tensor whose last dimension has extent `width`."""
     k = _Rows(shape)
     x = k.b.argument((*shape[:-1], width), "f32")
-    offsets, sizes, strides = [0] * (len(shape) - 1) + [first], list(shape), [1] * len(shape)
-    part = k.b.op(
-        f"tensor.extract_slice {x.name}{offsets} {sizes} {strides} : {x.type} to {tensor(shape, 'f32')}", shape, "f32"
-    )
-    return k.b.program(k.softmax(part))
+    return k.b.program(k.softmax(k.b.slice(x, [0] * (len(shape) - 1) + [first], shape)))
 
 
 def _softmax_of_gathered_rows(rows: int, count: int, width: int, of_state: bool) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from repro_mlir.program import canonicalize
 
 from support import inputs as values
-from support.builder import Builder, Value, tensor
+from support.builder import Builder, Value
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ def _transpose(b: Builder, x: Value, order: Sequence[int]) -> Value:
 
 def _zeros(b: Builder, shape: Sequence[int], element: str) -> Value:
     zero, out = b.constant("0" if element.startswith("i") else "0.0", None, element), b.empty(shape, element)
-    text = f"linalg.fill ins({zero.name} : {element}) outs({out.name} : {out.type}) -> {out.type}"
-    return b.op(text, shape, element)
+    return b.call("linalg.fill", [zero], [out])[0]
 
 
 def _channels(b: Builder, bias: Value, shape: Sequence[int]) -> Value:
@@ -99,23 +98,19 @@ def _exchange(b: Builder, w: Value, groups: int) -> Value:
         return _transpose(b, w, [1, 0, *range(2, 2 + len(window))])
     split, whole = (groups, inputs // groups, outputs, *window), (groups * outputs, inputs // groups, *window)
     apart = f"[[0, 1], {', '.join(f'[{2 + i}]' for i in range(1 + len(window)))}]"
-    text = f"tensor.expand_shape {w.name} {apart} output_shape {list(split)} : {w.type} into {tensor(split, w.element)}"
-    turned = _transpose(b, b.op(text, split, w.element), [0, 2, 1, *range(3, 3 + len(window))])
-    text = f"tensor.collapse_shape {turned.name} {apart} : {turned.type} into {tensor(whole, w.element)}"
-    return b.op(text, whole, w.element)
+    turned = _transpose(b, b.reshape("expand", w, apart, split), [0, 2, 1, *range(3, 3 + len(window))])
+    return b.reshape("collapse", turned, apart, whole)
 
 
 def _convolution(b: Builder, x: Value, w: Value, init: Value, by: Window) -> Value:
     reversal = str(list(by.reversal)).lower()
-    return b.op(
+    text = (
         f"repro.convolution strides = {list(by.strides)} padding_low = {list(by.low)} "
         f"padding_high = {list(by.high)} input_dilation = {list(by.input_dilation)} "
         f"kernel_dilation = {list(by.kernel_dilation)} window_reversal = {reversal} "
-        f"feature_groups = {by.feature_groups} batch_groups = {by.batch_groups} "
-        f"ins({x.name}, {w.name} : {x.type}, {w.type}) outs({init.name} : {init.type}) -> {init.type}",
-        init.shape,
-        init.element,
+        f"feature_groups = {by.feature_groups} batch_groups = {by.batch_groups}"
     )
+    return b.call(text, [x, w], [init])[0]
 
 
 # PyTorch's layers ----------------------------------------------------------------------------------------------------

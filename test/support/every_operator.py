@@ -83,9 +83,7 @@ def _scalars(b: Builder, x: Value, number: Value, table: Value) -> list[Value]:
     tensors = []
     for element in sorted({value.element for value in made}):
         values = [value for value in made if value.element == element]
-        kind = f"tensor<{len(values)}x{element}>"
-        names = ", ".join(value.name for value in values)
-        tensors.append(b.op(f"tensor.from_elements {names} : {kind}", (len(values),), element))
+        tensors.append(b.from_elements((len(values),), *values))
     return tensors
 
 
@@ -109,23 +107,21 @@ def every_operator() -> Program:
         return keep(b.op(text, shape, element))
 
     half, one, two = b.constant("0.5", None, "f32"), b.constant("1", None, "i64"), b.constant("2", None, "index")
-    # Adds the scalar operations and the checks.
-    drawn = [b.op(f"tensor.extract {v.name}[] : tensor<i64>", None, "i64") for v in (seed, step)]
+    # Scalars and checks.
+    drawn = [b.extract(v) for v in (seed, step)]
     next_step = b.op(f"arith.addi {drawn[1].name}, {one.name} : i64", None, "i64")
     position = b.op(f"arith.index_cast {next_step.name} : i64 to index", None, "index")
     wrapped = b.op(f"arith.remui {position.name}, {two.name} : index", None, "index")
-    element = b.op(f"tensor.extract {x.name}[{wrapped.name}, {two.name}] : {x.type}", None, "f32")
+    element = b.extract(x, wrapped, two)
     halved = b.op(f"arith.mulf {element.name}, {half.name} : f32", None, "f32")
     positive = b.op(f"arith.cmpi sge, {next_step.name}, {one.name} : i64", None, "i1")
     b.ops(f'cf.assert {positive.name}, "expected a step"')
-    new_step = b.op(f"tensor.from_elements {next_step.name} : tensor<i64>", (), "i64")
-    op(f"tensor.from_elements {element.name}, {halved.name} : tensor<2xf32>", (2,))
+    new_step = b.from_elements((), next_step)
+    keep(b.from_elements((2,), element, halved))
     made.extend(_scalars(b, element, next_step, x))
-    spread = op(f"tensor.splat {halved.name} : tensor<3x6xf32>", (3, 6))
-    # Adds random numbers and element-wise operations.
-    out = b.empty((3, 6), "f32")
-    into = f"ins({drawn[0].name}, {drawn[1].name} : i64, i64) outs({out.name} : {out.type}) -> {out.type}"
-    drop = op(f"repro.random uniform site = 3 {into}", (3, 6))
+    spread = keep(b.splat(halved, (3, 6)))
+    # Random numbers and element-wise operations.
+    drop = keep(*b.call("repro.random uniform site = 3", drawn, [b.empty((3, 6), "f32")]))
     body = "%s = arith.addf %x0, %x1 : f32\n%r0 = arith.mulf %s, %x2 : f32"
     mixed = keep(b.elementwise(body, x, drop, spread, element="f32"))
     keep(b.generic((6, 3), [(mixed, "d1, d0")], "%r0 = repro.tanh %x0 : f32", "f32")[0])
@@ -146,20 +142,16 @@ def every_operator() -> Program:
         "%p = arith.mulf %x0, %n : f32\n%r0 = arith.addf %p, %a0 : f32"
     )
     keep(*b.fold(ROW.format(run=1), "pr", rows_of, [(zeros, "d0")], body))
-    wide = f"[[0], [1, 2]] output_shape [3, 1, 6] : {x.type} into tensor<3x1x6xf32>"
-    signal = op(f"tensor.expand_shape {x.name} {wide}", (3, 1, 6))
-    kernel = op(f"tensor.extract_slice {w.name}[0, 0] [2, 3] [3, 1] : {w.type} to tensor<2x3xf32>", (2, 3))
+    signal = keep(b.reshape("expand", x, "[[0], [1, 2]]", (3, 1, 6)))
+    kernel = keep(b.slice(w, [0, 0], [2, 3], [3, 1]))
     ground = b.constant("dense<0.0>", (3, 2, 4), "f32")
     taps = [(signal, "d0, d3, d2 + d4"), (kernel, "d1, d4")]
     convolved = keep(*b.fold(COLUMN, "ppprr", taps, [(ground, "d0, d1, d2")], fma))
-    # Adds operations that move elements.
-    flat = op(f"tensor.collapse_shape {convolved.name} [[0], [1, 2]] : {convolved.type} into tensor<3x8xf32>", (3, 8))
-    edge = f"{{\n  ^bb0(%i: index, %j: index):\n    tensor.yield {half.name} : f32\n  }}"
-    padded = op(f"tensor.pad {flat.name} low[1, 0] high[0, 2] {edge} : {flat.type} to tensor<4x10xf32>", (4, 10))
-    two_types = f"({flat.type}, {x.type}) -> tensor<3x14xf32>"
-    joined = op(f"tensor.concat dim(1) {flat.name}, {x.name} : {two_types}", (3, 14))
-    place = f"{padded.name}[0, 1] [3, 8] [1, 1] : {flat.type} into {padded.type}"
-    op(f"tensor.insert_slice {flat.name} into {place}", (4, 10))
+    # Movement.
+    flat = keep(b.reshape("collapse", convolved, "[[0], [1, 2]]", (3, 8)))
+    padded = keep(b.pad(flat, [1, 0], [0, 2], half))
+    joined = keep(b.concat(1, flat, x))
+    keep(b.insert(flat, padded, [0, 1], [3, 8]))
     op(f"tensor.cast {joined.name} : {joined.type} to {joined.type}", (3, 14))
     op(f"repro.barrier {joined.name} : {joined.type}", (3, 14))
     # Adds operations whose accesses depend on data.
@@ -169,28 +161,23 @@ def every_operator() -> Program:
         f"%r0 = tensor.extract {w.name}[%m, %j] : {w.type}"
     )
     gathered = keep(b.generic((5, 4), [(rows, "d0, 0")], body, "f32")[0])
-    kinds = f"ins({gathered.name}, {rows.name} : {gathered.type}, {rows.type}) outs({w.name} : {w.type}) -> {w.type}"
-    scattered = op(f"repro.scatter add {kinds}", (6, 4))
+    scattered = keep(*b.call("repro.scatter add", [gathered, rows], [w]))
     out = b.empty((3, 14), "f32")
-    kinds = f"dimension = 1 ins({joined.name} : {joined.type}) outs({out.name} : {out.type}) -> {out.type}"
-    op(f"repro.scan add {kinds}", (3, 14))
-    op(f"repro.sort descending {kinds}", (3, 14))
-    best, where = b.empty((3,), "f32"), b.empty((3,), "i64")
-    kinds = f"outs({best.name}, {where.name} : {best.type}, {where.type}) -> {best.type}, {where.type}"
-    extremes = f"repro.arg_reduce max dimension = 1 ins({joined.name} : {joined.type}) {kinds}"
-    keep(*b.ops(extremes, ((3,), "f32"), ((3,), "i64")))
-    # Adds operations on block-scaled tensors.
+    keep(*b.call("repro.scan add dimension = 1", [joined], [out]))
+    keep(*b.call("repro.sort descending dimension = 1", [joined], [out]))
+    extremes = [b.empty((3,), "f32"), b.empty((3,), "i64")]
+    keep(*b.call("repro.arg_reduce max dimension = 1", [joined], extremes))
+    # Block-scaled tensors.
     form = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>")
     codes, scales = keep_all(*quantized(b, form, mixed))
     keep(dequantized(b, form, codes, scales))
     keep(unpacked(b, keep(packed(b, codes)), 6))
     sums = b.constant("dense<0.0>", (3, 3), "f32")
-    factors = f"{codes.name}, {scales.name}, {codes.name}, {scales.name} : {codes.type}, {scales.type}, "
-    kinds = f"ins({factors}{codes.type}, {scales.type}) outs({sums.name} : {sums.type}) -> {sums.type}"
-    op(f"repro.block_contraction fused block = 4 rows = [1, 1] {kinds}", (3, 3))
+    factors = [codes, scales, codes, scales]
+    keep(*b.call("repro.block_contraction fused block = 4 rows = [1, 1]", factors, [sums]))
     by = "#repro.fdpa<terms = 4, fraction = 25, round = rz_f32, floor = -133, group = 2>"
-    op(f"repro.block_contraction scaled block = 4 rows = [1, 1] accumulator = {by} {kinds}", (3, 3))
-    # Adds the operations that compute the new state.
+    keep(*b.call(f"repro.block_contraction scaled block = 4 rows = [1, 1] accumulator = {by}", factors, [sums]))
+    # The new state.
     update = "%t = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %t : f32\n%r0 = repro.tanh %s : f32"
     new_w = b.generic((6, 4), [(scattered, "d0, d1"), (gathered, "d0 floordiv 2, d1"), (lr, "")], update, "f32")[0]
     counted = b.elementwise("%k = arith.constant 3 : i64\n%r0 = arith.addi %x0, %k : i64", count, element="i64")

@@ -12,7 +12,7 @@ import numpy as np
 from repro_mlir.program import canonicalize
 
 from support import inputs as values
-from support.builder import Builder, Value, tensor
+from support.builder import Builder, tensor, typed
 
 DISTRIBUTIONS = (
     ("uniform", "f32"),
@@ -26,23 +26,13 @@ DISTRIBUTIONS = (
 """The attributes and the result's element type of each repro.random; its position in the list is its site number."""
 
 
-def _scalar(b: Builder) -> Value:
-    value = b.argument((), "i64")
-    return b.op(f"tensor.extract {value.name}[] : {value.type}", None, "i64")
-
-
 def distributions(shape: Sequence[int], kinds: Sequence[tuple[str, str]] = DISTRIBUTIONS) -> str:
     """Returns a program that draws one tensor per distribution, given the seed and the step."""
     b = Builder()
-    seed, step = _scalar(b), _scalar(b)
+    drawn = b.scalar_arguments(2)
     results = []
     for site, (distribution, element) in enumerate(kinds):
-        out = b.empty(shape, element)
-        text = (
-            f"repro.random {distribution} site = {site} ins({seed.name}, {step.name} : i64, i64) "
-            f"outs({out.name} : {out.type}) -> {out.type}"
-        )
-        results.append(b.op(text, shape, element))
+        results += b.call(f"repro.random {distribution} site = {site}", drawn, [b.empty(shape, element)])
     return canonicalize(b.program(*results))
 
 
@@ -98,8 +88,8 @@ class Attention:
             masks.append(b.argument((self.items[0], *self.lengths[:2]), self.mask))
             words += f" mask({masks[0].name} : {masks[0].type})"
         if self.rate is not None:
-            words += f" dropout rate = {self.rate} site = 3 ({_scalar(b).name}, {_scalar(b).name} : i64, i64)"
-        words += f" ins({_typed(q, k, v)})"
+            words += f" dropout rate = {self.rate} site = 3 ({typed(*b.scalar_arguments(2))})"
+        words += f" ins({typed(q, k, v)})"
 
         of_query = (self.items[0], self.lengths[0])
         shapes = [g.shape, of_query, of_query]
@@ -107,15 +97,11 @@ class Attention:
         results = b.ops(f"repro.attention {words} -> {types}", *((shape, "f32") for shape in shapes))
         differentiable = [q, k, v, *(mask for mask in masks if mask.element == "f32")]
         gradients = b.ops(
-            f"repro.attention_gradient {words} gradient({_typed(g)}) results({_typed(*results)}) "
+            f"repro.attention_gradient {words} gradient({typed(g)}) results({typed(*results)}) "
             f"-> {', '.join(x.type for x in differentiable)}",
             *((x.shape, "f32") for x in differentiable),
         )
         return canonicalize(b.program(*results, *gradients))
-
-
-def _typed(*operands: Value) -> str:
-    return f"{', '.join(x.name for x in operands)} : {', '.join(x.type for x in operands)}"
 
 
 ATTENTION = (

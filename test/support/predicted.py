@@ -13,6 +13,8 @@ from repro_mlir.roofline import NUMBERS, Accelerator, CpuMachine
 from repro_mlir.roofline.machines import ACCELERATOR_NUMBERS
 from repro_mlir.roofline.machines.files import write_entries
 
+from support.builder import COLUMN, Builder, Value
+
 MACHINE = CpuMachine(
     name="made-up",
     level="x86-64-v3",
@@ -73,28 +75,18 @@ GPU = Accelerator(
 EMPTY = "func.func @main() attributes {repro.num_state = 0 : i64} {\n  return\n}"
 
 
-def product(size: int) -> str:
-    """Returns a program that multiplies two square matrices."""
-    shape = f"tensor<{size}x{size}xf32>"
-    maps = ", ".join(f"affine_map<(i, j, k) -> ({each})>" for each in ("i, k", "k, j", "i, j"))
-    return f"""
-func.func @main(%a: {shape}, %b: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}} {{
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : {shape}
-  %zeros = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
-      outs(%empty : {shape}) {{
-  ^bb0(%o: f32):
-    linalg.yield %zero : f32
-  }} -> {shape}
-  %r = repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential>
-    maps [{maps}] iterators [parallel, parallel, reduction] ins(%a, %b : {shape}, {shape}) outs(%zeros : {shape}) {{
-  ^bb0(%x: f32, %y: f32, %s: f32):
-    %f = math.fma %x, %y, %s : f32
-    repro.yield %f : f32
-  }} -> {shape}
-  return %r : {shape}
-}}
-"""
+def product(size: int, twice: bool = False) -> str:
+    """Returns the product of two square matrices, or with `twice` the product of this product and the first matrix."""
+    b, shape = Builder(), (size, size)
+    x, y, zero = b.argument(shape, "f32"), b.argument(shape, "f32"), b.constant("0.0", None, "f32")
+    (zeros,) = b.generic(shape, [], "", "f32", yields=[zero.name])
+
+    def times(left: Value, right: Value) -> Value:
+        inputs, body = [(left, "d0, d2"), (right, "d2, d1")], "%r0 = math.fma %x0, %x1, %a0 : f32"
+        return b.fold(COLUMN, "ppr", inputs, [(zeros, "d0, d1")], body)[0]
+
+    once = times(x, y)
+    return b.program(times(once, x) if twice else once)
 
 
 def doubled(elements: int) -> str:
@@ -122,22 +114,11 @@ func.func @main(%x: {shape}{name}) -> ({shape}{name}) attributes {{repro.num_sta
 
 
 def planes(planes: int, groups: int) -> str:
-    """Returns a program that transposes the two outer dimensions of a tensor: the program reads planes of 4 KB in
-    scattered order and writes them in sequence."""
-    read, written = (f"tensor<{a}x{b}x1024xf32>" for a, b in ((planes, groups), (groups, planes)))
-    return f"""
-func.func @main(%x: {read}) -> {written} attributes {{repro.num_state = 0 : i64}} {{
-  %empty = tensor.empty() : {written}
-  %y = linalg.generic {{
-      indexing_maps = [affine_map<(i, j, k) -> (j, i, k)>, affine_map<(i, j, k) -> (i, j, k)>],
-      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%x : {read}) outs(%empty : {written}) {{
-  ^bb0(%a: f32, %o: f32):
-    %s = arith.addf %a, %a : f32
-    linalg.yield %s : f32
-  }} -> {written}
-  return %y : {written}
-}}
-"""
+    """Returns a program that reads planes of 4 KB in scattered order and writes them in sequence."""
+    b = Builder()
+    x = b.argument((planes, groups, 1024), "f32")
+    body = "%r0 = arith.addf %x0, %x0 : f32"
+    return b.program(*b.generic((groups, planes, 1024), [(x, "d1, d0, d2")], body, "f32"))
 
 
 def program_of(text: str) -> Program:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from support import accumulated
 from support import inputs as values
-from support.builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order, tensor
+from support.builder import ANY, COLUMN, ROW, SEQUENTIAL, Builder, Value, order
 from support.catalogue import FLOATS, INTEGERS, Case
 from support.random_bodies import Body, is_float, literal, scalar_type
 
@@ -380,8 +380,7 @@ class _Maker:
             return []
         offsets, sizes, strides = self._part(v.shape or ())
         shape = self._without_units(sizes)
-        text = f"tensor.extract_slice {v.name}{offsets} {sizes} {strides} : {v.type} to {tensor(shape, v.element)}"
-        return [self.b.op(text, shape, v.element)]
+        return [self.b.slice(v, offsets, sizes, strides, shape)]
 
     def insert(self) -> list[Value]:
         v = self.any()
@@ -390,8 +389,7 @@ class _Maker:
         offsets, sizes, strides = self._part(v.shape or ())
         shape = self._without_units(sizes)
         part = self._typed(self.any_of(shape), v.element)
-        text = f"tensor.insert_slice {part.name} into {v.name}{offsets} {sizes} {strides} : {part.type} into {v.type}"
-        return [self.b.op(text, v.shape, v.element)]
+        return [self.b.insert(part, v, offsets, sizes, strides)]
 
     def _part(self, shape: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
         """Returns the offsets, sizes and strides of a random slice of a shape."""
@@ -424,13 +422,7 @@ class _Maker:
         shape = tuple(a + e + c for a, e, c in zip(low, v.shape, high, strict=True))
         if math.prod(shape) > _MAX_ELEMENTS:
             return []
-        indices = ", ".join(f"%i{d}: index" for d in range(len(shape)))
-        fill = self._scalar(v.element)
-        text = (
-            f"tensor.pad {v.name} low{low} high{high} {{\n  ^bb0({indices}):\n"
-            f"    tensor.yield {fill.name} : {v.element}\n  }} : {v.type} to {tensor(shape, v.element)}"
-        )
-        return [self.b.op(text, shape, v.element)]
+        return [self.b.pad(v, low, high, self._scalar(v.element))]
 
     def _scalar(self, element: str) -> Value:
         """Returns a scalar value in @main: a constant, or an element that is extracted from a tensor."""
@@ -438,8 +430,9 @@ class _Maker:
         if not fitting or self.choose.random() < 0.5:
             return self.b.constant(literal(self.choose, element), None, element)
         v = self.choose.choice(fitting)
-        at = [self.b.constant(str(self.choose.randrange(e)), None, "index").name for e in v.shape or ()]
-        return self.b.op(f"tensor.extract {v.name}[{', '.join(at)}] : {v.type}", None, element)
+        return self.b.extract(
+            v, *(self.b.constant(str(self.choose.randrange(e)), None, "index") for e in v.shape or ())
+        )
 
     def concat(self) -> list[Value]:
         v = self.any()
@@ -459,9 +452,7 @@ class _Maker:
         extents[dim] = sum((part.shape or ())[dim] for part in parts)
         if math.prod(extents) > _MAX_ELEMENTS:
             return []
-        names, types = ", ".join(p.name for p in parts), ", ".join(p.type for p in parts)
-        text = f"tensor.concat dim({dim}) {names} : ({types}) -> {tensor(extents, v.element)}"
-        return [self.b.op(text, extents, v.element)]
+        return [self.b.concat(dim, *parts)]
 
     def collapse(self) -> list[Value]:
         v = self.any()
@@ -475,8 +466,7 @@ class _Maker:
             groups.append(list(range(at, at + size)))
             shape.append(math.prod((v.shape or ())[at : at + size]))
             at += size
-        text = f"tensor.collapse_shape {v.name} {groups} : {v.type} into {tensor(shape, v.element)}"
-        return [self.b.op(text, shape, v.element)]
+        return [self.b.reshape("collapse", v, str(groups), shape)]
 
     def expand(self) -> list[Value]:
         v = self.any()
@@ -494,8 +484,7 @@ class _Maker:
             shape += parts
         if len(shape) > 6:
             return []
-        text = f"tensor.expand_shape {v.name} {groups} output_shape {shape} : {v.type} into {tensor(shape, v.element)}"
-        return [self.b.op(text, shape, v.element)]
+        return [self.b.reshape("expand", v, str(groups), shape)]
 
     def barrier(self) -> list[Value]:
         v = self.any()
@@ -505,18 +494,11 @@ class _Maker:
         element = self.any().element
         if self.choose.random() < 0.5:
             shape = self._shape(self.choose.randint(0, 2))
-            return [self.b.op(f"tensor.splat {self._scalar(element).name} : {tensor(shape, element)}", shape, element)]
+            return [self.b.splat(self._scalar(element), shape)]
         parts = [self._scalar(element) for _ in range(self.choose.randint(1, 4))]
-        kind = tensor([len(parts)], element)
-        text = f"tensor.from_elements {', '.join(p.name for p in parts)} : {kind}"
-        return [self.b.op(text, [len(parts)], element)]
+        return [self.b.from_elements([len(parts)], *parts)]
 
     # Data-dependent operations ----------------------------------------------------------------------------------------
-
-    def _destinations(self, *kinds: tuple[Sequence[int], str]) -> str:
-        inits = [self.b.empty(shape, element) for shape, element in kinds]
-        types = ", ".join(v.type for v in inits)
-        return f"outs({', '.join(v.name for v in inits)} : {types}) -> {types}"
 
     def _along(self) -> tuple[Value, int] | None:
         v = self.any()
@@ -528,8 +510,7 @@ class _Maker:
             return []
         v, dim = found
         combine = self.choose.choice(["add", "mul", "maximum", "minimum"])
-        text = f"repro.scan {combine} dimension = {dim} ins({v.name} : {v.type}) "
-        return [self.b.op(text + self._destinations((v.shape or (), v.element)), v.shape, v.element)]
+        return self.b.call(f"repro.scan {combine} dimension = {dim}", [v], [self.b.empty(v.shape or (), v.element)])
 
     def sort(self) -> list[Value]:
         found = self._along()
@@ -537,11 +518,9 @@ class _Maker:
             return []
         v, dim = found
         carried = [v, *(w for w in self.values if w.shape == v.shape and self.choose.random() < 0.5)][:3]
-        names, types = ", ".join(w.name for w in carried), ", ".join(w.type for w in carried)
-        kinds = [(w.shape or (), w.element) for w in carried]
         direction = self.choose.choice(["ascending", "descending"])
-        text = f"repro.sort {direction} dimension = {dim} ins({names} : {types}) {self._destinations(*kinds)}"
-        return self.b.ops(text, *kinds)
+        outputs = [self.b.empty(w.shape or (), w.element) for w in carried]
+        return self.b.call(f"repro.sort {direction} dimension = {dim}", carried, outputs)
 
     def arg(self) -> list[Value]:
         found = self._along()
@@ -549,10 +528,8 @@ class _Maker:
             return []
         v, dim = found
         shape = tuple(e for d, e in enumerate(v.shape or ()) if d != dim)
-        kinds = [(shape, v.element), (shape, "i64")]
-        kind = self.choose.choice(["max", "min"])
-        text = f"repro.arg_reduce {kind} dimension = {dim} ins({v.name} : {v.type}) {self._destinations(*kinds)}"
-        return self.b.ops(text, *kinds)
+        outputs = [self.b.empty(shape, element) for element in (v.element, "i64")]
+        return self.b.call(f"repro.arg_reduce {self.choose.choice(['max', 'min'])} dimension = {dim}", [v], outputs)
 
     def scatter(self) -> list[Value]:
         choose = self.choose
@@ -577,8 +554,7 @@ class _Maker:
         at = body.emit(f"arith.index_cast {at} : index to {index}", index)
         (rows,) = self.b.generic((count, depth), [], body.text([at]), index, yields=[at])
         combine = choose.choice(["add", "add", "mul", "maximum", "minimum", "replace"])
-        text = f"repro.scatter {combine} ins({updates.name}, {rows.name} : {updates.type}, {rows.type}) "
-        return [self.b.op(text + f"outs({v.name} : {v.type}) -> {v.type}", v.shape, v.element)]
+        return self.b.call(f"repro.scatter {combine}", [updates, rows], [v])
 
     def random(self) -> list[Value]:
         seed = self._scalar("i64")
@@ -586,8 +562,8 @@ class _Maker:
         self.sites += 1
         distribution, element = self.choose.choice([("uniform", "f32"), ("bits", "i32")])
         shape = self._shape(self.choose.randint(0, 3))
-        text = f"repro.random {distribution} site = {self.sites} ins({seed.name}, {step.name} : i64, i64) "
-        return [self.b.op(text + self._destinations((shape, element)), shape, element)]
+        out = self.b.empty(shape, element)
+        return self.b.call(f"repro.random {distribution} site = {self.sites}", [seed, step], [out])
 
 
 _STEPS = [_Maker.generic] * 6 + [_Maker.fold] * 5 + [_Maker.matmul] * 2 + [_Maker.slice] * 2

@@ -6,7 +6,7 @@ an element that the interpreter does not read would crash."""
 
 import numpy as np
 import pytest
-from support.builder import COLUMN, ROW, Builder, tensor
+from support.builder import COLUMN, ROW, Builder
 from support.kit import check
 
 HUGE = 1 << 62
@@ -113,14 +113,11 @@ def test_numbers_of_loops_wrap_in_narrow_types(narrow: str) -> None:
 def test_A3_slices_of_one_element_take_any_stride() -> None:
     b = Builder()
     x, part = b.argument((9, 9), "f32"), b.argument((1, 9), "f32")
-    narrow = tensor((9, 1), "f32")
-    last = f"[8, 0] [1, 9] [{HUGE}, 1]"
-    row = b.op(f"tensor.extract_slice {x.name}{last} : {x.type} to {part.type}", (1, 9), "f32")
-    column = b.op(f"tensor.extract_slice {x.name}[0, 8] [9, 1] [1, {HUGE}] : {x.type} to {narrow}", (9, 1), "f32")
+    row = b.slice(x, [8, 0], [1, 9], [HUGE, 1])
+    column = b.slice(x, [0, 8], [9, 1], [1, HUGE])
     chain = row
     for _ in range(4):
-        text = f"tensor.extract_slice {chain.name}[0, 0] [1, 9] [{HUGE}, 1] : {chain.type} to {part.type}"
-        chain = b.op(text, (1, 9), "f32")
-    whole = b.op(f"tensor.insert_slice {part.name} into {x.name}{last} : {part.type} into {x.type}", (9, 9), "f32")
+        chain = b.slice(chain, [0, 0], [1, 9], [HUGE, 1])
+    whole = b.insert(part, x, [8, 0], [1, 9], [HUGE, 1])
     results = [b.elementwise(DOUBLED, value, element="f32") for value in (row, column, chain, whole)]
     check(b.program(*results), [values((9, 9), 1), values((1, 9), 2)])

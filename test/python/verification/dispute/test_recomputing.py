@@ -120,13 +120,10 @@ def test_a_check_that_fails() -> None:
     """(E1) If the recomputed operator fails a check, the error says so. The error for an exceeded limit has another
     text."""
     b = Builder()
-    index = b.argument((), "i64")
+    (number,) = b.scalar_arguments(1)
     table = b.constant("dense<[1.0, 2.0]>", (2,), "f32")
-    number = b.op(f"tensor.extract {index.name}[] : tensor<i64>", None, "i64")
     place = b.op(f"arith.index_cast {number.name} : i64 to index", None, "index")
-    found = b.op(f"tensor.extract {table.name}[{place.name}] : tensor<2xf32>", None, "f32")
-    result = b.op(f"tensor.from_elements {found.name} : tensor<f32>", (), "f32")
-    data = to_bytes(b.program(result))
+    data = to_bytes(b.program(b.from_elements((), b.extract(table, place))))
     assert interpret(data, np.int64(1).tobytes()) == np.float32(2).tobytes()
     with pytest.raises(StepFailed, match="index"):
         interpret(data, np.int64(2).tobytes())

@@ -41,10 +41,10 @@ def step_program(element: str = "f4E2M1FN", is_packed: bool = False) -> Program:
     number, gradient = b.argument((), "i64"), b.argument(SHAPE, "f32")
     values = dequantized(b, form, unpacked(b, held, SHAPE[-1]) if is_packed else held, scales)
     moved = b.elementwise("%r0 = arith.subf %x0, %x1 : f32", values, gradient, element="f32")
-    n = b.op(f"tensor.extract {number.name}[] : {number.type}", None, "i64")
+    n = b.extract(number)
     one = b.constant("1", None, "i64")
     following = b.op(f"arith.addi {n.name}, {one.name} : i64", None, "i64")
-    result = b.op(f"tensor.from_elements {following.name} : {number.type}", (), "i64")
+    result = b.from_elements((), following)
     new_codes, new_scales = quantized(b, form, moved, key=(3, one, n))
     new_held = packed(b, new_codes) if is_packed else new_codes
     read = read_signature(to_bytes(b.program(new_held, new_scales, result, moved, states=3)))
