@@ -5,110 +5,53 @@ operations on the results before these are stored."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
-from kernel_cases import FMA, check_program, element
+from kernel_cases import check_program
 from kernel_runner import run_passes
+from support.builder import COLUMN, Builder, Value
 
 
-def tensors(types: Sequence[str]) -> list[str]:
-    return [f"tensor<{t}>" for t in types]
+def check(b: Builder, result: Value, special: bool = True, fuses: bool = True) -> None:
+    """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the bits on all
+    targets."""
+    text = b.program(result)
+    scheduled = run_passes(text, "schedule{fuse-epilogues=true}")
+    assert ("memref.alloca_scope" in scheduled) == fuses
+    types = ["x".join(map(str, [*(each.shape or ()), each.element])) for each in (*b.arguments, result)]
+    check_program(text, types[:-1], types[-1], special)
 
 
-class Program:
-    """A program with arguments %a0, %a1, ... and a list of operations; it returns the last value."""
-
-    def __init__(self, *types: str) -> None:
-        self.types = types
-        self.lines: list[str] = []
-        self.kinds = {f"%a{i}": t for i, t in enumerate(types)}
-
-    def _add(self, text: str, kind: str) -> str:
-        name = f"%v{len(self.kinds)}"
-        self.kinds[name] = kind
-        self.lines.append(f"{name} = {text}")
-        return name
-
-    def splat(self, kind: str) -> str:
-        zero = "0.0" if element(kind)[0] in "bf" else "0"
-        return self._add(f"arith.constant dense<{zero}> : tensor<{kind}>", kind)
-
-    def product(self, maps: Sequence[str], iterators: str, inputs: Sequence[str], kind: str, body: str = "") -> str:
-        start = self.splat(kind)
-        words = ", ".join({"p": "parallel", "r": "reduction"}[c] for c in iterators)
-        affine = ", ".join(f"affine_map<{m}>" for m in maps)
-        ins = ", ".join(inputs), ", ".join(tensors([self.kinds[x] for x in inputs]))
-        t = element(kind)
-        body = body or FMA.format(a=t, b=t, t=t)
-        return self._add(
-            "repro.fold #repro.order<chunk = 512, lanes = 1, run = 0, totals = sequential> "
-            f"maps [{affine}] iterators [{words}] ins({ins[0]} : {ins[1]}) outs({start} : tensor<{kind}>) "
-            f"{{\n{body}\n}} -> tensor<{kind}>",
-            kind,
-        )
-
-    def generic(self, maps: Sequence[str], inputs: Sequence[str], kind: str, body: str) -> str:
-        empty = self._add(f"tensor.empty() : tensor<{kind}>", kind)
-        rank = maps[0].split("->")[0].count(",") + 1
-        words = ", ".join(['"parallel"'] * rank)
-        affine = ", ".join(f"affine_map<{m}>" for m in maps)
-        ins = ", ".join(inputs), ", ".join(tensors([self.kinds[x] for x in inputs]))
-        arguments = ", ".join(
-            [f"%x{i}: {element(self.kinds[x])}" for i, x in enumerate(inputs)] + [f"%o: {element(kind)}"]
-        )
-        return self._add(
-            f"linalg.generic {{indexing_maps = [{affine}], iterator_types = [{words}]}} ins({ins[0]} : {ins[1]}) "
-            f"outs({empty} : tensor<{kind}>) {{\n^bb0({arguments}):\n{body}\n}} -> tensor<{kind}>",
-            kind,
-        )
-
-    def reshape(self, x: str, op: str, groups: str, kind: str) -> str:
-        size = ", ".join(kind.split("x")[:-1])
-        output = f" output_shape [{size}]" if op == "expand_shape" else ""
-        return self._add(f"tensor.{op} {x} {groups}{output} : tensor<{self.kinds[x]}> into tensor<{kind}>", kind)
-
-    def text(self) -> str:
-        name, kind = list(self.kinds.items())[-1]
-        arguments = ", ".join(f"%a{i}: tensor<{t}>" for i, t in enumerate(self.types))
-        body = "\n".join(self.lines)
-        return (
-            f"func.func @main({arguments}) -> (tensor<{kind}>) attributes {{repro.num_state = 0 : i64}} {{\n"
-            f"{body}\nreturn {name} : tensor<{kind}>\n}}\n"
-        )
-
-    def check(self, special: bool = True, fuses: bool = True) -> None:
-        """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the program's bits as
-        `check_program` does."""
-        text = self.text()
-        scheduled = run_passes(text, "schedule{fuse-epilogues=true}")
-        assert ("memref.alloca_scope" in scheduled) == fuses
-        check_program(text, self.types, list(self.kinds.values())[-1], special)
-
-
-SUM = """  %r = arith.addf %x0, %x1 : f32
-  linalg.yield %r : f32"""
-RELU = """  %s = arith.addf %x0, %x1 : f32
+SUM = "%r0 = arith.addf %x0, %x1 : f32"
+RELU = """%s = arith.addf %x0, %x1 : f32
   %z = arith.constant 0.0 : f32
   %p = arith.cmpf ugt, %s, %z : f32
-  %r = arith.select %p, %s, %z : f32
-  linalg.yield %r : f32"""
+  %r0 = arith.select %p, %s, %z : f32"""
 
 
-def matmul(program: Program, m: int, n: int, layout: str = "mk kn mn", kind: str = "f32") -> str:
-    size = {"m": m, "n": n}
-    a, b, c = layout.split()
-    maps = [f"(m, n, k) -> ({o[0]}, {o[1]})" for o in (a, b, c)]
-    return program.product(maps, "ppr", ["%a0", "%a1"], f"{size[c[0]]}x{size[c[1]]}x{kind}")
+def matmul(b: Builder, m: int, n: int, k: int, layout: str = "mk kn mn", element: str = "f32", body: str = "") -> Value:
+    """Returns the product of two new arguments; `layout` has the orders of the dimensions of operands and result."""
+    size, names = {"m": m, "n": n, "k": k}, {"m": "d0", "n": "d1", "k": "d2"}
+    shapes = [tuple(size[letter] for letter in letters) for letters in layout.split()]
+    maps = [", ".join(names[letter] for letter in letters) for letters in layout.split()]
+    inputs = [(b.argument(shape, element), results) for shape, results in zip(shapes[:2], maps, strict=False)]
+    wide = "f32" if element == "bf16" else element
+    init = b.constant("dense<0.0>", shapes[2], wide)
+    body = body or f"%r0 = math.fma %x0, %x1, %a0 : {wide}"
+    return b.fold(COLUMN, "ppr", inputs, [(init, maps[2])], body)[0]
 
 
-def convolution(program: Program, kind: str) -> str:
-    maps = [
-        "(n, o, h, w, i, y, x) -> (n, i, h + y, w + x)",
-        "(n, o, h, w, i, y, x) -> (o, i, y, x)",
-        "(n, o, h, w, i, y, x) -> (n, o, h, w)",
-    ]
-    return program.product(maps, "pppprrr", ["%a0", "%a1"], kind)
+def turned(layout: str) -> str:
+    """Returns the index map of the result, from the dimensions m and n."""
+    return "d0, d1" if layout.endswith("mn") else "d1, d0"
+
+
+def convolution(b: Builder, channels: int, h: int, w: int) -> Value:
+    """Returns a convolution of two new arguments."""
+    image, kernel = b.argument((3, 4, h + 2, w + 2), "f32"), b.argument((channels, 4, 3, 3), "f32")
+    init = b.constant("dense<0.0>", (3, channels, h, w), "f32")
+    inputs = [(image, "d0, d4, d2 + d5, d3 + d6"), (kernel, "d1, d4, d5, d6")]
+    body = "%r0 = math.fma %x0, %x1, %a0 : f32"
+    return b.fold(COLUMN, "pppprrr", inputs, [(init, "d0, d1, d2, d3")], body)[0]
 
 
 @pytest.mark.parametrize("layout", ["mk kn mn", "mk nk mn", "km kn nm", "mk nk nm"])
@@ -117,91 +60,74 @@ def convolution(program: Program, kind: str) -> str:
 )
 @pytest.mark.diagonal
 def test_bias_and_relu_K1(m: int, n: int, k: int, layout: str) -> None:
-    size = {"m": m, "n": n, "k": k}
-    a, b, c = layout.split()
-    program = Program(f"{size[a[0]]}x{size[a[1]]}xf32", f"{size[b[0]]}x{size[b[1]]}xf32", f"{n}xf32")
-    result = matmul(program, m, n, layout)
-    order = f"(m, n) -> ({c[0]}, {c[1]})"
-    program.generic([order, "(m, n) -> (n)", order], [result, "%a2"], program.kinds[result], RELU)
-    program.check(fuses=(m, n) != (1, 1))
+    b = Builder()
+    result, order = matmul(b, m, n, k, layout), turned(layout)
+    inputs = [(result, order), (b.argument((n,), "f32"), "d1")]
+    check(b, *b.generic(result.shape, inputs, RELU, "f32", output=order, dims=(m, n)), fuses=(m, n) != (1, 1))
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(540, 300, 600), (13, 2100, 600)])
 def test_blocks_parts_and_strips_K1(m: int, n: int, k: int) -> None:
-    """Uses more rows than one block, more elements of K than one K-block, and more columns than one strip."""
-    program = Program(f"{m}x{k}xf32", f"{n}x{k}xf32", f"{m}x{n}xf32")
-    result = matmul(program, m, n, "mk nk mn")
-    same = "(m, n) -> (m, n)"
-    program.generic([same] * 3, [result, "%a2"], f"{m}x{n}xf32", SUM)
-    program.check(special=False)
+    """Uses more rows than one block, more elements of K than one part of a chunk, and more columns than one strip."""
+    b = Builder()
+    result = matmul(b, m, n, k, "mk nk mn")
+    check(b, b.elementwise(SUM, result, b.argument((m, n), "f32"), element="f32"), special=False)
 
 
-@pytest.mark.parametrize("output", ["(m, n) -> (m, n)", "(m, n) -> (n, m)"])
-@pytest.mark.parametrize("residual", ["(m, n) -> (m, n)", "(m, n) -> (n, m)"])
+@pytest.mark.parametrize("output", ["d0, d1", "d1, d0"])
+@pytest.mark.parametrize("residual", ["d0, d1", "d1, d0"])
 @pytest.mark.diagonal
 def test_residuals_of_other_layouts_K1(output: str, residual: str) -> None:
-    size = {"(m, n) -> (m, n)": "75x66xf32", "(m, n) -> (n, m)": "66x75xf32"}
-    program = Program("75x20xf32", "20x66xf32", size[residual])
-    result = matmul(program, 75, 66)
-    program.generic(["(m, n) -> (m, n)", residual, output], [result, "%a2"], size[output], SUM)
-    program.check()
+    shapes = {"d0, d1": (75, 66), "d1, d0": (66, 75)}
+    b = Builder()
+    inputs = [(matmul(b, 75, 66, 20), "d0, d1"), (b.argument(shapes[residual], "f32"), residual)]
+    check(b, *b.generic(shapes[output], inputs, SUM, "f32", output=output, dims=(75, 66)))
 
 
 @pytest.mark.parametrize(
-    ("kinds", "maps", "fuses"),
+    ("others", "fuses"),
     [
-        (("6x11x70xf32", "70xf32"), ("(i, j, n) -> (i, j, n)", "(i, j, n) -> (n)"), True),
+        ([((6, 11, 70), "d0, d1, d2"), ((70,), "d2")], True),
         # The row m of the product is (i, j); these operands depend on only one of i and j.
-        (("6x70xf32", "11xf32"), ("(i, j, n) -> (i, n)", "(i, j, n) -> (j)"), False),
+        ([((6, 70), "d0, d2"), ((11,), "d1")], False),
     ],
 )
-def test_results_in_another_shape_K1(kinds: tuple[str, str], maps: tuple[str, str], fuses: bool) -> None:
-    program = Program("66x20xf32", "20x70xf32", *kinds)
-    result = program.reshape(matmul(program, 66, 70), "expand_shape", "[[0, 1], [2]]", "6x11x70xf32")
-    body = """  %s = arith.mulf %x0, %x1 : f32
-  %r = arith.addf %s, %x2 : f32
-  linalg.yield %r : f32"""
-    same = "(i, j, n) -> (i, j, n)"
-    program.generic([same, *maps, same], [result, "%a2", "%a3"], "6x11x70xf32", body)
-    program.check(fuses=fuses)
+def test_results_in_another_shape_K1(others: list[tuple[tuple[int, ...], str]], fuses: bool) -> None:
+    b = Builder()
+    result = b.reshape("expand", matmul(b, 66, 70, 20), "[[0, 1], [2]]", (6, 11, 70))
+    body = """%s = arith.mulf %x0, %x1 : f32
+  %r0 = arith.addf %s, %x2 : f32"""
+    inputs = [(result, "d0, d1, d2"), *((b.argument(shape, "f32"), results) for shape, results in others)]
+    check(b, *b.generic((6, 11, 70), inputs, body, "f32"), fuses=fuses)
 
 
 @pytest.mark.parametrize("layout", ["mk kn mn", "mk nk nm"])
 def test_rounding_F7(layout: str) -> None:
-    """Operands are extended from bf16 to f32, and the f32 sum in registers is rounded to bf16 when it is stored."""
-    size = {"m": 37, "n": 50, "k": 90}
-    a, b, c = layout.split()
-    program = Program(f"{size[a[0]]}x{size[a[1]]}xbf16", f"{size[b[0]]}x{size[b[1]]}xbf16", "50xbf16")
-    body = """^bb0(%x: bf16, %y: bf16, %acc: f32):
-  %e = arith.extf %x : bf16 to f32
-  %f = arith.extf %y : bf16 to f32
-  %r = math.fma %e, %f, %acc : f32
-  repro.yield %r : f32"""
-    maps = [f"(m, n, k) -> ({o[0]}, {o[1]})" for o in (a, b, c)]
-    result = program.product(maps, "ppr", ["%a0", "%a1"], f"{size[c[0]]}x{size[c[1]]}xf32", body)
-    order = f"(m, n) -> ({c[0]}, {c[1]})"
-    rounding = """  %h = arith.truncf %x0 : f32 to bf16
+    """Operands are extended to 32 bits and the result is rounded to 16: it has 16 bits in memory and 32 in
+    registers."""
+    b = Builder()
+    body = """%e = arith.extf %x0 : bf16 to f32
+  %f = arith.extf %x1 : bf16 to f32
+  %r0 = math.fma %e, %f, %a0 : f32"""
+    result, order = matmul(b, 37, 50, 90, layout, "bf16", body), turned(layout)
+    rounding = """%h = arith.truncf %x0 : f32 to bf16
   %e = arith.extf %h : bf16 to f32
   %b = arith.extf %x1 : bf16 to f32
   %s = arith.addf %e, %b : f32
-  %r = arith.truncf %s : f32 to bf16
-  linalg.yield %r : bf16"""
-    kind = f"{size[c[0]]}x{size[c[1]]}xbf16"
-    program.generic([order, "(m, n) -> (n)", order], [result, "%a2"], kind, rounding)
-    program.check()
+  %r0 = arith.truncf %s : f32 to bf16"""
+    inputs = [(result, order), (b.argument((50,), "bf16"), "d1")]
+    check(b, *b.generic(result.shape, inputs, rounding, "bf16", output=order, dims=(37, 50)))
 
 
 def test_double_precision_and_mask_F7() -> None:
-    program = Program("40x33xf64", "33x51xf64", "40x51xi1", "40xf32")
-    result = matmul(program, 40, 51, kind="f64")
-    body = """  %z = arith.constant 0.0 : f64
+    b = Builder()
+    result = matmul(b, 40, 51, 33, element="f64")
+    body = """%z = arith.constant 0.0 : f64
   %e = arith.extf %x2 : f32 to f64
   %s = arith.mulf %x0, %e : f64
-  %r = arith.select %x1, %s, %z : f64
-  linalg.yield %r : f64"""
-    same = "(m, n) -> (m, n)"
-    program.generic([same, same, "(m, n) -> (m)", same], [result, "%a2", "%a3"], "40x51xf64", body)
-    program.check()
+  %r0 = arith.select %x1, %s, %z : f64"""
+    inputs = [(result, "d0, d1"), (b.argument((40, 51), "i1"), "d0, d1"), (b.argument((40,), "f32"), "d0")]
+    check(b, *b.generic((40, 51), inputs, body, "f64"))
 
 
 @pytest.mark.parametrize("size", [(5, 16), (9, 32), (6, 7), (4, 5)])
@@ -210,46 +136,37 @@ def test_double_precision_and_mask_F7() -> None:
 def test_convolution_K2(size: tuple[int, int], channels: int) -> None:
     """The epilogue multiplies each channel by a scale and adds a shift."""
     h, w = size
-    program = Program(f"3x4x{h + 2}x{w + 2}xf32", f"{channels}x4x3x3xf32", f"{channels}xf32", f"{channels}xf32")
-    kind = f"3x{channels}x{h}x{w}xf32"
-    body = """  %s = arith.mulf %x0, %x1 : f32
+    b = Builder()
+    result = convolution(b, channels, h, w)
+    body = """%s = arith.mulf %x0, %x1 : f32
   %t = arith.addf %s, %x2 : f32
   %z = arith.constant 0.0 : f32
   %p = arith.cmpf ugt, %t, %z : f32
-  %r = arith.select %p, %t, %z : f32
-  linalg.yield %r : f32"""
-    same, channel = "(n, o, h, w) -> (n, o, h, w)", "(n, o, h, w) -> (o)"
-    program.generic([same, channel, channel, same], [convolution(program, kind), "%a2", "%a3"], kind, body)
-    program.check()
+  %r0 = arith.select %p, %t, %z : f32"""
+    inputs = [(result, "d0, d1, d2, d3"), *((b.argument((channels,), "f32"), "d1") for _ in range(2))]
+    check(b, *b.generic(result.shape, inputs, body, "f32"))
 
 
 def test_residual_of_a_convolution_stays_apart_K2() -> None:
-    kind = "3x10x6x7xf32"
-    program = Program("3x4x8x9xf32", "10x4x3x3xf32", kind)
-    program.generic(["(n, o, h, w) -> (n, o, h, w)"] * 3, [convolution(program, kind), "%a2"], kind, SUM)
-    program.check(fuses=False)
+    b = Builder()
+    result = convolution(b, 10, 6, 7)
+    check(b, b.elementwise(SUM, result, b.argument(result.shape, "f32"), element="f32"), fuses=False)
 
 
 def test_values_are_special_as_in_memory_V4() -> None:
     """A select in the epilogue passes on the bits of a NaN, so the NaN must be canonical before, as it would be in
     memory."""
-    program = Program("4x3xf32", "3x40xf32", "4x40xi1")
-    result = matmul(program, 4, 40)
-    body = """  %n = arith.negf %x0 : f32
-  %r = arith.select %x1, %n, %x0 : f32
-  linalg.yield %r : f32"""
-    same = "(m, n) -> (m, n)"
-    program.generic([same] * 3, [result, "%a2"], "4x40xf32", body)
-    program.check()
+    b = Builder()
+    result = matmul(b, 4, 40, 3)
+    body = """%n = arith.negf %x0 : f32
+  %r0 = arith.select %x1, %n, %x0 : f32"""
+    check(b, b.elementwise(body, result, b.argument((4, 40), "i1"), element="f32"))
 
 
 def test_bits_do_not_depend_on_values_of_others_K1() -> None:
     """The residual is also an operand of the product: a store must not overwrite elements that are read later."""
-    program = Program("64x64xf32", "64x64xf32")
-    result = matmul(program, 64, 64)
-    same = "(m, n) -> (m, n)"
-    body = """  %s = arith.addf %x0, %x1 : f32
-  %r = arith.subf %s, %x2 : f32
-  linalg.yield %r : f32"""
-    program.generic([same] * 4, [result, "%a0", "%a1"], "64x64xf32", body)
-    program.check()
+    b = Builder()
+    result = matmul(b, 64, 64, 64)
+    body = """%s = arith.addf %x0, %x1 : f32
+  %r0 = arith.subf %s, %x2 : f32"""
+    check(b, b.elementwise(body, result, *b.arguments, element="f32"))
