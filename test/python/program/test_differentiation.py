@@ -4,7 +4,7 @@
 CPUs and GPUs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -13,12 +13,9 @@ from repro_mlir.program.canonical import to_bytes
 from repro_mlir.program.differentiation import differentiate
 from repro_mlir.reference.interpreter import Interpreter
 from support import device_kit, kit
+from support.builder import Builder, Value, tensor
 
 STEP = 1e-6
-
-
-def _type(shape: Sequence[int], element: str = "f64") -> str:
-    return f"tensor<{''.join(f'{extent}x' for extent in shape)}{element}>"
 
 
 def _main(arguments: str, result: str, body: str) -> str:
@@ -39,42 +36,44 @@ def _generic(body: str, maps: Sequence[str], iterators: str, ins: str, init: str
 }} -> {result}"""
 
 
-_ELEMENT = "^bb0(%a: f64, %b: f64, %o: f64):"
+def _program(write: Callable[..., Value], *shapes: Sequence[int]) -> str:
+    """Returns a program of f64 arguments with one result."""
+    b = Builder()
+    return b.program(write(b, *(b.argument(shape, "f64") for shape in shapes)))
 
 
-def _elementwise(formula: str) -> str:
-    body = f"{_ELEMENT}\n{formula}\nlinalg.yield %z : f64"
-    maps = ["(d0) -> (d0)"] * 3
-    operation = _generic(body, maps, "p", f"%x, %y : {_type([5])}, {_type([5])}", "%e", _type([5]))
-    arguments = f"%x: {_type([5])}, %y: {_type([5])}"
-    return _main(arguments, _type([5]), f"%e = tensor.empty() : {_type([5])}\n{operation}")
+def _elementwise(body: str, operands: int = 2, count: int = 5, element: str = "f64") -> str:
+    b = Builder()
+    return b.program(b.elementwise(body, *(b.argument((count,), element) for _ in range(operands)), element=element))
 
 
 def _fold(step: str, initial: float, maps: Sequence[str], iterators: str, x: Sequence[int], r: Sequence[int]) -> str:
     body = f"^bb0(%a: f64, %o: f64):\n%z = {step} : f64\nlinalg.yield %z : f64"
-    init = f"%e = arith.constant dense<{initial}> : {_type(r)}"
-    operation = _generic(body, maps, iterators, f"%x : {_type(x)}", "%e", _type(r))
-    return _main(f"%x: {_type(x)}", _type(r), f"{init}\n{operation}")
+    init = f"%e = arith.constant dense<{initial}> : {tensor(r, 'f64')}"
+    operation = _generic(body, maps, iterators, f"%x : {tensor(x, 'f64')}", "%e", tensor(r, "f64"))
+    return _main(f"%x: {tensor(x, 'f64')}", tensor(r, "f64"), f"{init}\n{operation}")
 
 
 PROGRAMS = {
-    "add": _elementwise("%z = arith.addf %a, %b : f64"),
-    "subtract": _elementwise("%z = arith.subf %a, %b : f64"),
-    "multiply": _elementwise("%z = arith.mulf %a, %b : f64"),
-    "divide": _elementwise("%z = arith.divf %a, %b : f64"),
-    "remainder": _elementwise("%z = arith.remf %a, %b : f64"),
-    "maximum": _elementwise("%z = arith.maximumf %a, %b : f64"),
-    "minimum": _elementwise("%z = arith.minimumf %a, %b : f64"),
-    "negate": _elementwise("%z = arith.negf %a : f64"),
-    "absolute": _elementwise("%z = math.absf %a : f64"),
-    "copysign": _elementwise("%z = math.copysign %a, %b : f64"),
-    "root": _elementwise("%s = arith.mulf %a, %a : f64\n%z = math.sqrt %s : f64"),
-    "fma": _elementwise("%z = math.fma %a, %b, %a : f64"),
-    "floor": _elementwise("%s = math.floor %a : f64\n%z = arith.mulf %s, %b : f64"),
+    "add": _elementwise("%r0 = arith.addf %x0, %x1 : f64"),
+    "subtract": _elementwise("%r0 = arith.subf %x0, %x1 : f64"),
+    "multiply": _elementwise("%r0 = arith.mulf %x0, %x1 : f64"),
+    "divide": _elementwise("%r0 = arith.divf %x0, %x1 : f64"),
+    "remainder": _elementwise("%r0 = arith.remf %x0, %x1 : f64"),
+    "maximum": _elementwise("%r0 = arith.maximumf %x0, %x1 : f64"),
+    "minimum": _elementwise("%r0 = arith.minimumf %x0, %x1 : f64"),
+    "negate": _elementwise("%r0 = arith.negf %x0 : f64"),
+    "absolute": _elementwise("%r0 = math.absf %x0 : f64"),
+    "copysign": _elementwise("%r0 = math.copysign %x0, %x1 : f64"),
+    "root": _elementwise("%s = arith.mulf %x0, %x0 : f64\n%r0 = math.sqrt %s : f64"),
+    "fma": _elementwise("%r0 = math.fma %x0, %x1, %x0 : f64"),
+    "floor": _elementwise("%s = math.floor %x0 : f64\n%r0 = arith.mulf %s, %x1 : f64"),
     "select": _elementwise(
-        "%c = arith.cmpf olt, %a, %b : f64\n%m = arith.mulf %a, %b : f64\n%z = arith.select %c, %a, %m : f64"
+        "%c = arith.cmpf olt, %x0, %x1 : f64\n%m = arith.mulf %x0, %x1 : f64\n%r0 = arith.select %c, %x0, %m : f64"
     ),
-    "reused": _elementwise("%s = arith.mulf %a, %b : f64\n%t = arith.addf %s, %a : f64\n%z = arith.mulf %s, %t : f64"),
+    "reused": _elementwise(
+        "%s = arith.mulf %x0, %x1 : f64\n%t = arith.addf %s, %x0 : f64\n%r0 = arith.mulf %s, %t : f64"
+    ),
     "sum": _fold("arith.addf %a, %o", 0.5, ["(d0, d1) -> (d0, d1)", "(d0, d1) -> (d0)"], "pr", [3, 4], [3]),
     "sum_of_all": _fold("arith.addf %a, %o", 0.0, ["(d0, d1) -> (d0, d1)", "(d0, d1) -> ()"], "rr", [3, 4], []),
     "product": _fold("arith.mulf %a, %o", 2.0, ["(d0, d1) -> (d1, d0)", "(d0, d1) -> (d0)"], "pr", [4, 3], [3]),
@@ -98,14 +97,51 @@ def _window(index: str, extent: int, step: str, initial: float) -> str:
     return _main(f"%x: tensor<{extent}xf64>", "tensor<4xf64>", body)
 
 
-def _read(index: str, extent: int, loops: int = 6) -> str:
-    operation = _generic(
-        "^bb0(%a: f64, %o: f64):\n%z = arith.mulf %a, %a : f64\nlinalg.yield %z : f64",
-        [f"(d0) -> ({index})", "(d0) -> (d0)"], "p", f"%x : tensor<{extent}xf64>", "%e", f"tensor<{loops}xf64>",
-    )  # fmt: skip
-    return _main(
-        f"%x: tensor<{extent}xf64>", f"tensor<{loops}xf64>", f"%e = tensor.empty() : tensor<{loops}xf64>\n{operation}"
+def _read(index: str, extent: int) -> str:
+    body = "%r0 = arith.mulf %x0, %x0 : f64"
+    return _program(lambda b, x: b.generic((6,), [(x, index)], body, "f64")[0], (extent,))
+
+
+def _gathered(b: Builder, x: Value) -> Value:
+    rows = b.constant("dense<[3, 0, 3, 1, 3, 0]>", (6,), "i64")
+    body = (
+        "%one = arith.constant 1 : index\n%row = arith.index_cast %x0 : i64 to index\n"
+        f"%r0 = tensor.extract {x.name}[%row, %one] : {x.type}"
     )
+    return b.elementwise(body, rows, element="f64")
+
+
+def _slices(b: Builder, x: Value, y: Value) -> Value:
+    part, inserted = b.slice(x, [0, 1], [2, 2], [2, 1]), b.insert(y, x, [1, 0], [2, 2], [1, 2])
+    return b.concat(0, inserted, b.pad(part, [0, 1], [0, 1], b.constant("0.0", None, "f64")))
+
+
+def _scalars(b: Builder, x: Value) -> Value:
+    first, second = (b.extract(x, b.constant(str(i), None, "index")) for i in range(2))
+    product = b.op(f"arith.mulf {first.name}, {second.name} : f64", None, "f64")
+    return b.from_elements((2,), product, second)
+
+
+def _scan(combine: str) -> str:
+    operation = f"repro.scan {combine} dimension = 1"
+    return _program(lambda b, x: b.call(operation, [x], [b.empty((2, 4), "f64")])[0], (2, 4))
+
+
+def _sorted(b: Builder, x: Value, y: Value) -> Value:
+    empty = b.empty((2, 4), "f64")
+    return b.concat(0, *b.call("repro.sort descending dimension = 1", [x, y], [empty, empty]))
+
+
+def _greatest(b: Builder, x: Value) -> Value:
+    return b.call("repro.arg_reduce max dimension = 1", [x], [b.empty((3,), "f64"), b.empty((3,), "i64")])[0]
+
+
+def _scatter(combine: str) -> str:
+    def write(b: Builder, x: Value, y: Value) -> Value:
+        rows = b.constant("dense<[[3], [0], [3], [1], [3]]>", (5, 1), "i64")
+        return b.call(f"repro.scatter {combine}", [y, rows], [x])[0]
+
+    return _program(write, (4, 2), (5, 2))
 
 
 PROGRAMS |= {
@@ -118,115 +154,29 @@ PROGRAMS |= {
     "divided": _read("d0 floordiv 2", 3),
     "modulo": _read("d0 mod 4", 4),
     "constant": _read("2", 5),
-    "diagonal": _main(
-        "%x: tensor<4x4xf64>",
-        "tensor<4xf64>",
-        "%e = tensor.empty() : tensor<4xf64>\n"
-        + _generic(
-            "^bb0(%a: f64, %o: f64):\nlinalg.yield %a : f64",
-            ["(d0) -> (d0, d0)", "(d0) -> (d0)"],
-            "p",
-            "%x : tensor<4x4xf64>",
-            "%e",
-            "tensor<4xf64>",
-        ),
+    "diagonal": _program(lambda b, x: b.generic((4,), [(x, "d0, d0")], "", "f64", yields=["%x0"])[0], (4, 4)),
+    "gathered": _program(_gathered, (4, 3)),
+    "slices": _program(_slices, (3, 4), (2, 2)),
+    "reshapes": _program(
+        lambda b, x: b.reshape("expand", b.reshape("collapse", x, "[[0, 1]]", (12,)), "[[0, 1]]", (3, 4)), (2, 6)
     ),
-    "gathered": _main(
-        "%x: tensor<4x3xf64>",
-        "tensor<6xf64>",
-        """%c = arith.constant dense<[3, 0, 3, 1, 3, 0]> : tensor<6xi64>
-%e = tensor.empty() : tensor<6xf64>
-%r = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
-    iterator_types = ["parallel"]} ins(%c : tensor<6xi64>) outs(%e : tensor<6xf64>) {
-^bb0(%i: i64, %o: f64):
-  %one = arith.constant 1 : index
-  %row = arith.index_cast %i : i64 to index
-  %z = tensor.extract %x[%row, %one] : tensor<4x3xf64>
-  linalg.yield %z : f64
-} -> tensor<6xf64>""",
-    ),
-    "slices": _main(
-        "%x: tensor<3x4xf64>, %y: tensor<2x2xf64>",
-        "tensor<5x4xf64>",
-        """%s = tensor.extract_slice %x[0, 1] [2, 2] [2, 1] : tensor<3x4xf64> to tensor<2x2xf64>
-%i = tensor.insert_slice %y into %x[1, 0] [2, 2] [1, 2] : tensor<2x2xf64> into tensor<3x4xf64>
-%zero = arith.constant 0.0 : f64
-%p = tensor.pad %s low[0, 1] high[0, 1] {
-^bb0(%a: index, %b: index):
-  tensor.yield %zero : f64
-} : tensor<2x2xf64> to tensor<2x4xf64>
-%r = tensor.concat dim(0) %i, %p : (tensor<3x4xf64>, tensor<2x4xf64>) -> tensor<5x4xf64>""",
-    ),
-    "reshapes": _main(
-        "%x: tensor<2x6xf64>",
-        "tensor<3x4xf64>",
-        """%c = tensor.collapse_shape %x [[0, 1]] : tensor<2x6xf64> into tensor<12xf64>
-%r = tensor.expand_shape %c [[0, 1]] output_shape [3, 4] : tensor<12xf64> into tensor<3x4xf64>""",
-    ),
-    "scalars": _main(
-        "%x: tensor<2xf64>",
-        "tensor<2xf64>",
-        """%zero = arith.constant 0 : index
-%one = arith.constant 1 : index
-%a = tensor.extract %x[%zero] : tensor<2xf64>
-%b = tensor.extract %x[%one] : tensor<2xf64>
-%p = arith.mulf %a, %b : f64
-%r = tensor.from_elements %p, %b : tensor<2xf64>""",
-    ),
-    "prefix_sums": _main(
-        "%x: tensor<2x4xf64>",
-        "tensor<2x4xf64>",
-        """%e = tensor.empty() : tensor<2x4xf64>
-%r = repro.scan add dimension = 1 ins(%x : tensor<2x4xf64>) outs(%e : tensor<2x4xf64>) -> tensor<2x4xf64>""",
-    ),
-    "prefix_products": _main(
-        "%x: tensor<2x4xf64>",
-        "tensor<2x4xf64>",
-        """%e = tensor.empty() : tensor<2x4xf64>
-%r = repro.scan mul dimension = 1 ins(%x : tensor<2x4xf64>) outs(%e : tensor<2x4xf64>) -> tensor<2x4xf64>""",
-    ),
-    "sorted": _main(
-        "%x: tensor<2x4xf64>, %y: tensor<2x4xf64>",
-        "tensor<4x4xf64>",
-        """%e = tensor.empty() : tensor<2x4xf64>
-%k, %v = repro.sort descending dimension = 1 ins(%x, %y : tensor<2x4xf64>, tensor<2x4xf64>)
-    outs(%e, %e : tensor<2x4xf64>, tensor<2x4xf64>) -> tensor<2x4xf64>, tensor<2x4xf64>
-%r = tensor.concat dim(0) %k, %v : (tensor<2x4xf64>, tensor<2x4xf64>) -> tensor<4x4xf64>""",
-    ),
-    "greatest_with_index": _main(
-        "%x: tensor<3x4xf64>",
-        "tensor<3xf64>",
-        """%e = tensor.empty() : tensor<3xf64>
-%f = tensor.empty() : tensor<3xi64>
-%r, %i = repro.arg_reduce max dimension = 1 ins(%x : tensor<3x4xf64>) outs(%e, %f : tensor<3xf64>, tensor<3xi64>)
-    -> tensor<3xf64>, tensor<3xi64>""",
-    ),
+    "scalars": _program(_scalars, (2,)),
+    "prefix_sums": _scan("add"),
+    "prefix_products": _scan("mul"),
+    "sorted": _program(_sorted, (2, 4), (2, 4)),
+    "greatest_with_index": _program(_greatest, (3, 4)),
 }
-
-
-def _scatter(combine: str) -> str:
-    return _main(
-        "%x: tensor<4x2xf64>, %y: tensor<5x2xf64>",
-        "tensor<4x2xf64>",
-        f"""%i = arith.constant dense<[[3], [0], [3], [1], [3]]> : tensor<5x1xi64>
-%r = repro.scatter {combine} ins(%y, %i : tensor<5x2xf64>, tensor<5x1xi64>) outs(%x : tensor<4x2xf64>)
-    -> tensor<4x2xf64>""",
-    )
-
-
 PROGRAMS |= {f"scatter_{each}": _scatter(each) for each in ("add", "replace", "mul", "maximum", "minimum")}
 
 
 def _convolution(
     x: Sequence[int], w: Sequence[int], r: Sequence[int], windows: str, reversal: str, groups: tuple[int, int]
 ) -> str:
-    return _main(
-        f"%x: {_type(x)}, %w: {_type(w)}, %b: {_type(r)}",
-        _type(r),
-        f"""%r = repro.convolution {windows} window_reversal = {reversal}
-    feature_groups = {groups[0]} batch_groups = {groups[1]}
-    ins(%x, %w : {_type(x)}, {_type(w)}) outs(%b : {_type(r)}) -> {_type(r)}""",
+    operation = (
+        f"repro.convolution {windows} window_reversal = {reversal} feature_groups = {groups[0]} "
+        f"batch_groups = {groups[1]}"
     )
+    return _program(lambda b, data, kernel, init: b.call(operation, [data, kernel], [init])[0], x, w, r)
 
 
 def _windows(strides: object, low: object, high: object, input_dilation: object, kernel_dilation: object) -> str:
@@ -310,10 +260,7 @@ def test_J2_derivatives_of_functions(name: str) -> None:
         "log2": lambda x: mpmath.log(x, 2), "rsqrt": lambda x: 1 / mpmath.sqrt(x),
     }  # fmt: skip
     function = given.get(name) or getattr(mpmath, name)
-    body = f"^bb0(%a: f32, %o: f32):\n%z = repro.{name} %a : f32\nlinalg.yield %z : f32"
-    maps = ["(d0) -> (d0)"] * 2
-    operation = _generic(body, maps, "p", "%x : tensor<2xf32>", "%e", "tensor<2xf32>")
-    text = _main("%x: tensor<2xf32>", "tensor<2xf32>", f"%e = tensor.empty() : tensor<2xf32>\n{operation}")
+    text = _elementwise(f"%r0 = repro.{name} %x0 : f32", 1, 2, "f32")
     x = np.array([FUNCTIONS[name], FUNCTIONS[name] * 1.1], np.float32)
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
     _, found = interpreter.run(x, np.array([1, -2], np.float32))
@@ -323,9 +270,7 @@ def test_J2_derivatives_of_functions(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "x"), [("repro.exp", 200), ("repro.expm1", 200), ("repro.log", 0), ("math.sqrt", 0)])
 def test_J2_an_infinite_slope_times_zero_is_zero(name: str, x: float) -> None:
-    body = f"^bb0(%a: f32, %o: f32):\n%z = {name} %a : f32\nlinalg.yield %z : f32"
-    operation = _generic(body, ["(d0) -> (d0)"] * 2, "p", "%x : tensor<2xf32>", "%e", "tensor<2xf32>")
-    text = _main("%x: tensor<2xf32>", "tensor<2xf32>", f"%e = tensor.empty() : tensor<2xf32>\n{operation}")
+    text = _elementwise(f"%r0 = {name} %x0 : f32", 1, 2, "f32")
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
     _, found = interpreter.run(np.full(2, x, np.float32), np.array([0, 1], np.float32))
     np.testing.assert_array_equal(found, [0, np.inf])
@@ -338,10 +283,7 @@ _POWERS = [
 
 
 def test_J2_derivatives_of_powers() -> None:
-    body = "^bb0(%a: f32, %b: f32, %o: f32):\n%z = repro.pow %a, %b : f32\nlinalg.yield %z : f32"
-    kind = f"tensor<{len(_POWERS)}xf32>"
-    operation = _generic(body, ["(d0) -> (d0)"] * 3, "p", f"%x, %y : {kind}, {kind}", "%e", kind)
-    text = _main(f"%x: {kind}, %y: {kind}", kind, f"%e = tensor.empty() : {kind}\n{operation}")
+    text = _elementwise("%r0 = repro.pow %x0, %x1 : f32", 2, len(_POWERS), "f32")
     x, y, by_base, by_exponent = np.array(_POWERS, np.float32).T.copy()
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0, 1]))))
     _, first, second = interpreter.run(x, y, np.ones(len(_POWERS), np.float32))
@@ -384,14 +326,16 @@ def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "extents", "empty"), [("sum", "3x4", "3x0"), ("product", "4x3", "0x3"), ("greatest", "3x4", "0x4")]
+    ("name", "extents", "empty", "initial"),
+    [("sum", "3x4", "3x0", 0.5), ("product", "4x3", "0x3", 2.0), ("greatest", "3x4", "0x4", -9.0)],
 )
-def test_folds_of_nothing_have_gradients(name: str, extents: str, empty: str) -> None:
-    """A fold over no elements returns its initial element; the gradients of its operands have no elements."""
+def test_folds_of_nothing_have_gradients(name: str, extents: str, empty: str, initial: float) -> None:
+    """A fold over an extent of 0 returns its initial element, and the gradient reaches no operand."""
     text = PROGRAMS[name].replace(f"tensor<{extents}xf64>", f"tensor<{empty}xf64>")
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
     kind, gradient = interpreter.program.body.argument_types
     found = interpreter.run(np.zeros(kind.shape), np.ones(gradient.shape))
+    assert (found[0] == initial).all() and found[0].size > 0
     assert found[1].shape == kind.shape
 
 
@@ -431,21 +375,18 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
 @pytest.mark.parametrize(
     ("formula", "order"),
     [
-        # The order of the derivative's fold follows from the operand that it reads first: x, whose last dimension is
-        # folded, or the gradient. For products, the order is (P1).
-        ("arith.maximumf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
-        ("arith.mulf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
-        ("arith.divf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
-        ("arith.remf %a, %b", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
-        ("arith.addf %a, %b", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
+        # The order depends on the operand that the derivative reads first: x, whose last dimension is folded, or the
+        # gradient. Products have the order of (P1).
+        ("arith.maximumf %x0, %x1", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
+        ("arith.mulf %x0, %x1", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
+        ("arith.divf %x0, %x1", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
+        ("arith.remf %x0, %x1", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
+        ("arith.addf %x0, %x1", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
     ],
 )
 def test_J4_the_order_depends_on_the_operands_of_the_formula(formula: str, order: str) -> None:
-    maps = ["(d0, d1) -> (d0)", "(d0, d1) -> (d1)", "(d0, d1) -> (d0, d1)"]
-    body = f"{_ELEMENT}\n%z = {formula} : f64\nlinalg.yield %z : f64"
-    operation = _generic(body, maps, "pp", f"%x, %y : {_type([4])}, {_type([3])}", "%e", _type([4, 3]))
-    arguments = f"%x: {_type([4])}, %y: {_type([3])}"
-    text = _main(arguments, _type([4, 3]), f"%e = tensor.empty() : {_type([4, 3])}\n{operation}")
+    body = f"%r0 = {formula} : f64"
+    text = _program(lambda b, x, y: b.generic((4, 3), [(x, "d0"), (y, "d1")], body, "f64")[0], (4,), (3,))
     found = canonicalize(differentiate(text, [0], [1]))
     (fold,) = [line for line in found.splitlines() if "repro.fold" in line]
     assert order in fold, found
