@@ -35,9 +35,9 @@ def graph() -> OperatorGraph:
     """Returns a small step whose operators work on floats, booleans, scalars and constants."""
     b = Builder()
     state, rate, batch = b.argument((3,), "f32"), b.argument((), "f32"), b.argument((3,), "f32")
-    scalar = b.op(f"tensor.extract {rate.name}[] : {rate.type}", None, "f32")
+    scalar = b.extract(rate)
     doubled = b.op(f"arith.addf {scalar.name}, {scalar.name} : f32", None, "f32")
-    wide = b.op(f"tensor.splat {doubled.name} : tensor<3xf32>", (3,), "f32")
+    wide = b.splat(doubled, (3,))
     zero = b.constant("dense<0.0>", (3,), "f32")
     sign = b.elementwise("%r0 = arith.cmpf olt, %x0, %x1 : f32", batch, zero, element="i1")
     step = b.elementwise("%r0 = arith.mulf %x0, %x1 : f32", wide, batch, element="f32")
