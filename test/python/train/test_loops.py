@@ -7,6 +7,7 @@ A script is a function of `make`, which is `EagerTrainer` or `Trainer` for one t
 returns the numbers that it logs and the models that it has trained.
 """
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,31 +25,17 @@ from torch.utils.data import DataLoader, TensorDataset
 
 pytest.importorskip("torch_mlir")
 
+from user_scripts.tiny import Make, Run, batches, samples, scripts_of, sgd, train
+
 F = nn.functional
 TARGETS = ("cpu", "cpu:x86-64-v2", "reference")
-Make = Callable[..., Any]
-Run = tuple[list[float], list[nn.Module]]
 Script = Callable[[Make, Path], Run]
+HELD = samples(9, seed=5)
 
 
 def classifier(seed: int = 1, dropout: float = 0.0) -> nn.Sequential:
     layers = nn.Linear(5, 8), nn.ReLU(), nn.Dropout(dropout), nn.Linear(8, 3)
     return repro_mlir.initialize(nn.Sequential(*layers), seed)
-
-
-def samples(count: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns inputs f32 [count, 5], and classes below 3 that depend on the inputs."""
-    x = torch.randn(count, 5, generator=torch.Generator().manual_seed(seed))
-    return x, x[:, :3].argmax(1)
-
-
-def batches(count: int, size: int = 4, seed: int = 1) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    x, y = samples(count * size, seed)
-    return [*zip(x.split(size), y.split(size), strict=True)]
-
-
-def sgd(model: nn.Module, **options: Any) -> torch.optim.SGD:
-    return torch.optim.SGD(model.parameters(), **{"lr": 0.1, "momentum": 0.9} | options)
 
 
 def adamw(model: nn.Module, **options: Any) -> torch.optim.AdamW:
@@ -59,6 +46,14 @@ def accuracy(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return (output.argmax(1) == target).float().mean()
 
 
+def steps_around(trainer: Any, change: Callable[[], object]) -> list[float]:
+    """Returns the losses of three steps before a change and three steps after the change."""
+    given = batches(6)
+    losses = [trainer.step(x, y) for x, y in given[:3]]
+    change()
+    return losses + [trainer.step(x, y) for x, y in given[3:]]
+
+
 # --- The scripts ---
 
 
@@ -66,11 +61,7 @@ def plain_loop_with_a_scheduler(make: Make, folder: Path) -> Run:
     model = classifier()
     optimizer = sgd(model, momentum=0.0)
     scheduler = StepLR(optimizer, step_size=2, gamma=0.5)
-    trainer = make(model, F.cross_entropy, optimizer)
-    losses = []
-    for x, y in batches(6):
-        losses.append(trainer.step(x, y))
-        scheduler.step()
+    losses, _ = train(make, model, F.cross_entropy, optimizer, batches(6), after=scheduler.step)
     return [*losses, optimizer.param_groups[0]["lr"]], [model]
 
 
@@ -78,24 +69,14 @@ def warmup_by_a_lambda(make: Make, folder: Path) -> Run:
     model = classifier()
     optimizer = adamw(model)
     scheduler = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 4))
-    trainer = make(model, F.cross_entropy, optimizer)
-    losses = []
-    for x, y in batches(5):
-        losses.append(trainer.step(x, y))
-        scheduler.step()
-    return losses, [model]
+    return train(make, model, F.cross_entropy, optimizer, batches(5), after=scheduler.step)
 
 
 def warm_restarts(make: Make, folder: Path) -> Run:
     model = classifier()
     optimizer = sgd(model)
     scheduler = CosineAnnealingWarmRestarts(optimizer, T_0=2, T_mult=2)
-    trainer = make(model, F.cross_entropy, optimizer)
-    losses = []
-    for epoch in range(4):
-        losses.append(trainer.step(*batches(4)[epoch]))
-        scheduler.step()
-    return losses, [model]
+    return train(make, model, F.cross_entropy, optimizer, batches(4), after=scheduler.step)
 
 
 def plateau_of_the_validation_loss(make: Make, folder: Path) -> Run:
@@ -103,19 +84,17 @@ def plateau_of_the_validation_loss(make: Make, folder: Path) -> Run:
     optimizer = sgd(model, lr=0.5)
     scheduler = ReduceLROnPlateau(optimizer, factor=0.1, patience=0)
     trainer = make(model, F.cross_entropy, optimizer)
-    held = samples(9, seed=5)
     values = []
     for x, y in batches(5):
         trainer.step(x, y)
-        values.append(trainer.evaluate(*held))
+        values.append(trainer.evaluate(*HELD))
         scheduler.step(values[-1])
     return [*values, optimizer.param_groups[0]["lr"]], [model]
 
 
 def numpy_batches(make: Make, folder: Path) -> Run:
     model = classifier()
-    trainer = make(model, F.cross_entropy, adamw(model))
-    return [trainer.step(x.numpy(), y.numpy()) for x, y in batches(4)], [model]
+    return train(make, model, F.cross_entropy, adamw(model), [(x.numpy(), y.numpy()) for x, y in batches(4)])
 
 
 class Bag(nn.Module):
@@ -141,14 +120,13 @@ def sentences(count: int, length: int, seed: int = 1) -> dict[str, torch.Tensor]
 
 def dict_batches(make: Make, folder: Path) -> Run:
     model = repro_mlir.initialize(Bag(), 1)
-    trainer = make(model, None, adamw(model))
-    return [trainer.step(sentences(4, 5, seed)) for seed in range(4)], [model]
+    return train(make, model, None, adamw(model), [(sentences(4, 5, seed),) for seed in range(4)])
 
 
 def sequences_of_several_lengths(make: Make, folder: Path) -> Run:
     model = repro_mlir.initialize(Bag(), 1)
-    trainer = make(model, None, sgd(model))
-    return [trainer.step(sentences(4, length, seed)) for seed, length in enumerate((5, 3, 5, 3))], [model]
+    given = [(sentences(4, length, seed),) for seed, length in enumerate((5, 3, 5, 3))]
+    return train(make, model, None, sgd(model), given)
 
 
 def last_smaller_batch(make: Make, folder: Path) -> Run:
@@ -161,27 +139,25 @@ def last_smaller_batch(make: Make, folder: Path) -> Run:
 def best_checkpoint(make: Make, folder: Path) -> Run:
     model = classifier()
     trainer = make(model, F.cross_entropy, sgd(model, lr=0.8))
-    held = samples(9, seed=5)
     best, values = float("inf"), []
     for number, (x, y) in enumerate(batches(8), 1):
         trainer.step(x, y)
         if number % 2 == 0:
-            values.append(trainer.evaluate(*held))
+            values.append(trainer.evaluate(*HELD))
             if values[-1] < best:
                 best = values[-1]
                 trainer.save_checkpoint(folder / "best")
     trainer.load_checkpoint(folder / "best")
-    return [*values, trainer.evaluate(*held)], [model]
+    return [*values, trainer.evaluate(*HELD)], [model]
 
 
 def early_stopping(make: Make, folder: Path) -> Run:
     model = classifier()
     trainer = make(model, F.cross_entropy, sgd(model, lr=2.0))
-    held = samples(9, seed=5)
     seen: list[float] = []
 
     def stop(given: Any, loss: float) -> bool:
-        seen.append(given.evaluate(*held))
+        seen.append(given.evaluate(*HELD))
         return len(seen) > 2 and min(seen[-2:]) > min(seen)
 
     losses = trainer.fit(batches(5), 12, callbacks=[stop])
@@ -218,14 +194,12 @@ def two_losses_summed(make: Make, folder: Path) -> Run:
     def loss_fn(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(output, target) + 0.1 * output.abs().mean()
 
-    trainer = make(model, loss_fn, sgd(model))
-    return [trainer.step(x, y) for x, y in batches(4)], [model]
+    return train(make, model, loss_fn, sgd(model), batches(4))
 
 
 def label_smoothing(make: Make, folder: Path) -> Run:
     model = classifier()
-    trainer = make(model, nn.CrossEntropyLoss(label_smoothing=0.1), adamw(model))
-    return [trainer.step(x, y) for x, y in batches(4)], [model]
+    return train(make, model, nn.CrossEntropyLoss(label_smoothing=0.1), adamw(model), batches(4))
 
 
 class MultiTask(nn.Module):
@@ -292,22 +266,15 @@ def freezing_and_unfreezing_the_backbone(make: Make, folder: Path) -> Run:
     model = classifier()
     model[0].requires_grad_(False)
     trainer = make(model, F.cross_entropy, adamw(model))
-    given = batches(6)
-    losses = [trainer.step(x, y) for x, y in given[:3]]
-    model[0].requires_grad_(True)
-    losses += [trainer.step(x, y) for x, y in given[3:]]
-    return losses, [model]
+    return steps_around(trainer, lambda: model[0].requires_grad_(True)), [model]
 
 
 def a_group_for_the_backbone_added_midway(make: Make, folder: Path) -> Run:
     model = classifier()
     optimizer = torch.optim.SGD(model[3].parameters(), lr=0.1, momentum=0.9)
     trainer = make(model, F.cross_entropy, optimizer)
-    given = batches(6)
-    losses = [trainer.step(x, y) for x, y in given[:3]]
-    optimizer.add_param_group({"params": model[0].parameters(), "lr": 0.01})
-    losses += [trainer.step(x, y) for x, y in given[3:]]
-    return losses, [model]
+    added = {"params": model[0].parameters(), "lr": 0.01}
+    return steps_around(trainer, lambda: optimizer.add_param_group(added)), [model]
 
 
 def groups_with_and_without_weight_decay(make: Make, folder: Path) -> Run:
@@ -317,8 +284,7 @@ def groups_with_and_without_weight_decay(make: Make, folder: Path) -> Run:
     optimizer = torch.optim.AdamW(
         [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=0.02
     )
-    trainer = make(model, F.cross_entropy, optimizer)
-    return [trainer.step(x, y) for x, y in batches(4)], [model]
+    return train(make, model, F.cross_entropy, optimizer, batches(4))
 
 
 def clipping_with_the_norm_logged(make: Make, folder: Path) -> Run:
@@ -335,11 +301,10 @@ def moving_average(make: Make, folder: Path) -> Run:
     model = classifier()
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.8))
     trainer = make(model, F.cross_entropy, sgd(model), average=average)
-    held = samples(9, seed=5)
     values = []
     for x, y in batches(4):
         trainer.step(x, y)
-        values += [trainer.evaluate(*held), trainer.evaluate(*held, average=True)]
+        values += [trainer.evaluate(*HELD), trainer.evaluate(*HELD, average=True)]
     return values, [model, average]
 
 
@@ -353,7 +318,7 @@ def moving_average_by_hand(make: Make, folder: Path) -> Run:
         for name, value in model.named_parameters():
             shadow[name].lerp_(value.detach(), 0.2)
     model.load_state_dict(shadow)
-    return [*losses, trainer.evaluate(*samples(9, seed=5))], [model]
+    return [*losses, trainer.evaluate(*HELD)], [model]
 
 
 def resumed_in_a_new_trainer(make: Make, folder: Path) -> Run:
@@ -439,8 +404,7 @@ def siamese_network_with_a_shared_module(make: Make, folder: Path) -> Run:
     def loss_fn(distance: torch.Tensor, same: torch.Tensor) -> torch.Tensor:
         return torch.where(same, distance, F.relu(1.0 - distance)).mean()
 
-    trainer = make(model, loss_fn, sgd(model, lr=0.05))
-    return [trainer.step(x, x.flip(0), y == y.flip(0)) for x, y in batches(4)], [model]
+    return train(make, model, loss_fn, sgd(model, lr=0.05), [(x, x.flip(0), y == y.flip(0)) for x, y in batches(4)])
 
 
 class Distillation(nn.Module):
@@ -515,11 +479,7 @@ def tied_language_model(make: Make, folder: Path) -> Run:
 def batch_norm_in_both_modes(make: Make, folder: Path) -> Run:
     model = repro_mlir.initialize(nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)), 1)
     trainer = make(model, F.cross_entropy, sgd(model))
-    given = batches(6)
-    losses = [trainer.step(x, y) for x, y in given[:3]]
-    model.eval()
-    losses += [trainer.step(x, y) for x, y in given[3:]]
-    return losses, [model]
+    return steps_around(trainer, model.eval), [model]
 
 
 def half_precision_with_a_scaler(make: Make, folder: Path) -> Run:
@@ -539,48 +499,14 @@ def dropout(make: Make, folder: Path) -> Run:
     return values, [model]
 
 
-SCRIPTS: tuple[Script, ...] = (
-    plain_loop_with_a_scheduler,
-    warmup_by_a_lambda,
-    warm_restarts,
-    plateau_of_the_validation_loss,
-    numpy_batches,
-    dict_batches,
-    sequences_of_several_lengths,
-    last_smaller_batch,
-    best_checkpoint,
-    early_stopping,
-    logged_metrics,
-    confusion_from_the_outputs,
-    two_losses_summed,
-    label_smoothing,
-    multi_task_outputs,
-    gan_with_two_trainers,
-    freezing_and_unfreezing_the_backbone,
-    a_group_for_the_backbone_added_midway,
-    groups_with_and_without_weight_decay,
-    clipping_with_the_norm_logged,
-    moving_average,
-    moving_average_by_hand,
-    resumed_in_a_new_trainer,
-    mixup_outside,
-    autoencoder,
-    contrastive_loss,
-    siamese_network_with_a_shared_module,
-    distillation_from_a_frozen_teacher,
-    micro_batches_of_one_step,
-    learning_rates_tried_and_taken_back,
-    tied_language_model,
-    batch_norm_in_both_modes,
-    half_precision_with_a_scaler,
-    dropout,
-)
+SCRIPTS = scripts_of(sys.modules[__name__])
 ROUTINE = (
     *(plateau_of_the_validation_loss, numpy_batches, dict_batches, best_checkpoint, logged_metrics),
     *(gan_with_two_trainers, freezing_and_unfreezing_the_backbone, moving_average, resumed_in_a_new_trainer),
     *(tied_language_model, half_precision_with_a_scaler, dropout),
 )
 RANDOM = (dropout,)
+ON_A_DEVICE = (gan_with_two_trainers,)
 LOOSE = (half_precision_with_a_scaler,)
 
 
@@ -596,7 +522,7 @@ def state_of(models: list[nn.Module]) -> dict[str, torch.Tensor]:
 def test_near_eager_mode_and_the_same_bits_on_every_target(script: Script, tmp_path: Path) -> None:
     values, models = script(partial(Trainer, target=TARGETS[0], threads=1), tmp_path)
     state = state_of(models)
-    for target in TARGETS[1:]:
+    for target in (*TARGETS[1:], *(["ptx-emulator"] if script in ON_A_DEVICE else [])):
         others, models = script(partial(Trainer, target=target, threads=1), tmp_path)
         assert others == values, target
         assert all(torch.equal(value, state[name]) for name, value in state_of(models).items()), target

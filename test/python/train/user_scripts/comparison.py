@@ -7,7 +7,7 @@ import copy
 
 import torch
 from torch import nn
-from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd
+from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd, train
 
 F = nn.functional
 
@@ -74,8 +74,7 @@ class Triplet(nn.Module):
 
 def triplet_loss(make: Make) -> Run:
     model = Triplet()
-    trainer = make(model, None, sgd(model))
-    return [trainer.step(x, x + 0.1 * noise(4, 5), x.flip(0)) for x, _ in batches(3)], [model]
+    return train(make, model, None, sgd(model), [(x, x + 0.1 * noise(4, 5), x.flip(0)) for x, _ in batches(3)])
 
 
 def siamese_network(make: Make) -> Run:
@@ -107,8 +106,7 @@ def supervised_contrastive_metric(make: Make) -> Run:
         chances = logits - logits.logsumexp(1, keepdim=True)
         return -(chances * same).sum(1).div(same.sum(1).clamp(min=1)).mean()
 
-    trainer = make(model, loss_fn, adam(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, loss_fn, adam(model))
 
 
 class Distillation(nn.Module):
@@ -127,13 +125,3 @@ def distillation(make: Make) -> Run:
     student, teacher = mlp(5, 3), mlp(5, 8, 3, seed=2).eval()
     trainer = make(Distillation(student, teacher), None, adam(student))
     return [trainer.step(x, y) for x, y in batches(3)], [student]
-
-
-SCRIPTS = (
-    margin_loss_with_weights,
-    momentum_contrast_with_a_queue,
-    triplet_loss,
-    siamese_network,
-    supervised_contrastive_metric,
-    distillation,
-)

@@ -5,7 +5,7 @@
 
 import torch
 from torch import distributions, nn
-from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd
+from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd, train
 
 F = nn.functional
 
@@ -27,8 +27,7 @@ class VAE(nn.Module):
 
 def variational_autoencoder(make: Make) -> Run:
     model = VAE()
-    trainer = make(model, None, adam(model))
-    return [trainer.step(x, noise(4, 2)) for x, _ in batches(3)], [model]
+    return train(make, model, None, adam(model), [(x, noise(4, 2)) for x, _ in batches(3)])
 
 
 def annealed_kl_weight(make: Make) -> Run:
@@ -39,31 +38,6 @@ def annealed_kl_weight(make: Make) -> Run:
         model.beta = number / 6
         losses.append(trainer.step(x, noise(4, 2)))
     return losses, [model]
-
-
-class GeneratorLoss(nn.Module):
-    def __init__(self, generator: nn.Module, critic: nn.Module) -> None:
-        super().__init__()
-        self.generator, self.critic = generator, critic
-
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        return F.softplus(-self.critic(self.generator(z))).mean()
-
-
-class CriticLoss(GeneratorLoss):
-    def forward(self, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        fake = self.generator(z).detach()
-        return (F.softplus(self.critic(fake)) + F.softplus(-self.critic(x))).mean()
-
-
-def adversarial_networks(make: Make) -> Run:
-    generator, critic = mlp(2, 6, 5), mlp(5, 6, 1, seed=2)
-    of_critic = make(CriticLoss(generator, critic), None, adam(critic))
-    of_generator = make(GeneratorLoss(generator, critic), None, adam(generator))
-    losses = []
-    for x, _ in batches(3):
-        losses += [of_critic.step(noise(4, 2), x), of_generator.step(noise(4, 2, seed=3))]
-    return losses, [generator, critic]
 
 
 class PenalizedCritic(nn.Module):
@@ -105,8 +79,7 @@ class Coupling(nn.Module):
 
 def normalizing_flow(make: Make) -> Run:
     model = Coupling()
-    trainer = make(model, None, adam(model))
-    return [trainer.step(x) for x, _ in batches(3)], [model]
+    return train(make, model, None, adam(model), [(x,) for x, _ in batches(3)])
 
 
 class Diffusion(nn.Module):
@@ -123,8 +96,7 @@ class Diffusion(nn.Module):
 
 def diffusion(make: Make) -> Run:
     model = Diffusion()
-    trainer = make(model, None, adam(model))
-    return [trainer.step(x, torch.tensor([1, 3, 9, 0]), noise(4, 5)) for x, _ in batches(3)], [model]
+    return train(make, model, None, adam(model), [(x, torch.tensor([1, 3, 9, 0]), noise(4, 5)) for x, _ in batches(3)])
 
 
 def transformed_distribution(make: Make) -> Run:
@@ -135,16 +107,4 @@ def transformed_distribution(make: Make) -> Run:
         base = distributions.Normal(output[:, 0], F.softplus(output[:, 1]) + 0.1)
         return -distributions.TransformedDistribution(base, distributions.ExpTransform()).log_prob(target).mean()
 
-    trainer = make(model, loss_fn, sgd(model, 0.02))
-    return [trainer.step(x, x[:, 0].exp()) for x, _ in batches(3)], [model]
-
-
-SCRIPTS = (
-    variational_autoencoder,
-    annealed_kl_weight,
-    adversarial_networks,
-    wasserstein_gan_with_gradient_penalty,
-    normalizing_flow,
-    diffusion,
-    transformed_distribution,
-)
+    return train(make, model, loss_fn, sgd(model, 0.02), [(x, x[:, 0].exp()) for x, _ in batches(3)])

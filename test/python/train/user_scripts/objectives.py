@@ -5,7 +5,7 @@
 
 import torch
 from torch import nn
-from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd
+from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd, train
 
 F = nn.functional
 
@@ -19,11 +19,11 @@ def mixup_in_the_loss(make: Make) -> Run:
         one, other, share = target
         return share * F.cross_entropy(output, one) + (1 - share) * F.cross_entropy(output, other)
 
-    trainer = make(model, loss_fn, sgd(model))
-    losses = []
-    for (x, y), share in zip(batches(5), (0.3, 0.8, 0.55, 0.1, 0.9), strict=True):
-        losses.append(trainer.step(share * x + (1 - share) * x.flip(0), (y, y.flip(0), share)))
-    return losses, [model]
+    given = [
+        (share * x + (1 - share) * x.flip(0), (y, y.flip(0), share))
+        for (x, y), share in zip(batches(5), (0.3, 0.8, 0.55, 0.1, 0.9), strict=True)
+    ]
+    return train(make, model, loss_fn, sgd(model), given)
 
 
 WEIGHT = 0.0
@@ -46,8 +46,7 @@ def curriculum_by_a_global_number(make: Make) -> Run:
 
 def class_weights(make: Make) -> Run:
     model = mlp(5, 3)
-    trainer = make(model, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5])), sgd(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5])), sgd(model))
 
 
 def focal_loss(make: Make) -> Run:
@@ -57,14 +56,7 @@ def focal_loss(make: Make) -> Run:
         entropy = F.cross_entropy(output, target, reduction="none")
         return ((1 - (-entropy).exp()) ** 2 * entropy).mean()
 
-    trainer = make(model, loss_fn, sgd(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
-
-
-def label_smoothing(make: Make) -> Run:
-    model = mlp(5, 3)
-    trainer = make(model, nn.CrossEntropyLoss(label_smoothing=0.1), sgd(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, loss_fn, sgd(model))
 
 
 class Uncertainty(nn.Module):
@@ -82,8 +74,7 @@ class Uncertainty(nn.Module):
 
 def learned_weights_of_tasks(make: Make) -> Run:
     model = Uncertainty()
-    trainer = make(model, None, adam(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, None, adam(model))
 
 
 class LowRank(nn.Module):
@@ -100,8 +91,8 @@ class LowRank(nn.Module):
 def low_rank_adaptation(make: Make) -> Run:
     model = mlp(5, 6, 3)
     model[0] = LowRank(model[0])
-    trainer = make(model, F.cross_entropy, torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 0.02))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 0.02)
+    return train(make, model, F.cross_entropy, optimizer)
 
 
 class Quantized(nn.Module):
@@ -120,8 +111,7 @@ class Quantized(nn.Module):
 
 def quantization_aware_training(make: Make) -> Run:
     model = Quantized()
-    trainer = make(model, F.cross_entropy, sgd(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, sgd(model))
 
 
 def freezing_midway(make: Make) -> Run:
@@ -151,8 +141,7 @@ class OneStepAhead(nn.Module):
 
 def first_order_meta_learning(make: Make) -> Run:
     model = OneStepAhead()
-    trainer = make(model, None, adam(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, None, adam(model))
 
 
 class Named(nn.Module):
@@ -168,23 +157,8 @@ class Named(nn.Module):
 
 def file_names_in_the_batch(make: Make) -> Run:
     model = Named()
-    trainer = make(model, F.cross_entropy, sgd(model))
-    losses = []
-    for number, (x, y) in enumerate(batches(3)):
-        losses.append(trainer.step(x, [f"{number}-{place}.png" for place in range(4)], f"batch {number}", y))
-    return losses, [model]
-
-
-SCRIPTS = (
-    mixup_in_the_loss,
-    curriculum_by_a_global_number,
-    class_weights,
-    focal_loss,
-    label_smoothing,
-    learned_weights_of_tasks,
-    low_rank_adaptation,
-    quantization_aware_training,
-    freezing_midway,
-    first_order_meta_learning,
-    file_names_in_the_batch,
-)
+    given = [
+        (x, [f"{number}-{place}.png" for place in range(4)], f"batch {number}", y)
+        for number, (x, y) in enumerate(batches(3))
+    ]
+    return train(make, model, F.cross_entropy, sgd(model), given)

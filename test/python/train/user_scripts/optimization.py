@@ -3,7 +3,6 @@
 
 """Scripts with optimizers of their own, wrappers of optimizers, and unusual loops."""
 
-import copy
 import math
 from typing import Any
 
@@ -12,7 +11,7 @@ from repro_mlir import Trainer
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.swa_utils import SWALR, AveragedModel
-from user_scripts.tiny import Make, Run, adam, batches, mlp, sgd
+from user_scripts.tiny import Make, Run, adam, batches, mlp, sgd, train
 
 F = nn.functional
 
@@ -42,8 +41,7 @@ class Lookahead(Optimizer):
 
 def lookahead(make: Make) -> Run:
     model = mlp(5, 3)
-    trainer = make(model, F.cross_entropy, Lookahead(adam(model)))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, Lookahead(adam(model)))
 
 
 class PreparedOptimizer(Optimizer):
@@ -82,8 +80,7 @@ PreparedOptimizer.__module__ = "accelerate.optimizer"
 
 def prepared_by_accelerate(make: Make) -> Run:
     model = mlp(5, 3)
-    trainer = make(model, F.cross_entropy, PreparedOptimizer(adam(model)))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, PreparedOptimizer(adam(model)))
 
 
 class SAM(Optimizer):
@@ -116,14 +113,12 @@ class SAM(Optimizer):
 
 def sharpness_aware_minimization(make: Make) -> Run:
     model = mlp(5, 3)
-    trainer = make(model, F.cross_entropy, SAM(model.parameters(), torch.optim.SGD, lr=0.1))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, SAM(model.parameters(), torch.optim.SGD, lr=0.1))
 
 
 def quasi_newton(make: Make) -> Run:
     model = mlp(5, 3)
-    trainer = make(model, F.cross_entropy, torch.optim.LBFGS(model.parameters()))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, torch.optim.LBFGS(model.parameters()))
 
 
 class Both(Optimizer):
@@ -140,8 +135,7 @@ class Both(Optimizer):
 
 def two_optimizers_in_one(make: Make) -> Run:
     model = mlp(5, 4, 3)
-    trainer = make(model, F.cross_entropy, Both(sgd(model[0]), adam(model[2])))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, Both(sgd(model[0]), adam(model[2])))
 
 
 class Masters(Optimizer):
@@ -160,8 +154,7 @@ class Masters(Optimizer):
 
 def masters_outside_of_the_model(make: Make) -> Run:
     model = mlp(5, 3).bfloat16()
-    trainer = make(model, F.cross_entropy, Masters(model))
-    return [trainer.step(x.bfloat16(), y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, Masters(model), [(x.bfloat16(), y) for x, y in batches(3)])
 
 
 def step_within_no_grad(make: Make) -> Run:
@@ -179,56 +172,27 @@ def averaged_weights(make: Make) -> Run:
     model = mlp(5, 3)
     optimizer, average = sgd(model), AveragedModel(model)
     scheduler = SWALR(optimizer, swa_lr=0.05, anneal_epochs=2)
-    trainer = make(model, F.cross_entropy, optimizer)
-    losses = []
-    for x, y in batches(4):
-        losses.append(trainer.step(x, y))
+
+    def update() -> None:
         average.update_parameters(model)
         scheduler.step()
+
+    losses, _ = train(make, model, F.cross_entropy, optimizer, batches(4), after=update)
     return losses, [model, average]
-
-
-def moving_average_of_the_weights(make: Make) -> Run:
-    model = mlp(5, 3)
-    shadow = copy.deepcopy(model)
-    trainer = make(model, F.cross_entropy, sgd(model))
-    losses = []
-    for x, y in batches(3):
-        losses.append(trainer.step(x, y))
-        with torch.no_grad():
-            for mine, theirs in zip(shadow.parameters(), model.parameters(), strict=True):
-                mine.lerp_(theirs, 0.1)
-    return losses, [model, shadow]
 
 
 def cosine_schedule(make: Make) -> Run:
     model = mlp(5, 3)
     optimizer = sgd(model)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
-    trainer = make(model, F.cross_entropy, optimizer)
-    losses = []
-    for x, y in batches(4):
-        losses.append(trainer.step(x, y))
-        scheduler.step()
-    return losses, [model]
+    return train(make, model, F.cross_entropy, optimizer, batches(4), after=scheduler.step)
 
 
 def one_cycle(make: Make) -> Run:
     model = mlp(5, 3)
     optimizer = torch.optim.AdamW(model.parameters(), 0.01)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=5)
-    trainer = make(model, F.cross_entropy, optimizer)
-    losses = []
-    for x, y in batches(4):
-        losses.append(trainer.step(x, y))
-        scheduler.step()
-    return losses, [model]
-
-
-def gradient_clipping(make: Make) -> Run:
-    model = mlp(5, 3)
-    trainer = make(model, F.cross_entropy, sgd(model), clip_norm=0.1)
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, optimizer, batches(4), after=scheduler.step)
 
 
 class Relative(Optimizer):
@@ -252,8 +216,7 @@ class Relative(Optimizer):
 
 def steps_relative_to_the_weights(make: Make) -> Run:
     model = mlp(5, 3)
-    trainer = make(model, F.cross_entropy, Relative(model.parameters()))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
+    return train(make, model, F.cross_entropy, Relative(model.parameters()))
 
 
 def gradients_of_the_step(make: Make) -> Run:
@@ -271,22 +234,3 @@ def data_parallel(make: Make) -> Run:
     model = nn.DataParallel(mlp(5, 3))
     trainer = make(model, F.cross_entropy, sgd(model))
     return [trainer.step(x, y) for x, y in batches(3)], [model.module]
-
-
-SCRIPTS = (
-    lookahead,
-    prepared_by_accelerate,
-    sharpness_aware_minimization,
-    quasi_newton,
-    two_optimizers_in_one,
-    masters_outside_of_the_model,
-    step_within_no_grad,
-    averaged_weights,
-    moving_average_of_the_weights,
-    cosine_schedule,
-    one_cycle,
-    gradient_clipping,
-    gradients_of_the_step,
-    steps_relative_to_the_weights,
-    data_parallel,
-)

@@ -7,7 +7,7 @@ import copy
 
 import torch
 from torch import distributions, nn
-from user_scripts.tiny import Make, Run, adam, batches, mlp, noise
+from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, train
 
 F = nn.functional
 
@@ -19,8 +19,7 @@ def policy_gradient(make: Make) -> Run:
         actions, returns = taken
         return -(distributions.Categorical(logits=logits).log_prob(actions) * returns).mean()
 
-    trainer = make(model, loss_fn, adam(model))
-    return [trainer.step(x, (actions, noise(4))) for x, actions in batches(3)], [model]
+    return train(make, model, loss_fn, adam(model), [(x, (actions, noise(4))) for x, actions in batches(3)])
 
 
 class ActorCritic(nn.Module):
@@ -64,8 +63,8 @@ def proximal_policy_optimization(make: Make) -> Run:
 
 def continuous_actions(make: Make) -> Run:
     model = ActorCritic(continuous=True)
-    trainer = make(model, clipped_loss, adam(model))
-    return [trainer.step(x, (noise(4, 3), noise(4) - 4, noise(4), noise(4))) for x, _ in batches(3)], [model]
+    given = [(x, (noise(4, 3), noise(4) - 4, noise(4), noise(4))) for x, _ in batches(3)]
+    return train(make, model, clipped_loss, adam(model), given)
 
 
 class QLearning(nn.Module):
@@ -101,14 +100,4 @@ def bernoulli_policy(make: Make) -> Run:
         action, reward = target
         return -(policy.log_prob(action).sum(1) * reward).mean() - 0.1 * policy.entropy().mean()
 
-    trainer = make(model, loss_fn, adam(model))
-    return [trainer.step(x, ((x[:, :3] > 0).float(), noise(4))) for x, _ in batches(3)], [model]
-
-
-SCRIPTS = (
-    policy_gradient,
-    proximal_policy_optimization,
-    continuous_actions,
-    q_learning_with_a_target_network,
-    bernoulli_policy,
-)
+    return train(make, model, loss_fn, adam(model), [(x, ((x[:, :3] > 0).float(), noise(4))) for x, _ in batches(3)])

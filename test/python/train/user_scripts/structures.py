@@ -7,7 +7,7 @@ import copy
 
 import torch
 from torch import nn
-from user_scripts.tiny import Make, Run, adam, batches, mlp, noise, sgd
+from user_scripts.tiny import Make, Run, adam, batches, mlp, sgd, train
 
 F = nn.functional
 
@@ -114,26 +114,7 @@ class Experts(nn.Module):
 
 def mixture_of_experts(make: Make) -> Run:
     model = Experts()
-    trainer = make(model, F.cross_entropy, adam(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
-
-
-class Tied(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(7, 6), nn.Linear(6, 7, bias=False)
-        self.embedding.weight = nn.Parameter(noise(7, 6))
-        self.head.weight = self.embedding.weight
-
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
-        return self.head(torch.tanh(self.embedding(words))).transpose(1, 2)
-
-
-def tied_weights(make: Make) -> Run:
-    model = Tied()
-    trainer = make(model, F.cross_entropy, sgd(model))
-    words = torch.randint(0, 7, (3, 2, 5), generator=torch.Generator().manual_seed(2))
-    return [trainer.step(each[:, :-1], each[:, 1:]) for each in words], [model]
+    return train(make, model, F.cross_entropy, adam(model))
 
 
 class Ensemble(nn.Module):
@@ -157,15 +138,4 @@ class Ensemble(nn.Module):
 
 def ensemble_on_a_skeleton(make: Make) -> Run:
     model = Ensemble()
-    trainer = make(model, F.cross_entropy, sgd(model))
-    return [trainer.step(x, y) for x, y in batches(3)], [model]
-
-
-SCRIPTS = (
-    character_model_that_carries_its_state,
-    masked_language_model,
-    graph_network,
-    mixture_of_experts,
-    tied_weights,
-    ensemble_on_a_skeleton,
-)
+    return train(make, model, F.cross_entropy, sgd(model))
