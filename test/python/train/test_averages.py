@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import repro_mlir
 import torch
+from random_batches import random_batches
 from repro_mlir import ReceiptOptions, Trainer
 from torch import nn
 from torch.optim.swa_utils import (
@@ -40,13 +41,6 @@ def _model() -> nn.Module:
     return repro_mlir.initialize(nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)), 4)
 
 
-def _batches(count: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    generator = torch.Generator().manual_seed(3)
-    return [
-        (torch.randn(4, 5, generator=generator), torch.randint(0, 3, (4,), generator=generator)) for _ in range(count)
-    ]
-
-
 def _make(average: str, **options: Any) -> tuple[nn.Module, AveragedModel, Trainer]:
     model = _model()
     made = AVERAGES[average](model)
@@ -61,7 +55,7 @@ def test_as_update_parameters_in_eager_mode(name: str) -> None:
     expected = _model()
     wanted = AVERAGES[name](expected)
     optimizer = torch.optim.SGD(expected.parameters(), lr=0.1, momentum=0.9)
-    for x, y in _batches(4):
+    for x, y in random_batches(4):
         trainer.step(x, y)
         optimizer.zero_grad()
         F.cross_entropy(expected(x), y).backward()
@@ -77,14 +71,14 @@ def test_the_same_bits_on_every_target_and_the_model_as_without(name: str) -> No
     found = []
     for target in TARGETS:
         model, average, trainer = _make(name, target=target)
-        for batch in _batches(3):
+        for batch in random_batches(3):
             trainer.step(*batch)
         found.append((trainer.state_hash(), trainer.evaluate(*batch, average=True), trainer.evaluate(*batch)))
         trainer.sync()
     assert len({*found}) == 1 and found[0][1] != found[0][2]
     plain = _model()
     alone = Trainer(plain, F.cross_entropy, torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9), threads=1)
-    for batch in _batches(3):
+    for batch in random_batches(3):
         alone.step(*batch)
     assert all(torch.equal(value, model.state_dict()[key]) for key, value in plain.state_dict().items())
     held = average.eval()
@@ -95,7 +89,7 @@ def test_the_same_bits_on_every_target_and_the_model_as_without(name: str) -> No
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
 def test_changes_by_the_user_take_effect(target: str) -> None:
     model, average, trainer = _make("ema", target=target)
-    first, second = _batches(2)
+    first, second = random_batches(2)
     trainer.step(*first)
     saved = copy.deepcopy(average.state_dict())
     trainer.step(*second)
@@ -110,7 +104,7 @@ def test_changes_by_the_user_take_effect(target: str) -> None:
 def test_checkpoints_hold_it(tmp_path: Path) -> None:
     _, _, whole = _make("ema")
     _, _, first = _make("ema")
-    batches = _batches(4)
+    batches = random_batches(4)
     for batch in batches:
         whole.step(*batch)
     for batch in batches[:2]:
@@ -133,7 +127,7 @@ def test_checkpoints_hold_it(tmp_path: Path) -> None:
 def test_a_receipt_has_it(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with _make("ema", receipt=ReceiptOptions(path, checkpoint_every=2))[2] as trainer:
-        for batch in _batches(4):
+        for batch in random_batches(4):
             trainer.step(*batch)
     assert any(kind.name == "average.n_averaged" for kind in trainer.program.state)
     assert repro_mlir.verify(path, target="reference").steps == 4
@@ -160,14 +154,14 @@ def test_models_that_are_not_averages(make: Any, message: str) -> None:
     model = _model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(repro_mlir.ReproError, match=message):
-        Trainer(model, F.cross_entropy, optimizer, threads=1, average=make(model)).step(*_batches(1)[0])
+        Trainer(model, F.cross_entropy, optimizer, threads=1, average=make(model)).step(*random_batches(1)[0])
 
 
 def test_there_is_none_to_evaluate() -> None:
     model = _model()
     trainer = Trainer(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))
-    with pytest.raises(repro_mlir.ReproError, match="the trainer has no average to evaluate"):
-        trainer.evaluate(*_batches(1)[0], average=True)
+    with pytest.raises(repro_mlir.ReproError, match="there is no average to be evaluated"):
+        trainer.evaluate(*random_batches(1)[0], average=True)
 
 
 def test_update_parameters_between_steps_by_hand() -> None:
@@ -175,7 +169,7 @@ def test_update_parameters_between_steps_by_hand() -> None:
     average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
     _, ours, trainer = _make("ema")
     alone = Trainer(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), threads=1)
-    for batch in _batches(3):
+    for batch in random_batches(3):
         alone.step(*batch)
         average.update_parameters(model)
         trainer.step(*batch)

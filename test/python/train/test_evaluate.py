@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import repro_mlir
 import torch
+from random_batches import BATCH, random_batches
 from repro_mlir import Trainer
 from torch import nn
 
@@ -32,14 +33,6 @@ def _make(model: nn.Module | None = None, **options: Any) -> tuple[nn.Module, Tr
     return model, Trainer(model, F.cross_entropy, optimizer, threads=1, **options)
 
 
-def _batches(count: int, size: int = 4) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    generator = torch.Generator().manual_seed(3)
-    return [
-        (torch.randn(size, 5, generator=generator), torch.randint(0, 3, (size,), generator=generator))
-        for _ in range(count)
-    ]
-
-
 def _eager(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> tuple[float, torch.Tensor]:
     modes = [module.training for module in model.modules()]
     model.eval()
@@ -55,7 +48,7 @@ def _eager(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> tuple[float, t
 def test_as_eager_on_the_trained_state(target: str) -> None:
     model, trainer = _make(target=target, metrics=METRICS)
     _, undisturbed = _make(target=target)
-    batches, (held, larger) = _batches(4), (_batches(1)[0], _batches(1, 7)[0])
+    batches, (held, larger) = random_batches(4), (random_batches(1)[0], random_batches(1, 7)[0])
     for batch in batches:
         assert trainer.step(*batch) == undisturbed.step(*batch)
         for given in (held, larger):
@@ -74,22 +67,21 @@ def test_the_same_bits_on_every_target() -> None:
     found = []
     for target in TARGETS:
         _, trainer = _make(target=target)
-        for batch in _batches(2):
+        for batch in random_batches(2):
             trainer.step(*batch)
-        result = trainer.evaluate(*_batches(3)[2], returns=("outputs",))
+        result = trainer.evaluate(*random_batches(3)[2], returns=("outputs",))
         found.append((result.loss, result.outputs))
     assert all(loss == found[0][0] and torch.equal(output, found[0][1]) for loss, output in found)
 
 
 def test_before_the_first_step_and_without_one() -> None:
     model, trainer = _make()
-    (batch,) = _batches(1)
-    assert trainer.evaluate(*batch) == pytest.approx(_eager(model, *batch)[0], rel=1e-5)
+    assert trainer.evaluate(*BATCH) == pytest.approx(_eager(model, *BATCH)[0], rel=1e-5)
     assert trainer.steps == 0
     with pytest.raises(repro_mlir.ReproError, match="call step, fit or prepare first"):
         _ = trainer.program
-    trainer.step(*batch)
-    assert trainer.evaluate(*batch) == pytest.approx(_eager(model, *batch)[0], rel=1e-5)
+    trainer.step(*BATCH)
+    assert trainer.evaluate(*BATCH) == pytest.approx(_eager(model, *BATCH)[0], rel=1e-5)
 
 
 def test_modes_of_all_modules_stay() -> None:
@@ -102,13 +94,12 @@ def test_modes_of_all_modules_stay() -> None:
     model[1].training = False
     modes = [module.training for module in model.modules()]
     _, trainer = _make(model)
-    (batch,) = _batches(1)
-    trainer.evaluate(*batch)
-    trainer.step(*batch)
-    trainer.evaluate(*batch)
+    trainer.evaluate(*BATCH)
+    trainer.step(*BATCH)
+    trainer.evaluate(*BATCH)
     assert [module.training for module in model.modules()] == modes
     with pytest.raises(repro_mlir.ReproError):
-        trainer.evaluate(torch.ones(4, 6), batch[1])
+        trainer.evaluate(torch.ones(4, 6), BATCH[1])
     assert [module.training for module in model.modules()] == modes
 
 
@@ -124,7 +115,7 @@ def _captures(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_captured_once_for_each_shape_and_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     model, trainer = _make()
     captured = _captures(trainer, monkeypatch)
-    small, large = _batches(1)[0], _batches(1, 7)[0]
+    small, large = random_batches(1)[0], random_batches(1, 7)[0]
     for _ in range(3):
         trainer.step(*small)
         trainer.evaluate(*small)
@@ -142,7 +133,7 @@ def test_captured_once_for_each_shape_and_choice(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
 def test_changes_between_evaluations_take_effect(target: str) -> None:
     model, trainer = _make(target=target)
-    first, second = _batches(2)
+    first, second = random_batches(2)
     trainer.evaluate(*first)
     trainer.step(*first)
 
@@ -175,14 +166,14 @@ def test_without_a_trace_in_a_receipt(tmp_path: Path) -> None:
     for name in ("plain", "evaluated"):
         _, trainer = _make(receipt=tmp_path / name)
         with trainer:
-            for batch in _batches(3):
+            for batch in random_batches(3):
                 trainer.step(*batch)
                 if name == "evaluated":
                     trainer.evaluate(*batch)
     for file in ("receipt.json", "steps.jsonl", "seal.json"):
         assert (tmp_path / "plain" / file).read_bytes() == (tmp_path / "evaluated" / file).read_bytes()
     # A finished receipt accepts no step, but the model can still be evaluated.
-    assert trainer.evaluate(*_batches(1)[0]) > 0
+    assert trainer.evaluate(*random_batches(1)[0]) > 0
 
 
 def test_a_model_that_gives_the_loss() -> None:
@@ -194,7 +185,7 @@ def test_a_model_that_gives_the_loss() -> None:
     model = repro_mlir.initialize(Model(5, 3), 1)
     metrics = {"accuracy": lambda result, batch: (result["logits"].argmax(1) == batch["y"]).float().mean()}
     trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), lr=0.1), threads=1, metrics=metrics)
-    ((x, y),) = _batches(1)
+    ((x, y),) = random_batches(1)
     trainer.step({"x": x, "y": y})
     result = trainer.evaluate({"x": x, "y": y}, returns=("outputs", "metrics"))
     expected = model.eval()(x, y)
@@ -228,25 +219,24 @@ class Drawing(nn.Linear):
 )
 def test_evaluations_that_are_refused(kind: Any, message: str) -> None:
     model, trainer = _make(repro_mlir.initialize(kind(), 2))
-    (batch,) = _batches(1)
-    trainer.step(*batch)
+    trainer.step(*BATCH)
     before = trainer.state_hash()
     with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
-        trainer.evaluate(*batch)
+        trainer.evaluate(*BATCH)
     assert trainer.state_hash() == before and model.training
-    trainer.step(*batch)
+    trainer.step(*BATCH)
 
 
 @pytest.mark.parametrize("returns", [("gradient_norm",), ("gradients",)])
 def test_there_are_no_gradients(returns: Any) -> None:
     _, trainer = _make()
     with pytest.raises(repro_mlir.ReproError, match="expected returns among outputs, metrics, got 'gradient"):
-        trainer.evaluate(*_batches(1)[0], returns=returns)
+        trainer.evaluate(*random_batches(1)[0], returns=returns)
 
 
 def test_E1_class_out_of_range() -> None:
     _, trainer = _make()
-    ((x, y),) = _batches(1)
+    ((x, y),) = random_batches(1)
     trainer.step(x, y)
     before = trainer.state_hash()
     with pytest.raises(repro_mlir.base.errors.StepFailed):
@@ -259,16 +249,15 @@ def test_newest_values_of_another_trainer() -> None:
     model = _model()
     _, one = _make(model, target="ptx-emulator")
     _, other = _make(model, target="ptx-emulator")
-    (batch,) = _batches(1)
-    one.step(*batch)
-    other.step(*batch)
-    loss = one.evaluate(*batch)
-    assert loss == pytest.approx(_eager(model, *batch)[0], rel=1e-5)
+    one.step(*BATCH)
+    other.step(*BATCH)
+    loss = one.evaluate(*BATCH)
+    assert loss == pytest.approx(_eager(model, *BATCH)[0], rel=1e-5)
 
 
 def test_autocast() -> None:
     model, trainer = _make(repro_mlir.initialize(nn.Linear(5, 3), 2), autocast=torch.bfloat16)
-    ((x, y),) = _batches(1)
+    ((x, y),) = random_batches(1)
     trainer.step(x, y)
     result = trainer.evaluate(x, y, returns=("outputs",))
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
@@ -286,11 +275,10 @@ def test_a_warning_where_a_program_is_captured_again_and_again() -> None:
             return super().forward(x) * self.factor
 
     model, trainer = _make(repro_mlir.initialize(Growing(5, 3), 2), target="reference")
-    (batch,) = _batches(1)
     for number in range(8):
         model.factor = float(number)
-        trainer.evaluate(*batch)
+        trainer.evaluate(*BATCH)
     model.factor = 9.0
-    with pytest.warns(RuntimeWarning, match="factor has changed; such changes are frequent") as caught:
-        trainer.evaluate(*batch)
+    with pytest.warns(RuntimeWarning, match="factor has changed, as something has again and again") as caught:
+        trainer.evaluate(*BATCH)
     assert caught[0].filename == __file__

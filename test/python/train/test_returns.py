@@ -14,6 +14,7 @@ import pytest
 import repro_mlir
 import torch
 import torch.utils._pytree as pytree
+from random_batches import BATCH, random_batches
 from repro_mlir import ReceiptOptions, StepResult, Trainer
 from repro_mlir.cli import main as cli
 from repro_mlir.frontends.torch.scripts import load_training
@@ -24,13 +25,6 @@ pytest.importorskip("torch_mlir")
 ALL = ("outputs", "gradient_norm", "gradients")
 TARGETS = ("cpu", "cpu:x86-64-v2", "reference", "ptx-emulator")
 F = nn.functional
-
-
-def _batches(count: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    generator = torch.Generator().manual_seed(3)
-    return [
-        (torch.randn(4, 5, generator=generator), torch.randint(0, 3, (4,), generator=generator)) for _ in range(count)
-    ]
 
 
 def _accuracy(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -54,7 +48,7 @@ def _eager(clip: float | None, count: int) -> list[StepResult]:
     model = repro_mlir.initialize(nn.Sequential(nn.Linear(5, 6), nn.Dropout(0.0), nn.ReLU(), nn.Linear(6, 3)), 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     found = []
-    for x, y in _batches(count):
+    for x, y in random_batches(count):
         optimizer.zero_grad()
         output = model(x)
         loss = F.cross_entropy(output, y)
@@ -73,7 +67,7 @@ def _eager(clip: float | None, count: int) -> list[StepResult]:
 def test_as_eager_and_the_state_as_without(clip: float | None, target: str) -> None:
     plain, asked = _make(target=target, clip_norm=clip), _make(target=target, clip_norm=clip, metrics=METRICS)
     results = []
-    for batch in _batches(3):
+    for batch in random_batches(3):
         loss = plain.step(*batch)
         result = asked.step(*batch, returns=(*ALL, "metrics"))
         assert loss == result.loss and plain.state_hash() == asked.state_hash()
@@ -89,7 +83,7 @@ def test_the_same_bits_on_every_target() -> None:
     found = []
     for target in TARGETS:
         trainer = _make(target=target, clip_norm=0.3, metrics=METRICS)
-        found.append([trainer.step(*batch, returns=(*ALL, "metrics")) for batch in _batches(2)])
+        found.append([trainer.step(*batch, returns=(*ALL, "metrics")) for batch in random_batches(2)])
     for others in found[1:]:
         for one, other in zip(found[0], others, strict=True):
             assert (one.loss, one.gradient_norm, one.metrics) == (other.loss, other.gradient_norm, other.metrics)
@@ -99,23 +93,21 @@ def test_the_same_bits_on_every_target() -> None:
 
 def test_only_requested_values_are_returned() -> None:
     trainer = _make(metrics=METRICS)
-    (batch,) = _batches(1)
-    assert isinstance(trainer.step(*batch), float)
+    assert isinstance(trainer.step(*BATCH), float)
     plain = trainer.program
     for returns in (*((name,) for name in (*ALL, "metrics")), ("metrics", "outputs"), ["gradient_norm"]):
-        result = trainer.step(*batch, returns=returns)
+        result = trainer.step(*BATCH, returns=returns)
         given = {field.name for field in dataclasses.fields(result) if getattr(result, field.name) is not None}
         assert given == {"loss", *returns}
     assert [kind.name for kind in trainer.program.outputs] == ["loss", "gradient_norm"]
-    trainer.step(*batch, returns=("outputs",))
-    # "outputs" needs no other program, because the arguments of the loss function are outputs of every program.
+    trainer.step(*BATCH, returns=("outputs",))
+    # The arguments of the loss function are outputs of every step.
     assert trainer.program.hash == plain.hash
 
 
 def test_the_norm_is_that_before_clipping_and_the_gradients_those_after() -> None:
     trainer = _make(clip_norm=1e-3)
-    (batch,) = _batches(1)
-    result = trainer.step(*batch, returns=("gradients", "gradient_norm"))
+    result = trainer.step(*BATCH, returns=("gradients", "gradient_norm"))
     after = torch.cat([value.reshape(-1) for value in result.gradients.values()]).norm()
     assert result.gradient_norm > 0.1 and after == pytest.approx(1e-3, rel=1e-3)
 
@@ -127,14 +119,14 @@ def test_a_program_for_each_choice_is_captured_once(monkeypatch: pytest.MonkeyPa
     captured = []
     capture = module.training_program
     monkeypatch.setattr(module, "training_program", lambda *given: captured.append(0) or capture(*given))
-    for number, batch in enumerate(_batches(6)):
+    for number, batch in enumerate(random_batches(6)):
         trainer.step(*batch, **({"returns": ("gradient_norm",)} if number % 2 else {}))
     assert len(captured) == 2
 
 
 def test_values_that_the_trainer_always_computes_need_no_other_program() -> None:
     trainer = _make(returns=("gradient_norm",))
-    batches = _batches(2)
+    batches = random_batches(2)
     assert isinstance(trainer.step(*batches[0]), float)
     program = trainer.program
     result = trainer.step(*batches[1], returns=("gradient_norm",))
@@ -224,23 +216,21 @@ def _same(one: Any, other: Any) -> bool:
 def test_outputs_have_the_structure_that_the_model_returned(form: str) -> None:
     model = repro_mlir.initialize(Returning(form), 2)
     trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), lr=0.1), threads=1)
-    (batch,) = _batches(1)
     with torch.no_grad():
-        expected = model(*batch)
-    result = trainer.step(*batch, returns=("outputs",))
+        expected = model(*BATCH)
+    result = trainer.step(*BATCH, returns=("outputs",))
     assert _same(_plain(result.outputs), _plain(expected))
     first = _plain(result.outputs)
-    trainer.step(*batch, returns=("outputs",))
+    trainer.step(*BATCH, returns=("outputs",))
     assert _same(_plain(result.outputs), first)
 
 
 def test_outputs_of_a_mapping_are_a_dict() -> None:
     model = repro_mlir.initialize(Returning("mapping"), 2)
     trainer = Trainer(model, None, torch.optim.SGD(model.parameters(), lr=0.1), threads=1)
-    (batch,) = _batches(1)
     with torch.no_grad():
-        expected = dict(model(*batch))
-    outputs = trainer.step(*batch, returns=("outputs",)).outputs
+        expected = dict(model(*BATCH))
+    outputs = trainer.step(*BATCH, returns=("outputs",)).outputs
     assert _same(_plain(outputs), _plain(expected))
 
 
@@ -253,8 +243,7 @@ def test_outputs_of_a_dataclass_for_a_loss_function() -> None:
     trainer = Trainer(
         model, lambda output, y: F.cross_entropy(output.logits, y), torch.optim.SGD(model.parameters()), threads=1
     )
-    (batch,) = _batches(1)
-    assert trainer.step(*batch, returns=("outputs",)).outputs.logits.shape == (4, 3)
+    assert trainer.step(*BATCH, returns=("outputs",)).outputs.logits.shape == (4, 3)
 
 
 def test_outputs_of_a_registered_class_for_a_loss_function() -> None:
@@ -266,8 +255,7 @@ def test_outputs_of_a_registered_class_for_a_loss_function() -> None:
     trainer = Trainer(
         model, lambda output, y: F.cross_entropy(output["logits"], y), torch.optim.SGD(model.parameters()), threads=1
     )
-    (batch,) = _batches(1)
-    trainer.step(*batch)
+    trainer.step(*BATCH)
     assert [kind.name for kind in trainer.program.outputs] == ["loss", "output['logits']"]
 
 
@@ -294,8 +282,7 @@ def test_parameters_without_a_gradient_are_left_out() -> None:
     model.forward = lambda x: model["used"](x)  # type: ignore[method-assign]
     model["used"].bias.requires_grad_(False)
     trainer = Trainer(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), threads=1)
-    (batch,) = _batches(1)
-    result = trainer.step(*batch, returns=("gradients", "gradient_norm"))
+    result = trainer.step(*BATCH, returns=("gradients", "gradient_norm"))
     assert set(result.gradients) == {"used.weight"}
     assert result.gradient_norm == pytest.approx(result.gradients["used.weight"].norm().item(), rel=1e-5)
 
@@ -303,7 +290,7 @@ def test_parameters_without_a_gradient_are_left_out() -> None:
 def test_bf16_parameters_have_bf16_gradients() -> None:
     model = repro_mlir.initialize(nn.Linear(5, 3), 1).to(torch.bfloat16)
     trainer = Trainer(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1), threads=1, clip_norm=0.5)
-    ((x, y),) = _batches(1)
+    x, y = BATCH
     result = trainer.step(x.bfloat16(), y, returns=("gradients", "outputs", "gradient_norm"))
     assert result.gradients["weight"].dtype == result.outputs.dtype == torch.bfloat16
 
@@ -319,9 +306,8 @@ def test_bf16_parameters_have_bf16_gradients() -> None:
 )
 def test_requests_that_are_refused(returns: Any, message: str) -> None:
     trainer = _make()
-    (batch,) = _batches(1)
     with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
-        trainer.step(*batch, returns=returns)
+        trainer.step(*BATCH, returns=returns)
     assert trainer.steps == 0
     with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
         _make(returns=returns)
@@ -341,10 +327,9 @@ def test_requests_that_are_refused(returns: Any, message: str) -> None:
 )
 def test_metrics_of_another_kind(function: Any, message: str) -> None:
     trainer = _make(metrics={"broken": function})
-    (batch,) = _batches(1)
-    trainer.step(*batch)
+    trainer.step(*BATCH)
     with pytest.raises(repro_mlir.ReproError, match=re.escape(message)):
-        trainer.step(*batch, returns=("metrics",))
+        trainer.step(*BATCH, returns=("metrics",))
     assert trainer.steps == 1
 
 
@@ -357,9 +342,8 @@ def test_a_metric_of_a_model_that_gives_the_loss() -> None:
         metrics={"accuracy": lambda result, batch: _accuracy(result["logits"], batch[1])},
         threads=1,
     )
-    (batch,) = _batches(1)
-    found = trainer.step(*batch, returns=("metrics",)).metrics
-    assert found == {"accuracy": _accuracy(model(*batch)["logits"], batch[1]).item()}
+    found = trainer.step(*BATCH, returns=("metrics",)).metrics
+    assert found == {"accuracy": _accuracy(model(*BATCH)["logits"], BATCH[1]).item()}
 
 
 def test_a_metric_that_writes_to_a_parameter() -> None:
@@ -381,10 +365,9 @@ def test_a_metric_that_writes_to_a_parameter() -> None:
         threads=1,
         metrics={"clamped": clamped, "normalized": normalized},
     )
-    (batch,) = _batches(1)
     for run in (trainer.step, trainer.evaluate):
         with pytest.raises(repro_mlir.ReproError, match="metric normalized writes to a tensor of the step"):
-            run(*batch, returns=("metrics",))
+            run(*BATCH, returns=("metrics",))
 
 
 @pytest.mark.parametrize("metrics", [[_accuracy], {1: _accuracy}, {"accuracy": 0.5}])
@@ -396,10 +379,9 @@ def test_metrics_that_are_none(metrics: Any) -> None:
 def test_state_that_a_metric_reads_counts() -> None:
     settings = {"scale": 1.0}
     trainer = _make(metrics={"scale": lambda output, target: output.sum() * 0 + settings["scale"]})
-    (batch,) = _batches(1)
-    assert trainer.step(*batch, returns=("metrics",)).metrics == {"scale": 1.0}
+    assert trainer.step(*BATCH, returns=("metrics",)).metrics == {"scale": 1.0}
     settings["scale"] = 2.0
-    assert trainer.step(*batch, returns=("metrics",)).metrics == {"scale": 2.0}
+    assert trainer.step(*BATCH, returns=("metrics",)).metrics == {"scale": 2.0}
 
 
 def test_a_metric_changes_no_random_number() -> None:
@@ -409,7 +391,7 @@ def test_a_metric_changes_no_random_number() -> None:
         return Trainer(model, F.cross_entropy, optimizer, threads=1, metrics=METRICS)
 
     one, other = make(), make()
-    for batch in _batches(3):
+    for batch in random_batches(3):
         assert one.step(*batch) == other.step(*batch, returns=(*ALL, "metrics")).loss
     assert one.state_hash() == other.state_hash()
 
@@ -420,7 +402,7 @@ def test_a_metric_changes_no_random_number() -> None:
 def test_a_receipt_of_steps_with_returned_values(tmp_path: Path) -> None:
     path = tmp_path / "run.receipt"
     with _make(receipt=path, metrics=METRICS, clip_norm=0.5) as trainer:
-        for number, batch in enumerate(_batches(6)):
+        for number, batch in enumerate(random_batches(6)):
             if number % 3 == 2:
                 trainer.step(*batch, returns=("gradient_norm", "metrics"))
             else:
@@ -439,7 +421,7 @@ class Cut(Exception):
 
 
 def _recorded(path: Path, cut: int | None = None, resume: bool = False) -> None:
-    batches = _batches(5)
+    batches = random_batches(5)
     with _make(receipt=ReceiptOptions(path, checkpoint_every=2, resume=resume)) as trainer:
         trainer.prepare(*batches[0], returns=("gradient_norm",))
         while trainer.cursor < len(batches):
