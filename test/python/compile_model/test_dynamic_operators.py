@@ -10,21 +10,13 @@ import numpy as np
 import pytest
 import repro_mlir
 from repro_mlir import ReproError
+from support.applied import Applied
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_mlir")
 import torch.nn.functional as functional  # noqa: E402
 
 N = torch.export.Dim("n", min=1, max=64)
-
-
-class Model(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.function(*inputs)
 
 
 def outputs(program: Any, inputs: Sequence[Any], target: str = "reference") -> np.ndarray:
@@ -41,7 +33,7 @@ def check(function: Callable[..., Any], shapes: Sequence[tuple[Any, ...]], sizes
         return tuple(torch.arange(float(np.prod(shape))).reshape(shape) - 3 for shape in made)
 
     dynamic = tuple({dim: N for dim, extent in enumerate(shape) if extent is N} for shape in shapes)
-    program = repro_mlir.capture(Model(function).eval(), inputs(5), dynamic_shapes=dynamic)
+    program = repro_mlir.capture(Applied(function).eval(), inputs(5), dynamic_shapes=dynamic)
     for size in sizes:
         want = function(*inputs(size)).numpy()
         np.testing.assert_array_equal(outputs(program, inputs(size)), want)
@@ -72,7 +64,7 @@ def test_one_program_for_all_sizes(function: Callable[..., Any], sizes: Sequence
 def test_empty_slices_and_one_element_of_static_sizes(extents: tuple[int]) -> None:
     x = torch.arange(float(extents[0])) - 1
     for function in (lambda x: x[1:] - x[:-1], lambda x: functional.interpolate(x[None, None], size=1, mode="linear")):
-        program = repro_mlir.capture(Model(function).eval(), (x,))
+        program = repro_mlir.capture(Applied(function).eval(), (x,))
         np.testing.assert_array_equal(outputs(program, (x,)), function(x).numpy())
 
 
@@ -104,7 +96,7 @@ def test_one_clear_error(function: Callable[..., Any], shape: tuple[Any, ...], m
 
 def test_sizes_for_which_a_roll_does_not_hold() -> None:
     program = repro_mlir.capture(
-        Model(lambda x: torch.roll(x, 2, 0)).eval(), (torch.zeros(5),), dynamic_shapes=({0: N},)
+        Applied(lambda x: torch.roll(x, 2, 0)).eval(), (torch.zeros(5),), dynamic_shapes=({0: N},)
     )
     with pytest.raises(ReproError, match=r"n = 2: the program holds for sizes with n > 2"):
         outputs(program, (torch.zeros(2),))

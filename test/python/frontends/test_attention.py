@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions
+from support.applied import Applied
 from support.tracing import trace
 from torch import nn
 
@@ -22,19 +23,10 @@ def _seed() -> None:
     torch.manual_seed(7)
 
 
-class _Module(nn.Module):
-    def __init__(self, function: Callable[..., Sequence[torch.Tensor]]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(self.function(*arguments))
-
-
 def _capture(
     function: Callable[..., Sequence[torch.Tensor]], arguments: Sequence[torch.Tensor], block: int
 ) -> repro_mlir.Program:
-    return repro_mlir.capture(_Module(function), tuple(arguments), attention_block=block)
+    return repro_mlir.capture(Applied(function), tuple(arguments), attention_block=block)
 
 
 def _run(program: repro_mlir.Program, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:

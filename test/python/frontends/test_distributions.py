@@ -10,8 +10,8 @@ import pytest
 import repro_mlir
 import torch
 from repro_mlir.base.errors import StepFailed
+from support.applied import Applied
 from torch import distributions as d
-from torch import nn
 
 pytest.importorskip("torch_mlir")
 
@@ -21,22 +21,11 @@ UNIT = torch.tensor([0.1, 0.5, 0.8])
 BITS = torch.tensor([0.0, 1.0, 1.0])
 
 
-class Called(nn.Module):
-    """Wraps a function of tensors as a model."""
-
-    def __init__(self, function: Callable[..., Sequence[torch.Tensor]]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(self.function(*tensors))
-
-
 Run = Callable[..., list[torch.Tensor]]
 
 
 def _compiled(function: Callable[..., Sequence[torch.Tensor]], *tensors: torch.Tensor) -> Run:
-    executable = repro_mlir.compile(Called(function), "reference", inputs=tensors)
+    executable = repro_mlir.compile(Applied(function), "reference", inputs=tensors)
 
     def run(*given: torch.Tensor) -> list[torch.Tensor]:
         _, outputs = executable(executable.program.initial_state(), *given)

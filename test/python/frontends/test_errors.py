@@ -16,6 +16,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.frontends.torch import CaptureError, capture_inference, capture_training
 from repro_mlir.frontends.torch.lower import lowering_process
 from repro_mlir.frontends.torch.optimizers.optimizer_rules import RULES, SGD
+from support.applied import Applied
 from torch import nn
 from torch.nn.utils.parametrizations import orthogonal
 
@@ -24,15 +25,6 @@ NAME = Path(__file__).name
 UNSUPPORTED = "operator aten.linalg_eig is not supported on complex numbers"
 
 BATCH = (torch.randn(4, 16), torch.randint(0, 8, (4,)))
-
-
-class _Apply(nn.Module):
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
 
 
 def _error(call) -> str:
@@ -59,7 +51,7 @@ def test_parameter_of_another_model() -> None:
 
 
 def test_unsupported_operator_names_its_line() -> None:
-    message = _error(lambda: capture_inference(_Apply(lambda x: torch.linalg.eigvals(x)), torch.randn(3, 3)))
+    message = _error(lambda: capture_inference(Applied(lambda x: torch.linalg.eigvals(x)), torch.randn(3, 3)))
     line = test_unsupported_operator_names_its_line.__code__.co_firstlineno + 1
     assert message == f"{NAME}:{line}: {UNSUPPORTED}"
 
@@ -97,7 +89,7 @@ def test_unsupported_operator_of_the_backward_pass_names_its_line() -> None:
             scale = gradient.T @ gradient
             return gradient * torch.linalg.eigvals(scale).real.sum()
 
-    model = nn.Sequential(MLP(), _Apply(Odd.apply))
+    model = nn.Sequential(MLP(), Applied(Odd.apply))
     message = _error(lambda: capture_training(model, F.cross_entropy, torch.optim.SGD(model.parameters()), BATCH))
     line = Odd.backward.__code__.co_firstlineno + 3
     assert message == f"{NAME}:{line}: {UNSUPPORTED}"
@@ -130,14 +122,14 @@ def test_error_without_a_line_names_the_module() -> None:
 
 
 def test_control_flow_on_values() -> None:
-    message = _error(lambda: capture_inference(_Apply(lambda x: x if x.sum() > 0 else -x), torch.randn(3)))
+    message = _error(lambda: capture_inference(Applied(lambda x: x if x.sum() > 0 else -x), torch.randn(3)))
     assert NAME in message and "control flow or a shape depends on tensor values" in message
-    message = _error(lambda: capture_inference(_Apply(lambda x: x[x > 0].clone()), torch.randn(3)))
+    message = _error(lambda: capture_inference(Applied(lambda x: x[x > 0].clone()), torch.randn(3)))
     assert NAME in message
 
 
 def test_error_in_the_model() -> None:
-    message = _error(lambda: capture_inference(_Apply(lambda x: x @ x), torch.randn(3, 4)))
+    message = _error(lambda: capture_inference(Applied(lambda x: x @ x), torch.randn(3, 4)))
     assert NAME in message and "RuntimeError" in message
 
 
@@ -190,8 +182,8 @@ def test_model_without_trainable_parameters() -> None:
 
 def test_failure_leaves_torch_as_it_was() -> None:
     states = torch.get_rng_state, torch.random.get_rng_state
-    _error(lambda: capture_inference(_Apply(lambda x: torch.linalg.eigvals(x)), torch.randn(3, 3)))
-    _error(lambda: capture_inference(_Apply(lambda x: x @ x), torch.randn(3, 4)))
+    _error(lambda: capture_inference(Applied(lambda x: torch.linalg.eigvals(x)), torch.randn(3, 3)))
+    _error(lambda: capture_inference(Applied(lambda x: x @ x), torch.randn(3, 4)))
     assert (torch.get_rng_state, torch.random.get_rng_state) == states
     assert torch.backends.mkldnn.enabled
 
@@ -227,7 +219,7 @@ def test_lower_limits_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lowering_process.resource, "prlimit", limit)
     # If the cache were on, the program could come from the cache, and no child process would start.
     monkeypatch.setenv("REPRO_MLIR_CACHE", "off")
-    capture_inference(_Apply(lambda x: x + 1), torch.randn(3))
+    capture_inference(Applied(lambda x: x + 1), torch.randn(3))
     assert {*given} == {(most, most)}
 
 

@@ -15,18 +15,10 @@ import repro_mlir
 import torch
 import torch.nn.functional as F
 from repro_mlir.program import program_of
+from support.applied import Applied
 from torch import nn
 
 X = torch.linspace(-3, 3, 14, dtype=torch.float64).reshape(2, 7)
-
-
-class Applied(nn.Module):
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
 
 
 def softmax_of_activations(x: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from operator_checks import check, gradients
 from repro_mlir.base.errors import StepFailed
 from repro_mlir.frontends.torch import CaptureError
+from support.applied import Applied
 
 
 def _written(x: torch.Tensor, index: Any, value: Any) -> torch.Tensor:
@@ -42,20 +43,11 @@ def test_negative_indices() -> None:
 
 def test_an_error_names_the_index_that_was_given() -> None:
     compiled = repro_mlir.compile(
-        repro_mlir.capture(_Module(lambda x, i: _written(x, i, 1.0)), (torch.zeros(4, 3), torch.tensor([0]))),
+        repro_mlir.capture(Applied(lambda x, i: _written(x, i, 1.0)), (torch.zeros(4, 3), torch.tensor([0]))),
         "reference",
     )
     with pytest.raises(StepFailed, match="got -5"):
         compiled({}, torch.zeros(4, 3), torch.tensor([-5]))
-
-
-class _Module(torch.nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *values: torch.Tensor) -> Any:
-        return self.function(*values)
 
 
 def test_no_indices() -> None:

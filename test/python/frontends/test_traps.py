@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from frontend_models import CNN, GPT, MLP, token_loss
 from graph_running import GraphTrainer, compare_training, parse_with_llvm
 from repro_mlir.frontends.torch import capture_inference, capture_training
+from support.applied import Applied
 from torch import nn
 
 
@@ -174,15 +175,6 @@ def test_circular_padding_by_more_than_the_rest_is_refused() -> None:
         repro_mlir.capture(_Apply(lambda x: F.pad(x, (-5, 4), mode="circular"), 8), torch.randn(2, 2, 8))
 
 
-class _Call(nn.Module):
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor):
-        return self.function(x)
-
-
 @pytest.mark.parametrize("value", [0.0, -float("inf"), float("nan")])
 @pytest.mark.parametrize(
     ("pool", "shape", "outputs"),
@@ -197,7 +189,7 @@ def test_adaptive_max_pooling(pool, shape: tuple[int, ...], outputs, value: floa
     """Compares windows with equal elements, in which the first must win, windows of -inf, and windows with NaN."""
     x = torch.randint(0, 2, shape) * torch.full(shape, value).index_fill(-1, torch.tensor([0]), 3.0)
     want = pool(x, outputs, return_indices=True)
-    compiled = repro_mlir.compile(_Call(lambda x: pool(x, outputs, return_indices=True)), "reference", inputs=(x,))
+    compiled = repro_mlir.compile(Applied(lambda x: pool(x, outputs, return_indices=True)), "reference", inputs=(x,))
     got = [torch.as_tensor(each) for each in compiled({}, x)[1].values()]
     assert torch.equal(got[0].nan_to_num(nan=99.0), want[0].nan_to_num(nan=99.0))
     # In a window with NaNs, PyTorch returns the position of the last NaN, but (D2) requires the position of the first

@@ -4,7 +4,6 @@
 """PyTorch's unsigned integers are signed types in programs (V1) and unsigned numbers for the user."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,20 +13,12 @@ import torch.nn.functional as F
 from operator_checks import check
 from repro_mlir import Program, ReproError
 from repro_mlir.base.files.tensor_file import read_all_tensors, write_tensors
+from support.applied import Applied
 
 TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 
 X = torch.tensor([0, 1, 3, 44, 127, 128, 200, 255], dtype=torch.uint8)
 Y = torch.tensor([7, 255, 128, 1, 200, 9, 3, 254], dtype=torch.uint8)
-
-
-class _Of(torch.nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *values: torch.Tensor) -> Any:
-        return self.function(*values)
 
 
 def test_bytes_as_eager_computes_them() -> None:
@@ -96,7 +87,7 @@ def test_wider_unsigned_integers() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         return [torch.div(x, y, rounding_mode="trunc"), torch.remainder(x, y), x > y, x >> 3]
 
-    program = repro_mlir.capture(_Of(function), (x, y))
+    program = repro_mlir.capture(Applied(function), (x, y))
     for target in TARGETS:
         _, outputs = repro_mlir.compile(program, target)({}, *numbers)
         for got, expected in zip(outputs.values(), want, strict=True):
@@ -135,16 +126,16 @@ def test_the_user_has_unsigned_arrays(target: str, tmp_path: Path) -> None:
 
 
 def test_signed_tensors_have_the_same_program() -> None:
-    """(V1) A program has the same types for signed and unsigned integers. Only its signature distinguishes them."""
-    signed = repro_mlir.capture(_Of(lambda x: x + x), (X.view(torch.int8),))
-    unsigned = repro_mlir.capture(_Of(lambda x: x.view(torch.int8) + x.view(torch.int8)), (X,))
+    """(V1) The program does not distinguish signed from unsigned integers; its signature does."""
+    signed = repro_mlir.capture(Applied(lambda x: x + x), (X.view(torch.int8),))
+    unsigned = repro_mlir.capture(Applied(lambda x: x.view(torch.int8) + x.view(torch.int8)), (X,))
     assert signed.hash == unsigned.hash and str(unsigned.inputs[0]) == "batch[0]: 8xui8"
 
 
 def test_floats_saturate() -> None:
     """(S3) Conversions of floats to integers saturate. In these cases, PyTorch's result depends on the processor."""
     x = torch.tensor([-1.0, -torch.inf, 255.9, 256.0, 1e30, torch.inf, torch.nan])
-    program = repro_mlir.capture(_Of(lambda x: [x.to(torch.uint8), x.to(torch.uint32), x.to(torch.uint64)]), (x,))
+    program = repro_mlir.capture(Applied(lambda x: [x.to(torch.uint8), x.to(torch.uint32), x.to(torch.uint64)]), (x,))
     for target in TARGETS:
         narrow, wide, widest = repro_mlir.compile(program, target)({}, x)[1].values()
         assert narrow.tolist() == [0, 0, 255, 255, 255, 255, 0]
@@ -153,7 +144,7 @@ def test_floats_saturate() -> None:
 
 
 def test_sizes_that_are_left_open() -> None:
-    model = _Of(lambda x: x.reshape(-1) >> 1)
+    model = Applied(lambda x: x.reshape(-1) >> 1)
     program = repro_mlir.capture(model, (X.reshape(2, 4),), dynamic_shapes=[{0: torch.export.Dim.AUTO}])
     step = repro_mlir.compile(program, "cpu")
     x = torch.arange(0, 240, 20, dtype=torch.uint8).reshape(3, 4)
@@ -164,6 +155,6 @@ def test_sizes_that_are_left_open() -> None:
 def test_unsupported_operators_are_refused() -> None:
     with pytest.raises(ReproError, match=r"test_unsigned\.py:\d+: bilinear interpolation of uint8, for which PyTorch"):
         image = X.reshape(1, 1, 2, 4)
-        repro_mlir.capture(_Of(lambda x: F.interpolate(x, (4, 8), mode="bilinear")), (image,))
+        repro_mlir.capture(Applied(lambda x: F.interpolate(x, (4, 8), mode="bilinear")), (image,))
     with pytest.raises(ReproError, match=r"aten\.sin.*not supported on uint64"):
-        repro_mlir.capture(_Of(torch.sin), (X.to(torch.uint64),))
+        repro_mlir.capture(Applied(torch.sin), (X.to(torch.uint64),))
