@@ -5,7 +5,8 @@
 
 import json
 import os
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,27 @@ def edit(path: Path, change: Callable[[Any], None], line: int | None = None) -> 
     change(value)
     lines[index] = canonical_json.dump(value) + (b"\n" if lines[index].endswith(b"\n") else b"")
     path.write_bytes(b"".join(lines))
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """Returns each container in the value with each of its keys."""
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [place for key in keys for place in ((value, key), *_places(value[key]))]
+
+
+def damage(value: Any, draw: random.Random, values: Sequence[Any]) -> Any:
+    """Removes a value somewhere in JSON, adds it again under another key, or replaces it by one of `values`; returns
+    its key."""
+    container, key = draw.choice(_places(value))
+    kind = draw.randrange(4)
+    if kind == 0:
+        del container[key]
+    elif kind == 1 and isinstance(container, dict):
+        container["other"] = container[key]
+    else:
+        old = container[key]
+        container[key] = draw.choice([each for each in values if each != old or type(each) is not type(old)])
+    return key
 
 
 def forge(
