@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import repro_mlir
 import torch
+from repro_mlir.reference.low_precision.f32_operations import multiply_add
 from torch import nn
 
 
@@ -38,3 +40,11 @@ class TwoLayers:
 def _product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Returns a loss whose gradient with respect to the output is the target."""
     return (output * target).sum()
+
+
+def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(K1) Contracts a [M, K] and b [N, K] to [M, N] with one fma after another along K, for K of at most 512."""
+    total = np.zeros((len(a), len(b)), np.float32)
+    for k in range(a.shape[1]):
+        total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)
+    return total + np.float32(0)

@@ -51,11 +51,12 @@ from repro_mlir.reference.low_precision.block_contraction import (
 from repro_mlir.reference.low_precision.block_quantization import BlockFormat, Quantized, dequantize, quantize
 from repro_mlir.reference.low_precision.block_rounding import ROUNDINGS, Rounding, round_elements, site_bits, stochastic
 from repro_mlir.reference.low_precision.block_scales import SCALE_RULES
-from repro_mlir.reference.low_precision.f32_operations import multiply, multiply_add
+from repro_mlir.reference.low_precision.f32_operations import multiply
 from repro_mlir.reference.low_precision.hadamard import hadamard
 from support import kit
 from support.contracting_models import Checkpointed, Convolutions, Scores
-from support.two_layers import TwoLayers
+from support.recipes import of_roles
+from support.two_layers import TwoLayers, contract
 from torch import nn
 from torch.nn import functional as F
 
@@ -80,15 +81,6 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 
 
 # --- The rules by hand ---
-
-
-def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(K1) Returns the product [M, N] of a [M, K] and the transpose of b [N, K], with one fma after another along K (at
-    most 512)."""
-    total = np.zeros((len(a), len(b)), np.float32)
-    for k in range(a.shape[1]):
-        total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)
-    return total + np.float32(0)
 
 
 def rounded(x: np.ndarray, element: BinaryFormat) -> np.ndarray:
@@ -224,13 +216,11 @@ def run(
     return {name: np.array(value) for name, value in state.items()}
 
 
-COMBINED = Recipe(
+COMBINED = of_roles(
     "combined",
-    {
-        "fprop": RolePrecision({"activation": Format("tf32"), "weight": Format("f16")}),
-        "dgrad": RolePrecision({"gradient": Format("f32"), "weight": Format("bf16")}),
-        "wgrad": RolePrecision({"activation": Format("f32"), "gradient": Format("tf32")}),
-    },
+    fprop={"activation": Format("tf32"), "weight": Format("f16")},
+    dgrad={"gradient": Format("f32"), "weight": Format("bf16")},
+    wgrad={"activation": Format("f32"), "gradient": Format("tf32")},
 )
 
 
@@ -438,16 +428,13 @@ def test_results_are_rounded(program: repro_mlir.Program, batch: tuple[np.ndarra
 
 def test_equal_formats_of_a_tensor_are_made_once(program: repro_mlir.Program) -> None:
     square = dataclasses.replace(nvfp4().roles["fprop"].operands["weight"])
-    recipe = Recipe(
-        "weights",
-        {"fprop": RolePrecision({"weight": square}), "dgrad": RolePrecision({"weight": square})},
-        (Rule("0.weight", skip=True),),
+    recipe = of_roles(
+        "weights", fprop={"weight": square}, dgrad={"weight": square}, rules=(Rule("0.weight", skip=True),)
     )
     text = apply_precision(program, recipe).text
     # The transposed weight, which the forward pass reads, and the weight are different tensors, so both are quantized.
     assert text.count("repro.quantize") == 2
-    rows = Recipe("rows", {"wgrad": RolePrecision({"gradient": Format("bf16")}), "dgrad": RolePrecision(
-        {"gradient": Format("bf16")})})  # fmt: skip
+    rows = of_roles("rows", wgrad={"gradient": Format("bf16")}, dgrad={"gradient": Format("bf16")})
     assert apply_precision(program, rows).text.count("arith.truncf") == 3
 
 
@@ -475,43 +462,34 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
     [
         (Recipe("none", {}), "the recipe 'none' matches no contraction"),
         (named_recipe("bf16").with_rules(Rule("*", skip=True)), "matches no contraction"),
-        (Recipe("p", {"product": RolePrecision({"left": Format("bf16")})}), "matches no contraction"),
+        (of_roles("p", product={"left": Format("bf16")}), "matches no contraction"),
         (
-            Recipe("one", {"fprop": RolePrecision({"weight": BF16_TURNED})}),
+            of_roles("one", fprop={"weight": BF16_TURNED}),
             "cannot have the precision: .*expected the same transform of both factors",
         ),
         (
-            Recipe(
-                "again",
-                {
-                    "fprop": RolePrecision({"activation": BF16_TURNED, "weight": BF16_TURNED}),
-                    "dgrad": RolePrecision({"weight": Format("forward")}),
-                },
+            of_roles(
+                "again", fprop={"activation": BF16_TURNED, "weight": BF16_TURNED}, dgrad={"weight": Format("forward")}
             ),
             "they are those of a transform",
         ),
         (
-            Recipe(
-                "ragged",
-                {
-                    "fprop": RolePrecision(
-                        {"activation": Format("bf16", hadamard=Hadamard((1, -1) * 16)), "weight": BF16_TURNED}
-                    )
-                },
+            of_roles(
+                "ragged", fprop={"activation": Format("bf16", hadamard=Hadamard((1, -1) * 16)), "weight": BF16_TURNED}
             ),
             "expected the same transform",
         ),
         (
-            by_blocks(Recipe("one", {"fprop": RolePrecision({"weight": SQUARE})})),
-            "formats of blocks for both operands .*f32",
+            by_blocks(of_roles("one", fprop={"weight": SQUARE})),
+            "formats of blocks of both operands .*f32",
         ),
         (by_blocks(named_recipe("fp8_rowwise")), r"\(Q4\) expected codes of f8E4M3FN, f6 or f4, .*got 'f8E5M2'"),
         (
-            by_blocks(Recipe("two", {"fprop": RolePrecision({"activation": ROW, "weight": SQUARE})})),
+            by_blocks(of_roles("two", fprop={"activation": ROW, "weight": SQUARE})),
             r"\(Q4\) expected blocks of one size along K, got 32 and 16",
         ),
         (
-            by_blocks(Recipe("both", {"fprop": RolePrecision({"activation": ROW, "weight": INTEGERS})})),
+            by_blocks(of_roles("both", fprop={"activation": ROW, "weight": INTEGERS})),
             r"\(Q4\) expected codes of mxint8 of both factors",
         ),
         (
@@ -647,7 +625,7 @@ def test_R1_random_numbers_of_a_step_that_stays() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.layer(x) + 0 * (self.seed + self.step)
 
-    recipe = Recipe("sr", {"fprop": RolePrecision({"weight": blocks("f8E5M2", "mx", "rceil", "sr8")})})
+    recipe = of_roles("sr", fprop={"weight": blocks("f8E5M2", "mx", "rceil", "sr8")})
     program = repro_mlir.capture(Counted(), torch.zeros(2, 32))
     with pytest.raises(ReproError, match=r"\(R1\) expected a step that counts, got one that stays: state #2"):
         apply_precision(program, recipe)
@@ -748,7 +726,7 @@ def test_contractions_that_no_recipe_changes_are_reported() -> None:
     with pytest.warns(UserWarning, match="does not change 1 layers whose weights are computed from parameters"):
         changed = apply_precision(program, "mxfp8")
     product = named_recipe("mxfp8").roles["fprop"].operands
-    recipe = Recipe("p", {"product": RolePrecision({"left": product["activation"], "right": product["weight"]})})
+    recipe = of_roles("p", product={"left": product["activation"], "right": product["weight"]})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert apply_precision(program, recipe).hash != changed.hash

@@ -19,8 +19,6 @@ from repro_mlir import ReproError
 from repro_mlir.cli import main as cli
 from repro_mlir.precision import (
     Format,
-    Recipe,
-    RolePrecision,
     Rule,
     apply_precision,
     blocks,
@@ -28,13 +26,14 @@ from repro_mlir.precision import (
     recipe_of,
 )
 from repro_mlir.program.microbatches import MicrobatchProgram
+from support.recipes import of_roles
 from support.small_script import SMALL_SCRIPT, program_of_command
 from torch import nn
 from torch.nn import functional as F
 
 ROOT = Path(__file__).resolve().parents[3]
 
-SR = Recipe("sr", {"dgrad": RolePrecision({"gradient": blocks("f8E5M2", "mx", "rceil", "sr8")})})
+SR = of_roles("sr", dgrad={"gradient": blocks("f8E5M2", "mx", "rceil", "sr8")})
 
 
 def given(dropout: float = 0.0) -> tuple[Any, ...]:
@@ -133,11 +132,11 @@ def test_an_evaluation_is_in_the_precision_of_the_forward_pass() -> None:
     model, loss, optimizer = given()
     quantized = repro_mlir.Trainer(model, loss, optimizer, precision="mxfp4", target="reference")
     plain = repro_mlir.Trainer(model, loss, optimizer, target="reference")
-    gradients_alone = Recipe("w", {"wgrad": RolePrecision({"gradient": Format("bf16")})})
+    gradients_alone = of_roles("w", wgrad={"gradient": Format("bf16")})
     gradients = repro_mlir.Trainer(model, loss, optimizer, precision=gradients_alone, target="reference")
     assert quantized.evaluate(*batch()) != plain.evaluate(*batch()) == gradients.evaluate(*batch())
-    stochastic = Recipe("f", {"fprop": RolePrecision({"weight": blocks("f8E5M2", "mx", "rceil", "sr8")})})
-    with pytest.raises(ReproError, match="is for training steps only"):
+    stochastic = of_roles("f", fprop={"weight": blocks("f8E5M2", "mx", "rceil", "sr8")})
+    with pytest.raises(ReproError, match="belongs to training steps"):
         repro_mlir.Trainer(model, loss, optimizer, precision=stochastic).evaluate(*batch())
 
 

@@ -36,13 +36,13 @@ from repro_mlir.precision import (
 )
 from repro_mlir.precision_report import compare_recipes
 from repro_mlir.precision_report.statistics import BlockStatistics
-from repro_mlir.reference.low_precision.f32_operations import multiply_add
 from repro_mlir.verification.dispute import LocalChannel, Prover, RecordedRun, settle
 from repro_mlir.verification.operators import OperatorGraph, Tracer
 from support import kit
 from support.contracting_models import Checkpointed, Convolutions, Scores
 from support.dispute_runs import faulty_tracer
-from support.two_layers import TwoLayers
+from support.recipes import of_roles
+from support.two_layers import TwoLayers, contract
 from torch import nn
 from torch.nn import functional as F
 
@@ -61,13 +61,11 @@ def delayed(element: str, **parameters: Any) -> Format:
 
 def recipe(**parameters: Any) -> Recipe:
     forward, gradient = delayed("f8E4M3FN", **parameters), delayed("f8E5M2", **parameters)
-    return Recipe(
+    return of_roles(
         "delayed",
-        {
-            "fprop": RolePrecision({"activation": forward, "weight": forward}),
-            "dgrad": RolePrecision({"gradient": gradient, "weight": forward}),
-            "wgrad": RolePrecision({"activation": forward, "gradient": gradient}),
-        },
+        fprop={"activation": forward, "weight": forward},
+        dgrad={"gradient": gradient, "weight": forward},
+        wgrad={"activation": forward, "gradient": gradient},
     )
 
 
@@ -131,14 +129,6 @@ class Engine:
         self.weights = [first - RATE * g_first, second - RATE * g_second]
         for each in of.values():
             each.update()
-
-
-def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(K1) Returns the product [M, N] of a [M, K] and the transpose of b [N, K], with one fma after another along K."""
-    total = np.zeros((len(a), len(b)), np.float32)
-    for k in range(a.shape[1]):
-        total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)
-    return total + np.float32(0)
 
 
 @pytest.fixture(scope="module")
@@ -264,14 +254,12 @@ def rounded(element: str, rounding: str, **parameters: Any) -> Format:
 
 
 TURNED = Format("f4E2M1FN", (None, None), Scale("delayed", history=2), hadamard=Hadamard((1, -1) * 8))
-MIXED = Recipe(
+MIXED = of_roles(
     "mixed",
-    {
-        "fprop": RolePrecision({"activation": delayed("mxint8"), "weight": delayed("f6E2M3FN", margin=1)}),
-        "dgrad": RolePrecision({"gradient": rounded("f8E5M2", "sr8"), "weight": rounded("f8E4M3FN", "away")}),
-        "wgrad": RolePrecision({"activation": TURNED, "gradient": TURNED}),
-        "product": RolePrecision({"left": delayed("f8E5M2", algorithm="most_recent"), "right": Format("tf32")}),
-    },
+    fprop={"activation": delayed("mxint8"), "weight": delayed("f6E2M3FN", margin=1)},
+    dgrad={"gradient": rounded("f8E5M2", "sr8"), "weight": rounded("f8E4M3FN", "away")},
+    wgrad={"activation": TURNED, "gradient": TURNED},
+    product={"left": delayed("f8E5M2", algorithm="most_recent"), "right": Format("tf32")},
 )
 
 
@@ -334,7 +322,7 @@ def test_Q6_a_second_format_of_an_operand_has_a_scale_of_its_own(program: repro_
     asked = Recipe("two", {**recipe().roles, **other}, (Rule("2.*", skip=True),))
     names = [kind.name for kind in apply_precision(program, asked).state if kind.name.startswith("scale.")]
     assert names == ["scale.0.weight.activation", "scale.0.weight.weight", "scale.0.weight.wgrad.activation"]
-    products = Recipe("products", {"product": RolePrecision({"left": delayed("f8E5M2")})})
+    products = of_roles("products", product={"left": delayed("f8E5M2")})
     attention, _ = step_program(Scores, (3, 16, 16), products)
     names = [kind.name for kind in attention.state if kind.name.startswith("scale.")]
     assert names == ["scale.product.0.left", "scale.product.1.left"]
@@ -541,7 +529,7 @@ def test_Q6_a_step_with_other_products_is_refused() -> None:
             return y @ (y.T @ y)
 
     model = Products()
-    asked = Recipe("products", {"product": RolePrecision({"left": delayed("f8E4M3FN")})})
+    asked = of_roles("products", product={"left": delayed("f8E4M3FN")})
     trainer = trainer_of((model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1)), precision=asked)
     trainer.step(*batch())
     before = trainer.state_hash()
@@ -564,7 +552,7 @@ def test_an_evaluation_has_no_scales_of_products() -> None:
             return y @ y.T @ y
 
     model = Product()
-    asked = Recipe("products", {"product": RolePrecision({"left": delayed("f8E4M3FN")})})
+    asked = of_roles("products", product={"left": delayed("f8E4M3FN")})
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     trainer = repro_mlir.Trainer(model, F.cross_entropy, optimizer, precision=asked, target="reference")
     trainer.step(*batch())
