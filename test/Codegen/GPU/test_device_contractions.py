@@ -11,22 +11,19 @@ import pytest
 from repro_mlir.compilation import cpu
 from repro_mlir.execute.cpu import CpuBackend
 from support import device_kit
+from support.builder import Builder, order
 
-PROGRAM = """
-func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -> tensor<{c}xf32>
-    attributes {{repro.num_state = 0 : i64}} {{
-  %r = repro.fold #repro.order<chunk = {chunk}, lanes = 1, run = 0, totals = sequential>
-    maps [affine_map<(h, i, j, k) -> (h, {am})>, affine_map<(h, i, j, k) -> (h, {bm})>,
-          affine_map<(h, i, j, k) -> (h, i, j)>]
-    iterators [parallel, parallel, parallel, reduction] ins(%a, %b : tensor<{a}xf32>, tensor<{b}xf32>)
-    outs(%c : tensor<{c}xf32>) {{
-  ^bb0(%x: f32, %y: f32, %s: f32):
-    %f = math.fma %x, %y, %s : f32
-    repro.yield %f : f32
-  }} -> tensor<{c}xf32>
-  return %r : tensor<{c}xf32>
-}}
-"""
+
+def product(batch: int, m: int, n: int, k: int, chunk: int, layout: str = "nn") -> tuple[str, list[tuple[int, ...]]]:
+    """Returns a batch of matrix products and the shapes of its operands; `layout` has a t for each transposed
+    operand."""
+    first = ((batch, m, k), "d0, d1, d3") if layout[0] == "n" else ((batch, k, m), "d0, d3, d1")
+    second = ((batch, k, n), "d0, d3, d2") if layout[1] == "n" else ((batch, n, k), "d0, d2, d3")
+    shapes = [first[0], second[0], (batch, m, n)]
+    b = Builder()
+    x, y, init = (b.argument(shape, "f32") for shape in shapes)
+    inputs, body = [(x, first[1]), (y, second[1])], "%r0 = math.fma %x0, %x1, %a0 : f32"
+    return b.program(*b.fold(order(chunk, 1), "pppr", inputs, [(init, "d0, d1, d2")], body)), shapes
 
 
 @pytest.mark.parametrize(
@@ -45,13 +42,9 @@ func.func @main(%a: tensor<{a}xf32>, %b: tensor<{b}xf32>, %c: tensor<{c}xf32>) -
     ],
 )
 def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> None:
-    a, am = ((batch, m, k), "i, k") if layout[0] == "n" else ((batch, k, m), "k, i")
-    b, bm = ((batch, k, n), "k, j") if layout[1] == "n" else ((batch, n, k), "j, k")
-    c = (batch, m, n)
-    text = {name: "x".join(map(str, shape)) for name, shape in (("a", a), ("b", b), ("c", c))}
-    program = PROGRAM.format(**text, am=am, bm=bm, chunk=chunk)
+    program, shapes = product(batch, m, n, k, chunk, layout)
     random = np.random.default_rng(m * n + k)
-    inputs = [random.standard_normal(shape, np.float32) for shape in (a, b, c)]
+    inputs = [random.standard_normal(shape, np.float32) for shape in shapes]
     inputs[0].reshape(-1)[:4] = -0.0, 1e-42, np.inf, -3e38
     want = CpuBackend(cpu.compile(program)).run([], [x.copy() for x in inputs])[0]
     got = device_kit.run(program, inputs, "sm_75")[0]
@@ -71,11 +64,9 @@ def test_tiles(batch: int, m: int, n: int, k: int, chunk: int, layout: str) -> N
 def test_threads_and_architectures(
     arch: str, batch: int, m: int, n: int, k: int, chunk: int, options: dict[str, object]
 ) -> None:
-    a, b, c = (batch, m, k), (batch, k, n), (batch, m, n)
-    text = {name: "x".join(map(str, shape)) for name, shape in (("a", a), ("b", b), ("c", c))}
-    program = PROGRAM.format(**text, am="i, k", bm="k, j", chunk=chunk)
+    program, shapes = product(batch, m, n, k, chunk)
     random = np.random.default_rng(m + k)
-    inputs = [random.standard_normal(shape, np.float32) for shape in (a, b, c)]
+    inputs = [random.standard_normal(shape, np.float32) for shape in shapes]
     want = CpuBackend(cpu.compile(program)).run([], [x.copy() for x in inputs])[0]
     got = device_kit.run(program, inputs, arch, **options)[0]
     assert np.array_equal(got, np.ascontiguousarray(want).view(np.uint32))

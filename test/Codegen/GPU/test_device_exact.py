@@ -10,41 +10,24 @@ import numpy as np
 import pytest
 from repro_mlir.compilation import gpu as device_code
 from support import device_kit
-
-PROGRAM = """
-func.func @main(%a: tensor<{a}>, %b: tensor<{b}>, %c: tensor<{c}>) -> tensor<{c}>
-    attributes {{repro.num_state = 0 : i64}} {{
-  %r = repro.fold #repro.exact<digits = {digits}>
-    maps [affine_map<({dims}) -> ({am})>, affine_map<({dims}) -> ({bm})>, affine_map<({dims}) -> ({cm})>]
-    iterators [{iterators}] ins(%a, %b : tensor<{a}>, tensor<{b}>) outs(%c : tensor<{c}>) {{
-  ^bb0(%x: {t}, %y: {t}, %s: f32):
-    {extend}
-    %f = math.fma {xs}, {ys}, %s : f32
-    repro.yield %f : f32
-  }} -> tensor<{c}>
-  return %r : tensor<{c}>
-}}
-"""
+from support.builder import Builder
 
 
 def program(digits: int, maps: tuple[str, str, str], sizes: dict[str, int], t: str = "f32") -> str:
     """Returns a contraction with index maps such as ("hik", "hkj", "hij"); `t` is the element type of the operands."""
-
-    def type_of(indices: str) -> str:
-        return "x".join([*(str(sizes[i]) for i in indices), t])
-
-    dims = sorted(sizes)
-    return PROGRAM.format(
-        digits=digits,
-        dims=", ".join(dims),
-        iterators=", ".join("parallel" if i in maps[2] else "reduction" for i in dims),
-        t=t,
-        extend="" if t == "f32" else f"%xw = arith.extf %x : {t} to f32\n    %yw = arith.extf %y : {t} to f32",
-        xs="%x" if t == "f32" else "%xw",
-        ys="%y" if t == "f32" else "%yw",
-        **{name: type_of(indices) for name, indices in zip("abc", maps, strict=True)},
-        **{f"{name}m": ", ".join(indices) for name, indices in zip("abc", maps, strict=True)},
-    )
+    b, dims = Builder(), sorted(sizes)
+    operands = [
+        (b.argument([sizes[i] for i in indices], t), ", ".join(f"d{dims.index(i)}" for i in indices))
+        for indices in maps
+    ]
+    extend, factors = "", "%x0, %x1"
+    if t != "f32":
+        extend = "".join(f"%w{i} = arith.extf %x{i} : {t} to f32\n    " for i in range(2))
+        factors = "%w0, %w1"
+    iterators = "".join("p" if i in maps[2] else "r" for i in dims)
+    body = f"{extend}%r0 = math.fma {factors}, %a0 : f32"
+    ordering = f"#repro.exact<digits = {digits}>"
+    return b.program(*b.fold(ordering, iterators, operands[:2], operands[2:], body, ["f32"]))
 
 
 def arrays(maps: tuple[str, str, str], sizes: dict[str, int]) -> list[np.ndarray]:

@@ -10,33 +10,27 @@ import pytest
 from repro_mlir.compilation import cpu
 from repro_mlir.execute.cpu import CpuBackend
 from support import device_kit
+from support.builder import ANY, ROW, Builder, order
 
-PROGRAM = """
-func.func @main(%x: tensor<{shape}x{type}>, %y: tensor<{shape}x{type}>, %c: tensor<{result}x{type}>)
-    -> tensor<{result}x{type}> attributes {{repro.num_state = 0 : i64}} {{
-  %r = repro.fold #repro.{order} maps [affine_map<({dims}) -> ({dims})>, affine_map<({dims}) -> ({dims})>,
-      affine_map<({dims}) -> ({kept})>]
-    iterators [{iterators}] ins(%x, %y : tensor<{shape}x{type}>, tensor<{shape}x{type}>)
-    outs(%c : tensor<{result}x{type}>) {{
-  ^bb0(%a: {type}, %b: {type}, %s: {type}):
-    {body}
-    repro.yield %f : {type}
-  }} -> tensor<{result}x{type}>
-  return %r : tensor<{result}x{type}>
-}}
-"""
-ADD = "%p = arith.mulf %a, %b : {type}\n    %f = arith.addf %s, %p : {type}"
-FMA = "%f = math.fma %a, %b, %s : {type}"
-MAX = "%p = arith.mulf %a, %b : {type}\n    %f = arith.maximumf %s, %p : {type}"
+ADD = "%p = arith.mulf %x0, %x1 : {type}\n    %r0 = arith.addf %a0, %p : {type}"
+FMA = "%r0 = math.fma %x0, %x1, %a0 : {type}"
+MAX = "%p = arith.mulf %x0, %x1 : {type}\n    %r0 = arith.maximumf %a0, %p : {type}"
 NUMPY = {"f32": np.float32, "f64": np.float64}
 
 
-def order(chunk: int, lanes: int, run: int, totals: str) -> str:
-    return f"order<chunk = {chunk}, lanes = {lanes}, run = {run}, totals = {totals}>"
+def fold(shape: tuple[int, ...], reduced: set[int], ordering: str, body: str, kind: str) -> str:
+    """Returns a fold of two tensors of one shape."""
+    kept = [i for i in range(len(shape)) if i not in reduced]
+    dims, results = (", ".join(f"d{i}" for i in chosen) for chosen in (range(len(shape)), kept))
+    b = Builder()
+    x, y, init = (b.argument(extents, kind) for extents in (shape, shape, [shape[i] for i in kept]))
+    iterators = "".join("r" if i in reduced else "p" for i in range(len(shape)))
+    inputs = [(x, dims), (y, dims)]
+    return b.program(*b.fold(ordering, iterators, inputs, [(init, results)], body.format(type=kind)))
 
 
 @pytest.mark.parametrize(
-    ("shape", "reduced", "order", "body", "kind"),
+    ("shape", "reduced", "ordering", "body", "kind"),
     [
         # Folds of rows: the threads of one warp share a row.
         ((5, 300), {1}, order(8192, 64, 1, "refold"), ADD, "f32"),
@@ -51,28 +45,19 @@ def order(chunk: int, lanes: int, run: int, totals: str) -> str:
         ((2, 6, 128), {1, 2}, order(256, 64, 1, "refold"), ADD, "f32"),  # a run is a multiple of the lanes
         ((3, 1, 40), {1, 2}, order(64, 16, 0, "refold"), ADD, "f32"),
         ((40, 7, 1), {0, 2}, order(8192, 64, 1, "refold"), FMA, "f32"),  # runs of one element
-        ((3, 200), {1}, "any_order", MAX, "f32"),
-        ((2, 9000), {1}, "any_order", MAX, "f64"),
+        ((3, 200), {1}, ANY, MAX, "f32"),
+        ((2, 9000), {1}, ANY, MAX, "f64"),
         # Folds of columns: one thread per chunk.
         ((40, 130), {0}, order(512, 1, 0, "sequential"), ADD, "f32"),
         ((45, 33), {0}, order(8, 1, 0, "sequential"), FMA, "f32"),
         ((3, 45, 10), {0, 1}, order(16, 1, 0, "refold"), ADD, "f32"),
-        ((600, 600), {0}, "any_order", MAX, "f32"),
+        ((600, 600), {0}, ANY, MAX, "f32"),
         ((11, 65600), {0}, order(4, 1, 0, "sequential"), FMA, "f32"),  # one thread for all chunks
     ],
 )
-def test_folds(shape: tuple[int, ...], reduced: set[int], order: str, body: str, kind: str) -> None:
+def test_folds(shape: tuple[int, ...], reduced: set[int], ordering: str, body: str, kind: str) -> None:
     kept = [i for i in range(len(shape)) if i not in reduced]
-    program = PROGRAM.format(
-        shape="x".join(map(str, shape)),
-        result="x".join(str(shape[i]) for i in kept),
-        dims=", ".join(f"d{i}" for i in range(len(shape))),
-        kept=", ".join(f"d{i}" for i in kept),
-        iterators=", ".join("reduction" if i in reduced else "parallel" for i in range(len(shape))),
-        order=order,
-        body=body.format(type=kind),
-        type=kind,
-    )
+    program = fold(shape, reduced, ordering, body, kind)
     random = np.random.default_rng(sum(shape))
     inputs = [random.standard_normal(size).astype(NUMPY[kind]) for size in (shape, shape, [shape[i] for i in kept])]
     inputs[0].reshape(-1)[::5] *= NUMPY[kind](1e-30)
@@ -87,9 +72,6 @@ def test_folds(shape: tuple[int, ...], reduced: set[int], order: str, body: str,
 @pytest.mark.parametrize("zeros", [5, 6, 64])
 def test_a_sum_of_negative_zeros(zeros: int) -> None:
     """(F2) A sum of -0 becomes +0 only if a lane has no elements and the fold uses fma."""
-    program = PROGRAM.format(
-        shape=f"2x{zeros}", result="2", dims="d0, d1", kept="d0", iterators="parallel, reduction",
-        order=order(8192, 64, 1, "refold"), body=FMA.format(type="f32"), type="f32",
-    )  # fmt: skip
+    program = fold((2, zeros), {1}, ROW.format(run=1), FMA, "f32")
     tiny = np.full((2, zeros), 1e-30, np.float32)
     device_kit.check(program, [tiny, -tiny, np.full(2, -0.0, np.float32)], "sm_75")
