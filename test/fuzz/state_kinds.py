@@ -283,7 +283,7 @@ _NET = "class Base(nn.Module):\n    def act(self): return 1.0\nclass Net(Base): 
 _SET_W = "global W\nW = 4.0"
 _REPLACED = "def g(*a, **k): return 4.0\n"
 
-# name: (setup, read, change); a row without a change uses the default of `Kind`.
+# Functions, by name: the setup, a way to read the state, and the change, by default that of `Kind`.
 _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "global": ("W = 1.0", "W", _SET_W),
     "global that comes later": ("", "try: return W\nexcept NameError: return 1.0", _SET_W),

@@ -278,7 +278,8 @@ def blocks() -> Iterator[Case]:
     for position, number in enumerate((0.0, np.inf, np.nan, -2.5, 3.4028235e38, 1e-45)):
         arrays = (values.mixed("f32", (2, 3, 4), position), np.array(number, np.float32))
         yield _there_and_back(f"given-{position}", Form("f8E4M3FN", 0, 0, GIVEN), *arrays)
-    # The smallest amax for which the largest value overflows f32, and an infinite amax, which counts as 2^128.
+    # The smallest amax for which the largest f32 value overflows when scaled, and an infinite amax, which counts as
+    # 2^128.
     for name, element, scale in (
         ("infinite-scale", "f8E4M3FN", "f32_scale<encoding = product, least = 1.0E-37, inverse = true>"),
         ("largest-scale", "f8E5M2", "f32_scale<encoding = product, least = 1.69E-34, inverse = true>"),

@@ -61,7 +61,7 @@ def typed(*operands: Value) -> str:
 
 
 class Builder:
-    """Collects the operations of one @main.
+    """Collects the arguments and operations of a program's function @main.
 
     Attributes:
       arguments: the arguments so far.
@@ -77,7 +77,7 @@ class Builder:
         return Value(f"%v{self._count}", None if shape is None else tuple(shape), element)
 
     def argument(self, shape: Sequence[int] | None, element: str) -> Value:
-        """Adds an argument of @main."""
+        """Adds an argument of @main and returns its value."""
         value = Value(f"%arg{len(self.arguments)}", None if shape is None else tuple(shape), element)
         self.arguments.append(value)
         return value

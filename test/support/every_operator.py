@@ -107,7 +107,7 @@ def every_operator() -> Program:
         return keep(b.op(text, shape, element))
 
     half, one, two = b.constant("0.5", None, "f32"), b.constant("1", None, "i64"), b.constant("2", None, "index")
-    # Scalars and checks.
+    # Adds the scalar operations and the checks.
     drawn = [b.extract(v) for v in (seed, step)]
     next_step = b.op(f"arith.addi {drawn[1].name}, {one.name} : i64", None, "i64")
     position = b.op(f"arith.index_cast {next_step.name} : i64 to index", None, "index")
@@ -120,7 +120,7 @@ def every_operator() -> Program:
     keep(b.from_elements((2,), element, halved))
     made.extend(_scalars(b, element, next_step, x))
     spread = keep(b.splat(halved, (3, 6)))
-    # Random numbers and element-wise operations.
+    # Adds random numbers and element-wise operations.
     drop = keep(*b.call("repro.random uniform site = 3", drawn, [b.empty((3, 6), "f32")]))
     body = "%s = arith.addf %x0, %x1 : f32\n%r0 = arith.mulf %s, %x2 : f32"
     mixed = keep(b.elementwise(body, x, drop, spread, element="f32"))
@@ -147,7 +147,7 @@ def every_operator() -> Program:
     ground = b.constant("dense<0.0>", (3, 2, 4), "f32")
     taps = [(signal, "d0, d3, d2 + d4"), (kernel, "d1, d4")]
     convolved = keep(*b.fold(COLUMN, "ppprr", taps, [(ground, "d0, d1, d2")], fma))
-    # Movement.
+    # Adds operations that move elements.
     flat = keep(b.reshape("collapse", convolved, "[[0], [1, 2]]", (3, 8)))
     padded = keep(b.pad(flat, [1, 0], [0, 2], half))
     joined = keep(b.concat(1, flat, x))
@@ -167,7 +167,7 @@ def every_operator() -> Program:
     keep(*b.call("repro.sort descending dimension = 1", [joined], [out]))
     extremes = [b.empty((3,), "f32"), b.empty((3,), "i64")]
     keep(*b.call("repro.arg_reduce max dimension = 1", [joined], extremes))
-    # Block-scaled tensors.
+    # Adds operations on block-scaled tensors.
     form = Form("f4E2M1FN", 1, 4, "power_scale<rule = rceil>")
     codes, scales = keep_all(*quantized(b, form, mixed))
     keep(dequantized(b, form, codes, scales))
@@ -177,7 +177,7 @@ def every_operator() -> Program:
     keep(*b.call("repro.block_contraction fused block = 4 rows = [1, 1]", factors, [sums]))
     by = "#repro.fdpa<terms = 4, fraction = 25, round = rz_f32, floor = -133, group = 2>"
     keep(*b.call(f"repro.block_contraction scaled block = 4 rows = [1, 1] accumulator = {by}", factors, [sums]))
-    # The new state.
+    # Adds the operations that compute the new state.
     update = "%t = arith.mulf %x1, %x2 : f32\n%s = arith.subf %x0, %t : f32\n%r0 = repro.tanh %s : f32"
     new_w = b.generic((6, 4), [(scattered, "d0, d1"), (gathered, "d0 floordiv 2, d1"), (lr, "")], update, "f32")[0]
     counted = b.elementwise("%k = arith.constant 3 : i64\n%r0 = arith.addi %x0, %k : i64", count, element="i64")

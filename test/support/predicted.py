@@ -114,7 +114,8 @@ func.func @main(%x: {shape}{name}) -> ({shape}{name}) attributes {{repro.num_sta
 
 
 def planes(planes: int, groups: int) -> str:
-    """Returns a program that reads planes of 4 KB in scattered order and writes them in sequence."""
+    """Returns a program that transposes the two outer dimensions of a tensor: it reads planes of 4 KB in scattered
+    order and writes them in sequence."""
     b = Builder()
     x = b.argument((planes, groups, 1024), "f32")
     body = "%r0 = arith.addf %x0, %x0 : f32"

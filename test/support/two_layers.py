@@ -43,7 +43,8 @@ def _product_sum(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def contract(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(K1) Contracts a [M, K] and b [N, K] to [M, N] with one fma after another along K, for K of at most 512."""
+    """(K1) Returns the product [M, N] of a [M, K] and the transpose of b [N, K], with one fma after another along K (at
+    most 512)."""
     total = np.zeros((len(a), len(b)), np.float32)
     for k in range(a.shape[1]):
         total = multiply_add(a[:, k, np.newaxis], b[np.newaxis, :, k], total)

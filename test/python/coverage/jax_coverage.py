@@ -69,7 +69,7 @@ def run_entry(name: str) -> Outcome:
 
 
 def run_all(names: Sequence[str], jobs: int) -> Iterator[Outcome]:
-    """Runs harnesses in `jobs` processes; yields the outcomes as they finish."""
+    """Runs the named harnesses in `jobs` processes and yields the outcomes as they finish."""
     yield from run_in_processes(run_entry, names, jobs, limit=60.0)
 
 

@@ -106,8 +106,7 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
             for number, (got, want) in enumerate(zip(results, captured["expected"], strict=True)):
                 compare(got, want, number, dtype)
         if dtype != "float32":
-            # The runs with float32 show that targets agree; test/python/differential shows it for the other element
-            # types.
+            # That targets agree is tested with float32 here, and with other element types in test/python/differential.
             return run.ok()
         run.stage = "compile"
         kit.compiled(run.canonical, run.inputs, kit.configurations()[0], runs=1)
@@ -120,7 +119,8 @@ def run_entry(name: str, folder: Path | None = None, dtype: str = "float32") -> 
             run.stage = "ptx-bits"
             kit.compare(program, run.bits, device_kit.run_code(code, program, run.inputs), arch)
         run.stage = "assemble"
-        # The hash of the name selects the architecture, so that all entries together cover every architecture.
+        # Each entry is assembled for one architecture, chosen by its name's hash, so that all entries cover all
+        # architectures.
         arch = device_code.architectures()[zlib.crc32(name.encode()) % len(device_code.architectures())]
         assembling.check([device_code.compile(run.canonical, arch).ptx], arch)
     except NoSampleError:
@@ -139,7 +139,7 @@ def run_all(
     import torch
     from support import kit  # noqa: F401
 
-    # Several entries run at the same time, and OpenMP threads that wait would take processor time.
+    # Several entries run at the same time; waiting OpenMP threads of one would take processor time from the others.
     torch.set_num_threads(1)
     return run_in_processes(run, names, jobs, limit, "fork")
 

@@ -163,7 +163,7 @@ def run_script(
     entries: Callable[[], Iterable[str]],
     run_all: Callable[[Sequence[str], int], Iterable[Outcome]],
 ) -> None:
-    """Runs the command line: prints the outcomes of all entries, or of the named entries, and their table."""
+    """Runs all entries, or those named on the command line, and prints their outcomes and their table."""
     options = parser(description or "").parse_args()
     report(suite, run_all(options.names or [*entries()], options.jobs), options)
 

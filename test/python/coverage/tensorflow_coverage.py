@@ -166,7 +166,8 @@ def run_entry(entry: str) -> Outcome:
         run.compare_levels()
     except (Exception, SystemExit) as error:
         outcome = run.failed(error)
-        # Strips the source position and the node name, so that the same error has the same text for all entries.
+        # Strips the source position and the node's name, so that entries that fail for the same reason have the same
+        # text.
         reason = re.sub(r"^(\w+: (?:cannot import the program: )?).*:1(:0)?: (node \S+: )?", r"\1", outcome.reason)
         return replace(outcome, reason=reason)
     return run.ok()

@@ -126,7 +126,7 @@ def test_the_user_has_unsigned_arrays(target: str, tmp_path: Path) -> None:
 
 
 def test_signed_tensors_have_the_same_program() -> None:
-    """(V1) The program does not distinguish signed from unsigned integers; its signature does."""
+    """(V1) A program has the same types for signed and unsigned integers. Only its signature distinguishes them."""
     signed = repro_mlir.capture(Applied(lambda x: x + x), (X.view(torch.int8),))
     unsigned = repro_mlir.capture(Applied(lambda x: x.view(torch.int8) + x.view(torch.int8)), (X,))
     assert signed.hash == unsigned.hash and str(unsigned.inputs[0]) == "batch[0]: 8xui8"

@@ -330,7 +330,7 @@ def test_J3_products_with_zeros(name: str, zeros: list[int]) -> None:
     [("sum", "3x4", "3x0", 0.5), ("product", "4x3", "0x3", 2.0), ("greatest", "3x4", "0x4", -9.0)],
 )
 def test_folds_of_nothing_have_gradients(name: str, extents: str, empty: str, initial: float) -> None:
-    """A fold over an extent of 0 returns its initial element, and the gradient reaches no operand."""
+    """A fold over no elements returns its initial element; the gradients of its operands have no elements."""
     text = PROGRAMS[name].replace(f"tensor<{extents}xf64>", f"tensor<{empty}xf64>")
     interpreter = Interpreter(to_bytes(canonicalize(differentiate(text, [0], [0]))))
     kind, gradient = interpreter.program.body.argument_types
@@ -375,8 +375,8 @@ def test_a_scalar_outside_of_bodies_gives_no_nan_for_a_gradient_of_zero() -> Non
 @pytest.mark.parametrize(
     ("formula", "order"),
     [
-        # The order depends on the operand that the derivative reads first: x, whose last dimension is folded, or the
-        # gradient. Products have the order of (P1).
+        # The order of the derivative's fold follows from the operand that it reads first: x, whose last dimension is
+        # folded, or the gradient. For products it is (P1).
         ("arith.maximumf %x0, %x1", "chunk = 8192, lanes = 64, run = 1, totals = refold"),
         ("arith.mulf %x0, %x1", "chunk = 512, lanes = 1, run = 0, totals = sequential"),
         ("arith.divf %x0, %x1", "chunk = 8192, lanes = 64, run = 1, totals = refold"),

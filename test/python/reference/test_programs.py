@@ -98,7 +98,7 @@ def test_convolution_K2(stride: int) -> None:
 
 
 def reduction(shape: tuple[int, ...], reduced: list[int], ordering: str, step: str, element: str = "f32") -> str:
-    """Returns a fold over dimensions, with transposed results to exercise output maps."""
+    """Returns a fold over the dimensions `reduced`. The result's dimensions are reversed, to test output maps."""
     kept = [i for i in range(len(shape)) if i not in reduced][::-1]
     dims, results = (", ".join(f"d{i}" for i in chosen) for chosen in (range(len(shape)), kept))
     b = Builder()
@@ -175,7 +175,7 @@ def test_sequential_body_F6() -> None:
 
 
 def elementwise(body: str, *types: str, result: str, n: int) -> str:
-    """Returns a linalg.generic of n elements whose body takes %x0, %x1, ... and yields %r."""
+    """Returns a program with one linalg.generic over n elements; its body takes %x0, %x1, ... and yields %r."""
     b = Builder()
     arguments = [(b.argument((n,), each), "d0") for each in types]
     return b.program(*b.generic((n,), arguments, body, result, yields=["%r"]))

@@ -101,7 +101,7 @@ def test_only_requested_values_are_returned() -> None:
         assert given == {"loss", *returns}
     assert [kind.name for kind in trainer.program.outputs] == ["loss", "gradient_norm"]
     trainer.step(*BATCH, returns=("outputs",))
-    # The arguments of the loss function are outputs of every step.
+    # "outputs" needs no other program, because the arguments of the loss function are outputs of every program.
     assert trainer.program.hash == plain.hash
 
 

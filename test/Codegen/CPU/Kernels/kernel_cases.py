@@ -110,8 +110,8 @@ class Case:
     def check(
         self, arrays: Sequence[np.ndarray] | None = None, levels: Sequence[str] = TESTED, special: bool = True
     ) -> None:
-        """Compares the bits on the tested levels, with all work items in one share and cut into several; without
-        `arrays`, the operands have the values of the method of this name."""
+        """Compares the kernel's bits with the reference interpreter's, with one call for all work items and with
+        several. Without `arrays`, the operands have the values of the method of this name."""
         arrays = self.arrays(special) if arrays is None else arrays
         expected = self.reference(arrays)
         for level in filter(RUNNABLE.__contains__, levels):
@@ -250,7 +250,8 @@ def fold(
 def contraction(
     maps: Sequence[str], iterators: str, types: Sequence[str], body: str | None = None, chunk: int = 512
 ) -> Case:
-    """Returns a fold that is a contraction in chunks; `body` defaults to a fused multiply-add."""
+    """Returns a contraction, as a fold that sums `chunk` products at a time; `body` defaults to a fused
+    multiply-add."""
     if body is None:
         a, b, t = (element(t) for t in types)
         body = FMA.format(a=a, b=b, t=t)

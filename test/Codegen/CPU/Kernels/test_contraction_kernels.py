@@ -36,7 +36,7 @@ def test_large_strides_are_packed_K1() -> None:
 @pytest.mark.parametrize("layout", [("mk", "kn"), ("km", "nk")])
 @pytest.mark.parametrize("size", [(540, 300, 130), (13, 2100, 520)])
 def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, int, int]) -> None:
-    """Uses more rows than one block, more elements of K than one part of a chunk, and more columns than one strip."""
+    """Uses more rows than one block, more elements of K than one K-block, and more columns than one strip."""
     matmul(*size, *layout).check(levels=["v4", "v3"], special=False)
 
 
@@ -51,8 +51,8 @@ def test_blocks_parts_and_strips_K1(layout: tuple[str, str], size: tuple[int, in
     ],
 )
 def test_few_rows_read_columns_in_long_streams_K1(m: int, n: int, k: int, layout: tuple[str, ...]) -> None:
-    """More columns than one strip, with and without a mask on the last vector of a row, with remainders of
-    chunks and K-blocks."""
+    """Tests more columns than one strip, chunks and K-blocks with remainders, and rows whose last vector is full or
+    masked."""
     matmul(m, n, k, *layout).check()
 
 

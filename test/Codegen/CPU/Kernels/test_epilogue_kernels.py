@@ -12,8 +12,8 @@ from support.builder import COLUMN, Builder, Value
 
 
 def check(b: Builder, result: Value, special: bool = True, fuses: bool = True) -> None:
-    """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the bits on all
-    targets."""
+    """Checks that the schedule fuses an epilogue if and only if `fuses` is true, and compares the program's bits as
+    `check_program` does."""
     text = b.program(result)
     scheduled = run_passes(text, "schedule{fuse-epilogues=true}")
     assert ("memref.alloca_scope" in scheduled) == fuses
@@ -68,7 +68,7 @@ def test_bias_and_relu_K1(m: int, n: int, k: int, layout: str) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(540, 300, 600), (13, 2100, 600)])
 def test_blocks_parts_and_strips_K1(m: int, n: int, k: int) -> None:
-    """Uses more rows than one block, more elements of K than one part of a chunk, and more columns than one strip."""
+    """Uses more rows than one block, more elements of K than one K-block, and more columns than one strip."""
     b = Builder()
     result = matmul(b, m, n, k, "mk nk mn")
     check(b, b.elementwise(SUM, result, b.argument((m, n), "f32"), element="f32"), special=False)
@@ -103,8 +103,7 @@ def test_results_in_another_shape_K1(others: list[tuple[tuple[int, ...], str]], 
 
 @pytest.mark.parametrize("layout", ["mk kn mn", "mk nk nm"])
 def test_rounding_F7(layout: str) -> None:
-    """Operands are extended to 32 bits and the result is rounded to 16: it has 16 bits in memory and 32 in
-    registers."""
+    """Operands are extended from bf16 to f32, and the f32 sum in registers is rounded to bf16 when it is stored."""
     b = Builder()
     body = """%e = arith.extf %x0 : bf16 to f32
   %f = arith.extf %x1 : bf16 to f32

@@ -117,7 +117,8 @@ def test_launches_are_refused() -> None:
 
 
 def fault(kind: str, body: str, message: str, block: int = 64, **options: object) -> None:
-    """Runs a kernel on two arrays of 64 words; the kernel must fault, and the message must name a line and a thread."""
+    """Runs a kernel on two arrays of 64 words. It must fault with this kind and message, which names a line and a
+    thread."""
     module = emulator.load(entry(body, 2))
     arrays = [np.zeros(64, np.uint32), np.zeros(64, np.uint32)]
     with pytest.raises(emulator.KernelFault, match=message) as caught:

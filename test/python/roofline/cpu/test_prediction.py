@@ -202,8 +202,8 @@ def test_the_last_cache_loses_untouched_data() -> None:
 
 
 def test_bytes_from_memory_if_others_use_the_last_cache() -> None:
-    """Two products of 1 MiB matrices read from memory everything that the L2 cache does not hold; the second one
-    finds the first one's result there."""
+    """Runs two products of 1 MiB matrices. If L3 has lost all data, what is not in L2 comes from memory; the second
+    product finds the first one's result in L2."""
     code = read_code(program_of(product(512, twice=True)), MACHINE)
     never, seldom, often = (predict(code, replace(MACHINE, l3_half_life=half_life)) for half_life in (0.0, 1e6, 1e-9))
     moved = [[each.traffic["memory"] for each in step.launches] for step in (never, seldom, often)]

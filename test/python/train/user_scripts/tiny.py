@@ -25,13 +25,13 @@ def mlp(*sizes: int, seed: int = 1) -> nn.Sequential:
 
 
 def samples(count: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns f32 [count, 5] and classes below 3 that depend on them."""
+    """Returns inputs f32 [count, 5], and classes below 3 that depend on the inputs."""
     x = torch.randn(count, 5, generator=torch.Generator().manual_seed(seed))
     return x, x[:, :3].argmax(1)
 
 
 def batches(count: int, size: int = 4, seed: int = 1) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Returns batches of f32 [size, 5] and classes below 3 that depend on them."""
+    """Returns batches: inputs f32 [size, 5], and classes below 3 that depend on the inputs."""
     x, y = samples(count * size, seed)
     return [*zip(x.split(size), y.split(size), strict=True)]
 

@@ -56,7 +56,7 @@ def edit(path: Path, change: Callable[[Any], None], line: int | None = None) -> 
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Returns each container in the value with each of its keys."""
+    """Returns each container in a JSON value with each of its keys or indices, at all depths."""
     keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     return [place for key in keys for place in ((value, key), *_places(value[key]))]
 
