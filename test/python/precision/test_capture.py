@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -215,9 +216,8 @@ def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_the_page_of_recipes_is_correct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "guides" / "precision.md").read_text()
-    code = text.split("every target.\n\n")[1].split("\n- `repro")[0]
-    code += text.split("outputs keep every bit.\n\n")[1].split("\n`repro compile")[0]
-    exec("\n".join(line.removeprefix("    ") for line in code.splitlines()), {})
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", text, flags=re.M)
+    exec("".join(textwrap.dedent(block) for block in blocks if "    program = " in block), {})
     assert [kind.name for kind in repro_mlir.Program.load("model.repro").state][-1] == "2.weight.scales"
     (example,) = re.findall(r"^```json\n(.*?)^```", text, flags=re.M | re.S)
     assert len(recipe_of(example).rules) == 2
