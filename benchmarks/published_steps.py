@@ -40,14 +40,14 @@ from benchmarks/published_steps.json, which contains each row's configuration an
 [roofline.md](../guides/roofline.md) describes what is predicted. A positive error means that the predicted time, speed
 or memory is too large.
 
-No number is fitted to a row, but settings were chosen with knowledge of the rows. The share of the peak that products
-reach is a published setting, one for each machine (`matrix_efficiency` in the machine's file). If two values are
-published, the value that agrees better with one of the rows was chosen, and this row says so; the figures of the
-machine's other rows were known too. If a source states the memory bandwidth or the time of a launch that its own
-machine reaches, the rows of this source use that value instead of the setting in the machine's file; the column *file's
-settings* has the mean error with the setting. Hold-outs are rows that were added after all settings and assumptions had
-been made. Rows are marked as blind if their speed depends on something that the source does not state or that the
-prediction does not model ([below](#where-the-prediction-is-blind)).
+No number was fitted to the published figures, but settings were chosen by somebody who knew the figures. The share of
+the peak that matrix products reach (`matrix_efficiency` in the machine's file) is a published number, one for each
+machine. If two values of it are published for a machine, the value that agrees better with one of the rows was chosen;
+the last column of this row says so. If a source states the memory bandwidth or the time of a launch that its own
+machine reaches, the rows of this source use that value instead of the value in the machine's file. The column *file's
+settings* shows the mean error of such rows with the value in the machine's file. Hold-outs are rows that were added
+after all settings and assumptions had been fixed. A row is marked as blind if its speed depends on something that the
+source does not state or that the prediction does not model ([below](#where-the-prediction-is-blind)).
 
 """
 
@@ -55,18 +55,20 @@ TAIL = """\
 
 ## Where the prediction is blind
 
-- **Software.** Predictions assume the speed of good kernels. Kernels on the MI300X were much slower when torchao's rows
-  were measured, and the large products of LLMCompass are faster than products within a step.
-- **Configurations that a source does not state.** The rows state what is assumed; nanoGPT states neither the number of
-  sequences nor the number of devices.
-- **Power.** A limit below the rated power is assumed to lower the peaks in proportion.
-- **Network.** Links have a latency and a bandwidth. Congestion, slow devices and exchanges that take multiprocessors
-  from kernels are not modelled. The errors of the largest runs show this.
-- **Host.** The prediction assumes that the host never delays a launch.
-- **Experts.** Tokens are spread evenly, each device's experts are one kernel, and the host never waits for the number
-  of tokens of an expert. The source reports that a GB200, which has another host, is 2.6 times as fast as a B200. The
-  latency of exchanges does not explain the error: if the latency of an exchange counted once per device instead of
-  once, the predicted speeds would be lower by 0.8 to 3.3 %.
+- **Software.** Predictions assume kernels that are as fast as well-tuned ones. When torchao's rows were measured,
+  kernels on the MI300X were much slower. The large products of LLMCompass, which run alone, are faster than products
+  within a training step.
+- **Configurations that a source does not state.** The notes above the tables and the last column show what is assumed.
+  For example, nanoGPT states neither the number of sequences nor the number of devices.
+- **Power.** If a device has a power limit below its rated power, its peaks are assumed to be lower in proportion.
+- **Network.** Links have a latency and a bandwidth. Congestion, slow devices, and multiprocessors that work on
+  exchanges instead of kernels are not modelled. The errors for the runs with the most devices show this.
+- **Host.** The prediction assumes that the CPU of a machine (the host) never delays a launch.
+- **Experts.** The prediction assumes that tokens are spread evenly over the experts, that one kernel computes all
+  experts of a device, and that the host never waits for the number of tokens of an expert. The host may explain a part
+  of the error: the source reports that a GB200, which has another host, is 2.6 times as fast as a B200. The latency of
+  exchanges does not explain the error: if the latency of an exchange were counted once for each device instead of once
+  in all, the predicted speeds would be lower by only 0.8 to 3.3 %.
 - **Memory.** The prediction does not count buffers of libraries, fragmentation of the allocator, and tensors that a
   framework keeps although the gradient does not need them.
 """

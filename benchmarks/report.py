@@ -27,18 +27,21 @@ programs.
 
 Our code and the other libraries (peers) take turns in one process, with the same number of threads. Figures are medians
 of all samples, and in brackets the best sample. A ratio is the median time of the fastest peer over our median time, so
-a ratio above 1 means that we are faster. At x86-64-v3, which is measured in a separate process, the peers are also
-limited to AVX2. Operators write to outputs that are allocated once; training steps run as a user runs them. The
-matrices for oneDNN are converted to the layout that oneDNN prefers before the measurement; "channels last" is PyTorch's
-convolution on images in its channels-last layout. Peak memory is the greatest resident memory during three steps minus
-the resident memory before the first step, in a new process that loads compiled code from the cache; "with state" also
-counts the model. Percentages are relative to the greatest speed of multiply-adds, or of reading and writing memory,
-that this machine reached in the same run. The first table shows these speeds:
+a ratio above 1 means that we are faster. Rows at x86-64-v3 are measured in a separate process, in which the peers are
+also limited to AVX2. Operators write to outputs that are allocated before the measurement, whereas training steps run
+as in a user's script, from a batch to the loss as a Python number. For oneDNN, the matrices are converted before the
+measurement to the layout that oneDNN prefers. The column "channels last" is PyTorch's convolution on images in its
+channels-last layout. Peak memory is the greatest resident memory during three steps minus the resident memory before
+the first step, in a new process that loads compiled code from the cache. In the columns "with state", the memory of the
+model counts too. The column "ours reaches" shows our speed, also in percent of the greatest speed of multiply-adds, or
+of reading and writing memory, that this machine reached in the same run. The first table shows these greatest speeds:
 
 """
 
 _GOALS = """\
-For each group of rows, the table shows the geometric mean of the ratios and the row with the least ratio.
+For each group of rows, the table shows the geometric mean of the ratios, the least ratio and its row. A group meets its
+goal if the mean is at least the goal and, where the goal has a limit for each row ("none below"), no ratio is below
+this limit.
 
 """
 

@@ -97,9 +97,10 @@ def main() -> int:
     lines = [
         "# Predictions for GPUs",
         "",
-        "This page lists predictions for the programs of benchmarks/gpu, made as [roofline.md](../guides/roofline.md)",
-        "describes, in milliseconds per step. The last column lists the causes that take more than a tenth of the time",
-        "on the first machine. The page was written by",
+        "This page lists predicted times of a step of the programs of benchmarks/gpu, in milliseconds.",
+        "[roofline.md](../guides/roofline.md) describes how the times are predicted. The last column lists the causes",
+        "that take more than a tenth of the time on the first machine, with their share of this time. The page was",
+        "written by",
         "",
         f"    python benchmarks/gpu/predict.py {shlex.join(sys.argv[1:])}",
         "",
