@@ -481,7 +481,7 @@ BF16_TURNED = Format("bf16", hadamard=SIGNS)
         ),
         (
             by_blocks(of_roles("one", fprop={"weight": SQUARE})),
-            "formats of blocks of both operands .*f32",
+            "formats of blocks for both operands .*f32",
         ),
         (by_blocks(named_recipe("fp8_rowwise")), r"\(Q4\) expected codes of f8E4M3FN, f6 or f4, .*got 'f8E5M2'"),
         (

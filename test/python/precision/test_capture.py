@@ -137,7 +137,7 @@ def test_an_evaluation_is_in_the_precision_of_the_forward_pass() -> None:
     gradients = repro_mlir.Trainer(model, loss, optimizer, precision=gradients_alone, target="reference")
     assert quantized.evaluate(*batch()) != plain.evaluate(*batch()) == gradients.evaluate(*batch())
     stochastic = of_roles("f", fprop={"weight": blocks("f8E5M2", "mx", "rceil", "sr8")})
-    with pytest.raises(ReproError, match="belongs to training steps"):
+    with pytest.raises(ReproError, match="stochastic rounding of the forward pass is for training steps only"):
         repro_mlir.Trainer(model, loss, optimizer, precision=stochastic).evaluate(*batch())
 
 

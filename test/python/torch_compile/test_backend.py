@@ -796,7 +796,7 @@ def test_refused_functions_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_refusals_of_a_composition_have_one_line() -> None:
     with pytest.raises(BackendCompilerFailed) as caught:
         compiled(lambda x: F.interpolate(x, size=3, mode="linear"))(torch.zeros(1, 2, 4, dtype=torch.uint8))
-    assert re.fullmatch(r"test_backend\.py:\d+: linear interpolation of uint8 .*", str(caught.value.inner_exception))
+    assert re.fullmatch(r"test_backend\.py:\d+: linear interpolation of uint8, .*", str(caught.value.inner_exception))
 
 
 def test_unsigned_integers() -> None:

@@ -118,7 +118,9 @@ def test_checkpoints_hold_it(tmp_path: Path) -> None:
     assert second.state_hash() == whole.state_hash()
     model = _model()
     plain = Trainer(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
-    with pytest.raises(repro_mlir.ReproError, match="the state has average, expected Trainer"):
+    with pytest.raises(
+        repro_mlir.ReproError, match="the state has average, but the trainer has none: pass average= to Trainer"
+    ):
         plain.load_checkpoint(tmp_path / "run.safetensors")
     with pytest.raises(repro_mlir.ReproError, match="the state has no average"):
         second.load_state_dict(plain.state_dict())
@@ -160,7 +162,7 @@ def test_models_that_are_not_averages(make: Any, message: str) -> None:
 def test_there_is_none_to_evaluate() -> None:
     model = _model()
     trainer = Trainer(model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))
-    with pytest.raises(repro_mlir.ReproError, match="there is no average to be evaluated"):
+    with pytest.raises(repro_mlir.ReproError, match="the trainer has no average to evaluate"):
         trainer.evaluate(*random_batches(1)[0], average=True)
 
 
