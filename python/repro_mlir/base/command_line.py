@@ -130,9 +130,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
     files = [os.path.realpath(each) for each in outputs.values()]
     for file in files:
         if files.count(file) > 1 and (os.path.isfile(file) or not os.path.exists(file)):
-            raise ReproError(
-                f"{file}: expected a file of its own for each output, got {files.count(file)} outputs for this file"
-            )
+            raise ReproError(f"{file}: expected one output in this file, got {files.count(file)}")
     for name, output in outputs.items():
         for other, values in given.items():
             # `save` may equal `state`: the old state is replaced only after the new state is stored.
@@ -140,9 +138,7 @@ def _check_outputs(options: argparse.Namespace) -> None:
                 continue
             for value in values if isinstance(values, list) else [values]:
                 if isinstance(value, str) and _is_or_holds(value, output):
-                    raise ReproError(
-                        f"{output}: expected an output that is not an input, but this would overwrite {value}"
-                    )
+                    raise ReproError(f"{output}: expected an output that is not an input, but this overwrites {value}")
 
 
 def _is_or_holds(given: str, output: str) -> bool:
@@ -184,9 +180,7 @@ def _check_address_space() -> None:
     if limit == resource.RLIM_INFINITY:
         return
     if limit < _LEAST_ADDRESS_SPACE:
-        raise ReproError(
-            f"expected at least {_LEAST_ADDRESS_SPACE >> 10:,} KiB of address space (ulimit -v), got {limit >> 10:,}"
-        )
+        raise ReproError(f"ulimit -v: expected at least {_LEAST_ADDRESS_SPACE >> 10:,} KiB, got {limit >> 10:,}")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

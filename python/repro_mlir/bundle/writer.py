@@ -85,9 +85,7 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
                 raise ReproError("expected a script without microbatches: a bundle holds one program for a step")
             program = captured
             if imported.bindings.depends_on_state:
-                raise ReproError(
-                    "expected an optimizer whose step is the same program in each of its states, as a bundle holds one"
-                )
+                raise ReproError("expected an optimizer whose step is one program in all states, as a bundle holds one")
             form = given.form(imported, batch)
         elif given.form(imported, batch) != form:
             raise ReproError(
@@ -217,7 +215,5 @@ def _constants_member(members: dict[str, bytes], code: TargetCode) -> str:
 
 
 def _recorded(kinds: Sequence[TensorType], steps: Steps) -> bytes:
-    stacked = []
-    for i, kind in enumerate(kinds):
-        stacked.append(np.stack([as_array(inputs[i], kind, "input") for inputs in steps]))
+    stacked = [np.stack([as_array(inputs[i], kind, "input") for inputs in steps]) for i, kind in enumerate(kinds)]
     return write_tensors([replace(kind, shape=(len(steps), *kind.shape)) for kind in kinds], stacked)

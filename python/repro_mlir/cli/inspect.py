@@ -43,9 +43,7 @@ def _inspect(options: argparse.Namespace) -> int:
     if found is BUNDLE:
         return _inspect_bundle(options)
     if options.key:
-        raise ReproError(
-            f"{options.program}: expected a bundle or a receipt with --key: a program file has no signature"
-        )
+        raise ReproError(f"{options.program}: expected a bundle or a receipt with --key: a program has no signature")
     program = read_program(options.program, options.size)
     if options.text:
         tell(*program.text.splitlines())
@@ -110,9 +108,7 @@ def _inspect_bundle(options: argparse.Namespace) -> int:
         return 0
     examined = examine_admitted(data)
     if examined.identity != bundle.program:
-        raise ReproError(
-            f"{options.program}: expected the program {bundle.program} of the manifest, got {examined.identity}"
-        )
+        raise ReproError(f"{options.program}: expected program {bundle.program} (manifest), got {examined.identity}")
     sizes = bundle.member_sizes()
     codes = [bundle.code(architecture) for architecture in bundle.architectures]
     report = {

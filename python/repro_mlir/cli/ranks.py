@@ -59,9 +59,7 @@ def ranks_of(options: argparse.Namespace) -> Ranks | None:
     names = ("shares", "target_of") if is_launched() else ("shares", "check_share", "shard_optimizer", "target_of")
     for name in names:
         if getattr(options, name) is not None:
-            raise ReproError(
-                f"--{name.replace('_', '-')} needs several processes: start the command with torchrun or mpirun"
-            )
+            raise ReproError(f"--{name.replace('_', '-')} needs several processes: start it with torchrun or mpirun")
     return None
 
 

@@ -72,8 +72,7 @@ def _run(options: argparse.Namespace) -> int:
     else:
         for kind in program.outputs:
             value = outputs[kind.name]
-            shown = f" = {value.item()}" if value.ndim == 0 else ""
-            tell(f"{kind}{shown}")
+            tell(f"{kind} = {value.item()}" if value.ndim == 0 else str(kind))
             tell(f"         {report['outputs'][kind.name]}")
         tell(f"state    {report['state_hash']} after {options.steps} steps")
     return 0

@@ -27,6 +27,5 @@ def _targets(options: argparse.Namespace) -> int:
         return 0
     names, executions = (max(map(len, column)) for column in zip(*((t.name, t.execution) for t in found), strict=True))
     for target in found:
-        how = f"{target.execution:{executions}}  {target.description} ({target.detail})"
-        tell(f"{target.name:{names}}  {how}")
+        tell(f"{target.name:{names}}  {target.execution:{executions}}  {target.description} ({target.detail})")
     return 0

@@ -75,8 +75,7 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
             except ReproError as error:
                 if program.untrusted:
                     raise
-                repeat = debugging.how_to_repeat(program.text, pipeline)
-                raise ReproError(f"{error}{repeat}") from None
+                raise ReproError(f"{error}{debugging.how_to_repeat(program.text, pipeline)}") from None
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         plan = read_plan(members["plan"], "gpu", architecture)

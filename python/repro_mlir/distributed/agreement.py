@@ -51,8 +51,7 @@ class Report:
     def of_bytes(cls, data: bytes) -> Report:
         """Parses the bytes of `to_bytes`."""
         program, leaves, state, inputs, integers, nodes, checked, length, message = _FORM.unpack(data)
-        failure = unpack_failure(length, message)
-        return cls(program, leaves, state, inputs, integers, nodes, checked, failure)
+        return cls(program, leaves, state, inputs, integers, nodes, checked, unpack_failure(length, message))
 
 
 def require_agreement(ranks: Ranks, report: Report) -> list[Report]:

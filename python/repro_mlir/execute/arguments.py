@@ -88,9 +88,7 @@ def updatable(value: Any, kind: TensorType, what: str = "state") -> np.ndarray:
         raise ReproError(f"{what} {kind.name}: expected an array, as it is updated in place, got the number {value!r}")
     array = as_array(value, kind, what)
     if not array.flags.c_contiguous:
-        raise ReproError(
-            f"{what} {kind.name}: expected a contiguous array, as it is updated in place; pass a contiguous copy"
-        )
+        raise ReproError(f"{what} {kind.name}: expected a contiguous array, as it is updated in place: pass a copy")
     if not array.flags.writeable:
         raise ReproError(f"{what} {kind.name}: expected a writable array, as it is updated in place; pass a copy")
     if not array.flags.aligned:

@@ -298,9 +298,7 @@ class Module:
             runs, *others = numbers
             sums = (a + b for a, b in zip((before.sectors, before.new_sectors, before.wavefronts), others, strict=True))
             lines[line] = LineCount(max(runs, before.runs), *sums)
-        found = {}
-        for key, begin, end, *rest in buffers:
-            found[key] = BufferCount(begin if end else 0, end, *rest)
+        found = {key: BufferCount(begin if end else 0, end, *rest) for key, begin, end, *rest in buffers}
         return Counts(lines, found)
 
     def _index(self, name: str) -> int:

@@ -91,8 +91,7 @@ class ShardedUpdate:
     @property
     def owners_of_sums(self) -> dict[int, int]:
         """Maps the position of a sum to the rank that owns it; no other rank needs that sum."""
-        count = len(self.plan.program.state)
-        owners = enumerate(self.plan.owners[count:])
+        owners = enumerate(self.plan.owners[len(self.plan.program.state) :])
         return {i: owner for i, owner in owners if owner is not None}
 
 
@@ -314,8 +313,7 @@ class ShardedState(AgreedState):
         identity = blake3_of(b"fetch", bytes.fromhex(plan.program.hash))
         try:
             with ranks.step():
-                report = Report(identity, bytes(32), state, failure=describe(failure))
-                require_agreement(ranks, report)
+                require_agreement(ranks, Report(identity, bytes(32), state, failure=describe(failure)))
                 owned = [each for each in zip(self._arrays, plan.owners, strict=False) if each[1] is not None]
                 parts: list[list[np.ndarray | None]] = [
                     [array if r == owner else None for r in range(plan.size)] for array, owner in owned

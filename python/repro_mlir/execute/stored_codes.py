@@ -48,9 +48,7 @@ def store_codes(program: Program, target: str = "cpu", threads: int | None = Non
     if not isinstance(program, Program):
         raise ReproError(f"expected a Program, got a {type(program).__name__}")
     if len(program.examined.kept) != len(program.state):
-        raise ReproError(
-            "expected inference, which does not change the state: codes would not follow weights that change"
-        )
+        raise ReproError("expected inference, which does not change the state: codes would not follow changed weights")
     weights = [*program.initial_state().values()]
     with ir.Context(), ir.Location.unknown():
         found = _find(program)
@@ -113,9 +111,7 @@ def _find(program: Program) -> _Codes:
         names.update(found.values)
         found.read |= origin
     if not found.values:
-        raise ReproError(
-            "expected inference under a recipe with weights in blocks, got a program that quantizes no state directly"
-        )
+        raise ReproError("expected inference under a recipe with weights in blocks, got one that quantizes no state")
     return found
 
 

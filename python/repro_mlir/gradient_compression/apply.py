@@ -96,16 +96,10 @@ class _Rewriter:
         block = main.regions[0].blocks[0]
         reductions = [op for op in block.operations if _gradient(op) is not None]
         site = 1 + max(_sites(module), default=-1)
-        chosen = []
-        for op in reductions:
-            kind = self._kind(op)
-            if self.method.compresses(kind.shape):
-                chosen.append((op, kind))
+        chosen = [(op, kind) for op in reductions if self.method.compresses((kind := self._kind(op)).shape)]
         if not chosen:
             names = ", ".join(filter(None, map(_gradient, reductions)))
-            raise ReproError(
-                f"expected a gradient that {self.method.name} compresses, got those of {names or 'no parameter'}"
-            )
+            raise ReproError(f"expected a gradient that {self.method.name} compresses, got {names or 'none'}")
         for number, (op, kind) in enumerate(chosen):
             self._compress(module, block, op, kind, number, site + number)
         self._sign(main, block)

@@ -123,9 +123,7 @@ def _random_state(state: Sequence[TensorType], recipe: Recipe) -> tuple[int, int
     if not found or not recipe.is_stochastic:
         return None
     if len(found) != 2 or any((state[i].element, state[i].shape) != ("i64", ()) for i in found):
-        raise ReproError(
-            "(R1) expected seed and step in the state as i64 of shape []: rename other tensors with these names"
-        )
+        raise ReproError("(R1) expected seed and step in the state as i64 of shape []: rename tensors with these names")
     return found[0], found[1]
 
 

@@ -278,9 +278,7 @@ class Format:
         if self.amax == "row" and (self.scale.rule != "nvfp4" or self.tile[0] != 1):
             raise ReproError("(Q2) expected the rule nvfp4 and blocks of one row for an amax of each row")
         if self.scale.is_delayed and self.tile != (None, None):
-            raise ReproError(
-                f"(Q6) expected no tile for a scale of former steps, which is that of the whole tensor, got {self.tile}"
-            )
+            raise ReproError(f"(Q6) expected no tile for a scale of former steps (of the tensor), got {self.tile}")
 
     @property
     def has_blocks(self) -> bool:

@@ -180,9 +180,7 @@ class RolePrecision:
             if name not in OPERANDS[role]:
                 raise ReproError(f"expected operands {' and '.join(OPERANDS[role])} of {role}, got {shown(name)}")
             if format.element == FORWARD and (role, name) not in _REUSABLE:
-                raise ReproError(
-                    f"expected a format for the {name} of {role}, which is not an operand of the forward pass"
-                )
+                raise ReproError(f"expected a format for the {name} of {role}, which is not in the forward pass")
 
 
 @dataclass(frozen=True)

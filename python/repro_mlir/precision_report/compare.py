@@ -268,9 +268,7 @@ class _Comparison:
         exact_probe, _, exact = self._run_probe(plain, plain, None, state, inputs)
         probe, after, outputs = self._run_probe(plain, program, recipe, state, inputs)
         if state_hash([(after[kind.name], kind.element) for kind in program.state]) != trainer.state_hash():
-            raise ReproError(
-                f"step {step} under {recipe.name}: expected the same state when it is computed again, got another"
-            )
+            raise ReproError(f"step {step} under {recipe.name}: expected the same state when repeated, got another")
         known: dict[tuple[str, ...], OperandStatistics] = {}
         found = []
         for contraction, other in zip(probe.contractions, exact_probe.contractions, strict=True):

@@ -94,9 +94,7 @@ class Accumulator:
           ReproError: the class does not exist or does not support these types.
         """
         if not isinstance(name, str) or name not in CLASSES:
-            raise ReproError(
-                f"expected an accumulator or the name of a class ({', '.join(CLASSES)}), got {shown(name)}"
-            )
+            raise ReproError(f"expected an accumulator or a name of a class ({', '.join(CLASSES)}), got {shown(name)}")
         check_kind("element", element, str, "the name of a type")
         check_kind("result", result, str, "the name of a type")
         by = CLASSES[name].get((element, result))

@@ -61,9 +61,7 @@ class Examined:
             ("output", outputs, self.results[self.num_state :]),
         ):
             if len(kinds) != len(found):
-                raise ReproError(
-                    f"expected a signature with {len(found)} {role} tensors, as the program has, got {len(kinds)}"
-                )
+                raise ReproError(f"expected {len(found)} {role} tensors in the signature, got {len(kinds)}")
             for i, (kind, own) in enumerate(zip(kinds, found, strict=True)):
                 wanted = TensorType(own.name or kind.name, own.element, own.shape)
                 # A shape of floats or bools would compare equal to a shape of integers.

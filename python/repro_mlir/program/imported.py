@@ -172,9 +172,7 @@ class ImportedProgram(Generic[B]):
         for position in self.random or ():
             kind = self.state[position] if 0 <= position < len(self.state) else None
             if kind is None or (kind.element, kind.shape) != ("i64", ()):
-                raise ReproError(
-                    f"expected positions of seed and step, i64 of shape [], in the state, got {self.random}"
-                )
+                raise ReproError(f"expected positions of seed and step (i64, shape []) in the state, got {self.random}")
 
     def read_inputs(self, batch: Any) -> list[np.ndarray]:
         """Returns the inputs of a step: the current hyper-parameters, then arrays that share the memory of the batch.

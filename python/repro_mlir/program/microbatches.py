@@ -82,16 +82,12 @@ class MicrobatchProgram:
         shared = [row for i, row in enumerate(rows) if i not in self.cut]
         taken = [(kind.element, kind.shape[i in self.own :]) for i, kind in enumerate(self.state)]
         if self.part.state or _types(self.part.inputs) != [*taken, *rows]:
-            raise ReproError(
-                "(B1) expected a program of a microbatch that takes the state and a microbatch of the inputs"
-            )
+            raise ReproError("(B1) expected a program of a microbatch that takes the state and a microbatch of inputs")
         own = [self.state[i] for i in self.own]
         if _types(self.part.outputs[len(self.sums) :]) != [taken[i] for i in self.own]:
             raise ReproError("(B5) expected a program of a microbatch that returns its own state")
         if _types(self.finish.inputs) != [*_types(self.sums), *_types(own), *shared]:
-            raise ReproError(
-                "(B1) expected an end of the step that takes the sums of the microbatches and the shared inputs"
-            )
+            raise ReproError("(B1) expected an end of the step that takes the microbatches' sums and the shared inputs")
         if not 0 <= self.num_hyper_parameters <= len(inputs):
             raise ReproError(f"expected 0 to {len(inputs)} hyper-parameters, got {self.num_hyper_parameters}")
 

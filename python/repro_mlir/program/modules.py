@@ -106,8 +106,7 @@ def _prepare(module: ir.Module) -> str:
     for key, role, count in (("arg_attrs", "arg", len(kind.inputs)), ("res_attrs", "result", len(kind.results))):
         given = [ir.DictAttr(each) for each in ir.ArrayAttr(attributes[key])] if key in attributes else []
         attributes[key] = ir.ArrayAttr.get([_named(ir, given[i : i + 1], f"{role}{i}") for i in range(count)])
-    found = _dialects(module)
-    return _TOSA if "tosa" in found else IMPORT
+    return _TOSA if "tosa" in _dialects(module) else IMPORT
 
 
 def _named(ir: Any, given: list[Any], name: str) -> Any:

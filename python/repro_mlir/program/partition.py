@@ -209,8 +209,7 @@ def _read_plan(module: Any, program: Program, size: int, rank: int) -> RankProgr
         if op.operation.name == "func.call":
             called = segments[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
             num_state = ir.IntegerAttr(functions[called].attributes["repro.num_state"]).value
-            results = tuple(map(number, list(op.results)[num_state:]))
-            steps.append(Call(called, operands, results))
+            steps.append(Call(called, operands, tuple(map(number, list(op.results)[num_state:]))))
         elif op.operation.name == "repro.all_gather":
             dimension, blocks = (ir.IntegerAttr(op.attributes[key]).value for key in ("dimension", "blocks"))
             offsets = [0]

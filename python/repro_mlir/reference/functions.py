@@ -45,14 +45,6 @@ def _scalar(function: Callable[[float], float]) -> Callable[[F64], F64]:
     return apply
 
 
-def _rsqrt(x: F64) -> F64:
-    return 1.0 / np.sqrt(x)
-
-
-def _exp10(x: F64) -> F64:
-    return np.power(10.0, x)
-
-
 def _powi(x: F64, n: NDArray[np.int64]) -> F64:
     # An exponent beyond 2^53 loses bits here. The result then depends only on the sign and the parity (below) of the
     # exponent, and on whether |x| is below, equal to or above 1.
@@ -75,7 +67,7 @@ _APPROXIMATE: dict[str, Callable[..., F64]] = {
     "erf": _scalar(math.erf),
     "erfc": _scalar(math.erfc),
     "exp": np.exp,
-    "exp10": _exp10,
+    "exp10": lambda x: np.power(10.0, x),
     "exp2": np.exp2,
     "expm1": np.expm1,
     "hypot": np.hypot,
@@ -85,7 +77,7 @@ _APPROXIMATE: dict[str, Callable[..., F64]] = {
     "log2": np.log2,
     "pow": np.power,
     "powi": _powi,
-    "rsqrt": _rsqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "sin": np.sin,
     "sinh": np.sinh,
     "tan": np.tan,

@@ -94,8 +94,7 @@ def multiply_high_unsigned(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarr
 
 def multiply_high_signed(a: np.ndarray, b: np.ndarray, width: int) -> np.ndarray:
     """Returns the upper `width` bits of the signed product."""
-    upper = multiply_high_unsigned(a, b, width)
-    return upper - np.where(a < 0, b, 0) - np.where(b < 0, a, 0)
+    return multiply_high_unsigned(a, b, width) - np.where(a < 0, b, 0) - np.where(b < 0, a, 0)
 
 
 def count_ones(a: np.ndarray, width: int) -> np.ndarray:

@@ -86,24 +86,16 @@ def _from_elements(op: Operation, env: Environment) -> np.ndarray:
     return np.array([env[n] for n in op.operands], dtype).reshape(shape)
 
 
-def _splat(op: Operation, env: Environment) -> np.ndarray:
-    return np.full(op.result_types[0].shape or (), env[op.operands[0]])
-
-
-def _concat(op: Operation, env: Environment) -> np.ndarray:
-    return np.concatenate([env[n] for n in op.operands], axis=op.attributes["dim"])
-
-
 MOVEMENTS: dict[str, Callable[[Operation, Environment], np.ndarray]] = {
     "repro.barrier": _barrier,
     "tensor.cast": _cast,
     "tensor.collapse_shape": _reshape,
-    "tensor.concat": _concat,
+    "tensor.concat": lambda op, env: np.concatenate([env[n] for n in op.operands], axis=op.attributes["dim"]),
     "tensor.empty": _empty,
     "tensor.expand_shape": _reshape,
     "tensor.extract_slice": _extract_slice,
     "tensor.from_elements": _from_elements,
     "tensor.insert_slice": _insert_slice,
     "tensor.pad": _pad,
-    "tensor.splat": _splat,
+    "tensor.splat": lambda op, env: np.full(op.result_types[0].shape or (), env[op.operands[0]]),
 }

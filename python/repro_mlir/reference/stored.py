@@ -251,9 +251,7 @@ class _BodyReader:
             number = self.bytes.below(len(self.types), "a definition")
             kind = self.types[number]
             if kind is None:
-                raise self.bytes.error(
-                    f"expected a value that is defined before its use, got value {number}", self.bytes.at - 8
-                )
+                raise self.bytes.error(f"expected a value defined before its use, got {number}", self.bytes.at - 8)
             numbers.append(number)
             types.append(kind)
         return tuple(numbers), tuple(types)
@@ -385,8 +383,7 @@ class _BodyReader:
     def accumulator(self, head: _Head) -> Fdpa | LateFdpa:
         """(M5) Reads the accumulator of a contraction in blocks."""
         start = self.bytes.at
-        fields = self.block_sum()
-        return self.made_accumulator(start, *fields, group=self.bytes.number())
+        return self.made_accumulator(start, *self.block_sum(), group=self.bytes.number())
 
     def block_sum(self) -> tuple[int, int, str, int, int]:
         """Returns the numbers that define how the products of a block are added: terms, fraction, rounding, floor and
@@ -471,9 +468,7 @@ class _BodyReader:
         if any(each.dims != len(iterators) for each in attributes["indexing_maps"]):
             raise self.bytes.error(f"expected maps of {len(iterators)} dimensions, as there are iterators", head.start)
         if isinstance(order, Order) and order.run > iterators.count("reduction"):
-            raise self.bytes.error(
-                "(F1) expected at most as many dimensions in a run as there are reduction dimensions", head.start
-            )
+            raise self.bytes.error("(F1) expected no more dimensions in a run than reduction dimensions", head.start)
 
     def check_blocks(self, head: _Head, attributes: dict[str, Any]) -> None:
         form: StoredFormat = attributes["format"]
@@ -486,9 +481,7 @@ class _BodyReader:
             _, has_tensor, *random = attributes["operandSegmentSizes"]
             site = attributes["site"]
             if any(is_there != form.is_stochastic for is_there in (*map(bool, random), site is not None)):
-                raise InvalidFormat(
-                    "(Q3) expected a site, seed and step for stochastic rounding, and none for other rounding"
-                )
+                raise InvalidFormat("(Q3) expected a site, seed and step for stochastic rounding, and none for other")
             if site is not None and site >= 1 << 32:
                 raise InvalidFormat(f"(R1) expected a site of 32 bits, got {site}")
             codes, scales = head.result_types

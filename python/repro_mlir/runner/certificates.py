@@ -261,7 +261,5 @@ def certified_images(device: Device, architecture: str, ptx: bytes) -> tuple[str
         )
     images = tuple(image for image in IMAGES if all(image in known[opcode] for opcode in opcodes))
     if not images:
-        raise ReproError(
-            f"{path_of(device)}: neither PTX nor cubin was compared for all of {', '.join(sorted(opcodes))}"
-        )
+        raise ReproError(f"{path_of(device)}: neither PTX nor cubin covers all of {', '.join(sorted(opcodes))}")
     return images

@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     The status is 1 if results differ from the expected ones; see `run_command` for the status of errors.
     """
-    return run_command("runner", lambda: _options(sys.argv[1:] if arguments is None else arguments), _run)
+    given = sys.argv[1:] if arguments is None else arguments
+    return run_command("runner", lambda: _options(given), lambda options: run(Bundle(options.bundle), options))
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -44,10 +45,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     if own is not None:
         options.bundle = own
     return options
-
-
-def _run(options: argparse.Namespace) -> int:
-    return run(Bundle(options.bundle), options)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -117,9 +117,7 @@ class Device:
         except DriverError as error:
             if error.code != OUT_OF_MEMORY:
                 raise
-            raise ReproError(
-                f"out of memory: {self.name} does not have {size:,} bytes free (of {self.memory_bytes:,})"
-            ) from None
+            raise ReproError(f"out of memory: no {size:,} bytes free of {self.memory_bytes:,} on {self.name}") from None
         return pointer.value
 
     def free(self, pointer: int) -> None:

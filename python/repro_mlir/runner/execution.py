@@ -62,9 +62,7 @@ def choose_architecture(names: Sequence[str], capability: tuple[int, int], what:
         name for name in names if version(name) == number or (0 < version(name) < number and not is_specific(name))
     ]
     if not fitting:
-        raise ReproError(
-            f"{what} has code for {', '.join(names) or 'no GPU'}, which this GPU (sm_{number}) does not run"
-        )
+        raise ReproError(f"{what} has code for {', '.join(names) or 'no GPU'}, which this GPU (sm_{number}) cannot run")
     return max(fitting, key=lambda name: (version(name), is_specific(name), name.endswith(TENSOR_CORES)))
 
 

@@ -126,9 +126,7 @@ def read_manifest(data: bytes, where: str) -> dict[str, Any]:
         if len(set(names)) < len(names):
             raise ReproError(f"{place}: {role}: a name occurs twice")
     if manifest["num_hyper_parameters"] > len(manifest["inputs"]) or manifest["steps"] > _LONGEST_RUN:
-        raise ReproError(
-            f"{place}: expected at most as many hyper-parameters as inputs, and at most {_LONGEST_RUN:,} steps"
-        )
+        raise ReproError(f"{place}: expected no more hyper-parameters than inputs, and at most {_LONGEST_RUN:,} steps")
     for architecture, target in manifest["targets"].items():
         own = (target["ptx"], target["plan"]) == (f"{architecture}.ptx", f"{architecture}.plan")
         own = own and target["cubin"] in (None, f"{architecture}.cubin")

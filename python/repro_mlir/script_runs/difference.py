@@ -74,9 +74,7 @@ def _diff_script(
     batches.refuse_other_states()
     step = batches.program
     if EAGER in targets and isinstance(step, MicrobatchProgram):
-        raise ReproError(
-            f"{EAGER} has no step in microbatches: use {batches.script} without them, or two other targets"
-        )
+        raise ReproError(f"{EAGER} has no step in microbatches: use {batches.script} without them, or other targets")
     graph = OperatorGraph(step)
     program = graph.program
     if EAGER in targets:

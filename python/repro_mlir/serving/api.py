@@ -27,7 +27,7 @@ from repro_mlir.base.printing import foreign, tell
 from repro_mlir.generation.identity import ModelIdentity
 from repro_mlir.serving.answer import completion_object, system_fingerprint, token_counts
 from repro_mlir.serving.engine import Answer, Engine, EngineFailed, Full
-from repro_mlir.serving.fields import Fields, Refused, read_fields
+from repro_mlir.serving.fields import Fields, Refused, check_model, read_fields
 from repro_mlir.serving.options import ServerOptions
 from repro_mlir.serving.receipt import Question, make_receipt
 from repro_mlir.serving.tokenizer import Tokenizer
@@ -100,11 +100,7 @@ class Api:
         return _json({"object": "list", "data": [self._described()]})
 
     async def _model(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name != self._name:
-            raise Refused(
-                404, f"expected the model {self._name!r}, got {foreign(name, 60)!r}", "model", "model_not_found"
-            )
+        check_model(request.path_params["name"], self._name)
         return _json(self._described())
 
     def _described(self) -> dict[str, Any]:
@@ -214,9 +210,7 @@ class Api:
                 return await asyncio.get_running_loop().run_in_executor(self._encoder, encode, given)
         except TimeoutError:
             # A call that has not begun is cancelled. A running call cannot be stopped, even if its template never ends.
-            raise Refused(
-                503, f"{where}: the tokenizer took more than {seconds:g} s", where, "tokenizer_timeout"
-            ) from None
+            raise Refused(503, f"{where}: the tokenizer took over {seconds:g} s", where, "tokenizer_timeout") from None
         except ReproError as error:
             raise Refused(400, f"{where}: {error}", where, "invalid_value") from None
 

@@ -108,10 +108,7 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
             found[name] = known[name](value)
         except ReproError as error:
             raise Refused(400, f"{name}: {error}", name, "invalid_value") from None
-    if found.get("model", model) != model:
-        raise Refused(
-            404, f"expected the model {model!r}, got {foreign(found['model'], 60)!r}", "model", "model_not_found"
-        )
+    check_model(found.get("model", model), model)
     for name in own:
         if name not in found:
             raise Refused(400, f"expected the field {name}", name, "missing_required_parameter")
@@ -129,6 +126,12 @@ def read_fields(body: Any, model: str, *, chat: bool) -> Fields:
         stream,
         found.get("stream_options", False),
     )
+
+
+def check_model(name: str, model: str) -> None:
+    """Raises Refused unless `name` is that of the server's model."""
+    if name != model:
+        raise Refused(404, f"expected the model {model!r}, got {foreign(name, 60)!r}", "model", "model_not_found")
 
 
 def _neutral(name: str) -> tuple[Any, ...]:
@@ -185,14 +188,6 @@ def _real(value: Any) -> float:
         return math.inf
 
 
-def _temperature(value: Any) -> float:
-    return Sampling(temperature=_real(value)).temperature
-
-
-def _top_p(value: Any) -> float:
-    return Sampling(top_p=_real(value)).top_p
-
-
 def _top_k(value: Any) -> int:
     if type(value) is not int or not 1 <= value < 2**53:
         raise ReproError(f"expected a whole number from 1 to 2^53 - 1, got {_shown(value)}")
@@ -237,8 +232,8 @@ def _stream_options(value: Any) -> bool:
 _COMMON: dict[str, Checker] = {
     "model": _string,
     "max_tokens": _most,
-    "temperature": _temperature,
-    "top_p": _top_p,
+    "temperature": lambda value: Sampling(temperature=_real(value)).temperature,
+    "top_p": lambda value: Sampling(top_p=_real(value)).top_p,
     "top_k": _top_k,
     "seed": _seed,
     "stop": _stop,

@@ -101,8 +101,7 @@ def serve(
     finally:
         has_ended = all([engine.close(options.step_seconds), api.close(options.step_seconds)])
     if engine.failure is not None:
-        reason = foreign(str(engine.failure))
-        raise ReproError(f"the engine failed: {type(engine.failure).__name__}: {reason}")
+        raise ReproError(f"the engine failed: {type(engine.failure).__name__}: {foreign(str(engine.failure))}")
     return has_ended
 
 

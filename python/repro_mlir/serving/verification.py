@@ -65,9 +65,7 @@ def check_model(receipt: Mapping[str, Any], identity: ModelIdentity, versions: M
             there, here = (
                 ", ".join(f"{key} {foreign(str(each[key]), 40)}" for key in versions) for each in (said, versions)
             )
-            raise ReproError(
-                f"expected the {name} of the receipt, made with {there}, got another one, made with {here}"
-            )
+            raise ReproError(f"expected the {name} of the receipt, made with {there}, got another, made with {here}")
         _compare(name, receipt[name], getattr(identity, name))
 
 

@@ -122,7 +122,7 @@ def test_a_failure_is_noted_and_the_rest_continues(prepared: Path) -> None:
     finally:
         path.write_bytes(kept)
     assert status == 1 and len(report["errors"]["programs"]) == 1
-    assert "open AdamW 160: " in report["errors"]["programs"][0] and "damaged file or one of another kind" in str(
+    assert "open AdamW 160: " in report["errors"]["programs"][0] and "damaged or different file" in str(
         report["errors"]
     )
     assert {row["program"] for row in report["parts"]["programs"]} == {"GPT tiny 2x8"}

@@ -22,7 +22,7 @@ def test_a_gpu_gives_the_bits_of_the_cpu(monkeypatch: pytest.MonkeyPatch, target
 def test_targets_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIBRARY_VARIABLE, str(LIBRARY))
     program = handmade.program()
-    with pytest.raises(ReproError, match=r"has code for sm_100, which this GPU \(sm_90\) does not run"):
+    with pytest.raises(ReproError, match=r"has code for sm_100, which this GPU \(sm_90\) cannot run"):
         repro_mlir.compile(program, "cuda:sm_100")
     with pytest.raises(ReproError, match="unknown target 'cuda:sm_75,sm_90', expected one of cpu, "):
         repro_mlir.compile(program, "cuda:sm_75,sm_90")

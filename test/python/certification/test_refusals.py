@@ -121,7 +121,7 @@ def as_cubin(made: known.Certificate, count: int) -> known.Certificate:
         (lambda made: dataclasses.replace(made, instructions=made.instructions[:1]), "results of mma.*m16n8k16"),
         (lambda made: dataclasses.replace(made, instructions=()), "results of mma"),
         (lambda made: as_cubin(made, 2), "expected PTX, got cubin"),
-        (lambda made: as_cubin(made, 1), "neither PTX nor cubin was compared for all of mma.*k16.*, mma.*k8"),
+        (lambda made: as_cubin(made, 1), "neither PTX nor cubin covers all of mma.*k16.*, mma.*k8"),
     ],
 )
 def test_certificates_of_something_else(
@@ -299,10 +299,10 @@ def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_pat
     certificate."""
     given, path = program(), tmp_path / "newer.rmb"
     write_bundle(path, given, compile_for(given, ["sm_100", "sm_90+tensor-cores"]), steps=[inputs()])
-    both = r"need a certificate of PTX emulator.*; .*has code for sm_100, which this GPU \(sm_90\) does not run"
+    both = r"need a certificate of PTX emulator.*; .*has code for sm_100, which this GPU \(sm_90\) cannot run"
     with pytest.raises(ReproError, match=both):
         Session(path, device)
-    with pytest.raises(ReproError, match=r"has code for sm_100, which this GPU \(sm_90\) does not run$"):
+    with pytest.raises(ReproError, match=r"has code for sm_100, which this GPU \(sm_90\) cannot run$"):
         Session(path, device, architecture="sm_100")
 
 

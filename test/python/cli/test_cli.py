@@ -148,7 +148,7 @@ def test_targets_on_a_machine_with_a_gpu(capsys, monkeypatch) -> None:
     # The simulated driver has a GPU of sm_90.
     assert [found[name]["execution"] for name in ("cuda", "cuda:sm_75", "cuda:sm_90")] == ["native"] * 3
     assert found["cuda:sm_100"]["execution"] == "compile only"
-    assert "which this GPU (sm_90) does not run" in found["cuda:sm_100"]["detail"]
+    assert "which this GPU (sm_90) cannot run" in found["cuda:sm_100"]["detail"]
 
 
 def test_inspect(capsys, program: Program, tmp_path: Path) -> None:

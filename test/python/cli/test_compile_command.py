@@ -130,7 +130,7 @@ def test_codes_are_stored_in_place_of_weights(capsys: pytest.CaptureFixture[str]
         ("weight.codes", "i8"), ("weight.scales", "f8E8M0FNU"),
     ]  # fmt: skip
     for given, message in (
-        ([*command, "--store-codes"], "got a program that quantizes no state directly"),
+        ([*command, "--store-codes"], "got one that quantizes no state"),
         (
             ["compile", script, "--precision", "mxfp4", "--store-codes"],
             "expected inference, which does not change",

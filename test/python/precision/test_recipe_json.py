@@ -110,7 +110,7 @@ def test_names_are_those_of_the_reference_Q2_Q5() -> None:
         ('{"rules": [{"last": -1, "skip": true}]}', "expected last as a whole number"),
         (fprop("f8E4M3FN"), "expected an object with the tile and scale of f8E4M3FN"),
         (fprop("f7"), "expected an element among"),
-        (fprop("forward"), "is not an operand of the forward pass"),
+        (fprop("forward"), "is not in the forward pass"),
         (fprop(ROW | {"size": 2}), "activation: unknown field 'size'"),
         (fprop(ROW | {"tile": [1]}), "expected a tile of rows and columns"),
         (fprop(ROW | {"tile": [1, 0]}), "expected a side of a tile"),

@@ -109,12 +109,12 @@ def test_signatures_are_those_of_the_text(program: Program) -> None:
     text = program.text.replace("%arg3: tensor<2x3xf32>", '%arg3: tensor<2x3xf32> {repro.name = "x"}')
     named = replace(program, data=to_bytes(text))
     for changes, message in (
-        ({"state": program.state[:1]}, "expected a signature with 2 state tensors, as the program has, got 1"),
+        ({"state": program.state[:1]}, "expected 2 state tensors in the signature, got 1"),
         (
             {"inputs": (*program.inputs, program.inputs[0])},
-            "expected a signature with 2 input tensors, as the program has, got 3",
+            "expected 2 input tensors in the signature, got 3",
         ),
-        ({"outputs": ()}, "expected a signature with 1 output tensors, as the program has, got 0"),
+        ({"outputs": ()}, "expected 1 output tensors in the signature, got 0"),
         (
             {"state": other(program.state, 0, shape=(3, 2))},
             "signature: expected w: 2x3xf32, as in the program, got w: 3x2xf32",
@@ -150,7 +150,7 @@ def test_signatures_are_those_of_the_text(program: Program) -> None:
         ({"num_hyper_parameters": None}, "hyper-parameters, got None"),
         (
             {"state": [{"name": "w", "element": "f32", "shape": [2, 3]}]},
-            "expected a signature with 2 state tensors, as the program has, got 1",
+            "expected 2 state tensors in the signature, got 1",
         ),
         ({"inputs": [{"name": "lr", "element": "f32", "shape": 7}]}, "the signature is damaged"),
         ({"inputs": [{"name": "lr", "element": "f32"}]}, "the signature is damaged"),

@@ -127,11 +127,11 @@ def changed(**changes: Any) -> bytes:
         ),
         (
             changed(scheduling_model={"value": "-h", "source": "x"}),
-            "scheduling_model as the name of a processor in LLVM, got '-h'",
+            "scheduling_model as an LLVM processor, got '-h'",
         ),
         (
             changed(scheduling_model={"value": "a b", "source": "x"}),
-            "expected scheduling_model as the name of a processor in LLVM",
+            "expected scheduling_model as an LLVM processor",
         ),
     ],
 )

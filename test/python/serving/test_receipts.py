@@ -236,7 +236,7 @@ def test_another_program_of_other_versions_is_not_an_accusation() -> None:
     with pytest.raises(ReceiptWrong, match="program"):
         verify(changed, known_generator(1, 1))
     changed["environment"] = {"repro_mlir": "1", "another": "3\n"}
-    made = "made with repro_mlir 1, another 3, got another one, made with repro_mlir 1, another 2"
+    made = "made with repro_mlir 1, another 3, got another, made with repro_mlir 1, another 2"
     with pytest.raises(ReproError, match=made) as error:
         verify(changed, known_generator(1, 1))
     assert not isinstance(error.value, ReceiptWrong)

@@ -70,9 +70,7 @@ def read_archive(path: str | Path, known: Callable[[str], bool], what: str) -> d
     except OSError as error:
         raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise ReproError(
-            f"{path}: expected {what}, got a damaged file or one of another kind ({foreign(str(error))})"
-        ) from None
+        raise ReproError(f"{path}: expected {what}, got a damaged or different file ({foreign(str(error))})") from None
 
 
 def _inflated(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

@@ -104,9 +104,7 @@ def read_tensors(kinds: Sequence[TensorType], data: bytes, where: str) -> tuple[
         except ReproError as error:
             raise ReproError(f"{where}: {error}") from None
         if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1] <= len(body) or offsets[1] - offsets[0] != size:
-            raise ReproError(
-                f"{where}: tensor {kind.name}: expected {size} bytes in the file, got data_offsets {offsets}"
-            )
+            raise ReproError(f"{where}: tensor {kind.name}: expected {size} bytes, got data_offsets {offsets}")
         array = unpack(body[offsets[0] : offsets[1]], kind)
         check_canonical(array, kind, where)
         arrays.append(array)

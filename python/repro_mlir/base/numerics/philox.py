@@ -55,8 +55,7 @@ def random_bits(shape: tuple[int, ...], seed: int, site: int, step: int) -> np.n
     size = int(np.prod(shape, dtype=np.int64))
     block = np.arange(-(-size // 4), dtype=np.uint64)
     counter = np.stack([block & _LOW, block >> _HALF, np.full_like(block, site), np.full_like(block, step)])
-    words = philox4x32_10(counter, (seed & _MASK, seed >> 32 & _MASK))
-    return words.T.reshape(-1)[:size].reshape(shape)
+    return philox4x32_10(counter, (seed & _MASK, seed >> 32 & _MASK)).T.reshape(-1)[:size].reshape(shape)
 
 
 def random_uniform(shape: tuple[int, ...], seed: int, site: int, step: int) -> np.ndarray:

@@ -74,9 +74,7 @@ def _number(value: bool | int | float | complex, kind: TensorType, what: str) ->
     try:
         return np.array([value.real, value.imag] if kind.complex else value, kind.dtype)
     except OverflowError:
-        raise ReproError(
-            f"{what} {kind.name}: expected a value in the range of {kind.shown_element}, got {value!r}"
-        ) from None
+        raise ReproError(f"{what} {kind.name}: expected a value of {kind.shown_element}, got {value!r}") from None
 
 
 def _shared(value: Any, kind: TensorType, what: str) -> np.ndarray:

@@ -220,9 +220,7 @@ def _cache_sizes() -> tuple[int, int, int]:
         if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
             sizes[int(level)] = int(size[:-1]) * 1024
     if 1 not in sizes or 2 not in sizes:
-        raise ReproError(
-            "the sizes of this machine's caches are unknown: write its file by hand (docs/contributors/machines.md)"
-        )
+        raise ReproError("unknown cache sizes: write this machine's file by hand (docs/contributors/machines.md)")
     return sizes[1], sizes[2], sizes.get(3, 0)
 
 

@@ -48,8 +48,6 @@ def _accesses(plan: Plan, operands: dict[str, list[Operand]], number: int) -> It
     launch = plan.launches[number]
     kernel = operands[plan.kernels[launch.kernel].name]
     if len(kernel) != len(launch.arguments):
-        raise ReproError(
-            f"launch {number}: expected {len(kernel)} buffers, as its kernel has, got {len(launch.arguments)}"
-        )
+        raise ReproError(f"launch {number}: expected its kernel's {len(kernel)} buffers, got {len(launch.arguments)}")
     for operand, place in zip(kernel, launch.arguments, strict=True):
         yield *place, operand.size, operand.reads, operand.writes

@@ -152,8 +152,7 @@ def _simulate(texts: list[str], machine: CpuMachine, iterations: int) -> list[di
     regions = [
         f"{comment} LLVM-MCA-BEGIN {number}\n{each}\n{comment} LLVM-MCA-END\n" for number, each in enumerate(texts)
     ]
-    text = "".join(regions)
-    return _summaries(text, machine, f"-dispatch={machine.issue_width}", f"-iterations={iterations}")
+    return _summaries("".join(regions), machine, f"-dispatch={machine.issue_width}", f"-iterations={iterations}")
 
 
 def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, Any]]:

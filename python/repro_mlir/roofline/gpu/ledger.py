@@ -121,9 +121,7 @@ def _is_same_code(row: dict[str, Any], what: str, prediction: GpuStepPrediction)
     """Returns whether the row records the digest of its code; rows of older results do not."""
     digest = row.get("digest")
     if digest not in (None, prediction.digest):
-        raise ReproError(
-            f"{what}: expected a measurement of the predicted code, got one of other PTX or of another plan"
-        )
+        raise ReproError(f"{what}: expected a measurement of the predicted code, got one of other PTX or another plan")
     return digest is not None
 
 

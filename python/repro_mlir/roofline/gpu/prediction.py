@@ -131,9 +131,7 @@ def read_gpu_code(source: Program | Bundle, machine: Accelerator) -> GpuCode:
         a kernel that cannot be counted.
     """
     if machine.architecture is None:
-        raise ReproError(
-            f"{machine.name}: expected a machine that extends an architecture for which the compiler generates code"
-        )
+        raise ReproError(f"{machine.name}: expected a machine of an architecture that the compiler supports")
     if isinstance(source, Program):
         (code,) = compile_for(source, [machine.architecture])
     else:

@@ -80,9 +80,7 @@ class CpuMachine:
     def __post_init__(self) -> None:
         check_among("level", self.level, levels())
         if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", str(self.scheduling_model)):
-            raise ReproError(
-                f"expected scheduling_model as the name of a processor in LLVM, got {shown(self.scheduling_model)}"
-            )
+            raise ReproError(f"expected scheduling_model as an LLVM processor, got {shown(self.scheduling_model)}")
         for name in NUMBERS:
             check_number(name, getattr(self, name), may_be_zero=name in _FROM_ZERO)
         if self.modelled_vector_bits not in _BITS:
@@ -103,8 +101,7 @@ class CpuMachine:
         Raises:
           ReproError: an attribute that is not numeric, or a malformed value.
         """
-        current = {name: getattr(self, name) for name in NUMBERS}
-        return replace(self, **changed_numbers(current, changes, _WHOLE))
+        return replace(self, **changed_numbers({name: getattr(self, name) for name in NUMBERS}, changes, _WHOLE))
 
 
 _WHOLE = ("cores", "modelled_vector_bits", "issue_width")

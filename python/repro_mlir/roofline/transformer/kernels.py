@@ -72,13 +72,11 @@ class Kernels(Sizes):
 
     def embedding(self) -> tuple[Operation, ...]:
         """Returns the kernel that looks up rows of the embedding."""
-        elements = self.own_tokens * self.config.hidden
-        return (vector("embedding", elements, 2 * self.stored, 1),)
+        return (vector("embedding", self.own_tokens * self.config.hidden, 2 * self.stored, 1),)
 
     def embedding_gradient(self) -> tuple[Operation, ...]:
         """Returns the kernel that adds rows to the gradient of the embedding."""
-        elements = self.own_tokens * self.config.hidden
-        return (vector("embedding gradient", elements, self.stored + 8, 1),)
+        return (vector("embedding gradient", self.own_tokens * self.config.hidden, self.stored + 8, 1),)
 
     def layer(self, cached_tokens: int | None = None) -> tuple[Operation, ...]:
         """Returns the forward kernels of a layer.
@@ -257,8 +255,7 @@ class Kernels(Sizes):
 
     def _combination(self, name: str) -> Operation:
         """Returns a kernel that gathers rows of tokens into rows of experts, or the reverse."""
-        elements = (self._inner_rows + self.tokens) * self.config.hidden
-        return vector(name, elements, self.stored, 1)
+        return vector(name, (self._inner_rows + self.tokens) * self.config.hidden, self.stored, 1)
 
     def _forward(self, projections: Iterable[_Projection]) -> list[Operation]:
         """Returns the kernels of the products, preceded by one that quantizes their shared operand if the format

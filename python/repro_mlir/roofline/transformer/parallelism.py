@@ -64,9 +64,7 @@ class Parallelism:
         if self.data % self.expert:
             raise ReproError(f"expected data as a multiple of expert, got {self.data} and {self.expert}")
         if self.virtual_stages > 1 and self.pipeline == 1:
-            raise ReproError(
-                f"expected a pipeline of several stages with virtual_stages, got {self.virtual_stages} and one stage"
-            )
+            raise ReproError(f"expected several stages with virtual_stages, got {self.virtual_stages} and one stage")
 
     @property
     def devices(self) -> int:
@@ -99,9 +97,7 @@ class Parallelism:
         if config.experts:
             divided["experts"] = self.expert
         elif self.expert > 1:
-            raise ReproError(
-                f"expected a transformer with experts for {self.expert} devices that share them, got a dense one"
-            )
+            raise ReproError(f"expected a transformer with experts for {self.expert} devices, got a dense one")
         for name, degree in divided.items():
             if getattr(config, name) % degree:
                 raise ReproError(f"expected {name} as a multiple of {degree} devices, got {getattr(config, name)}")

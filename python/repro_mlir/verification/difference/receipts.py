@@ -133,5 +133,4 @@ def _explain_step(sides: tuple[_Repeated, _Repeated], number: int, step: int) ->
         ours, theirs = (side.receipt.log[number] for side in sides)
         places = [place for place, _, _ in differences(sides[0].receipt.header, ours, theirs)]
         notes.append(f"the receipts differ in {', '.join(places[:3])}" + (" and more" if len(places) > 3 else ""))
-    note = "; ".join(notes)
-    return replace(difference, note=note)
+    return replace(difference, note="; ".join(notes))

@@ -82,9 +82,7 @@ def listen(address: str, token: bytes = NO_TOKEN) -> socket.socket:
             listener = socket.create_server(_host_and_port(address), backlog=quotas.CONNECTIONS)
             if token == NO_TOKEN and not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
                 listener.close()
-                raise ReproError(
-                    f"{address}: expected a token (--token), as other machines may connect to this address"
-                )
+                raise ReproError(f"{address}: expected a token (--token), as other machines may connect to it")
             return listener
     except OSError as error:
         raise ReproError(f"{address}: {error.strerror or error}") from None

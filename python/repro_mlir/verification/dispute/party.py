@@ -66,9 +66,7 @@ def _judges(method: Callable[Concatenate[Party, _P], _T]) -> Callable[Concatenat
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[: quotas.REASON_CHARACTERS]
-            raise ReproError(
-                f"no verdict: {party.name}'s answer cannot be judged ({method.__name__}: {reason})"
-            ) from error
+            raise ReproError(f"no verdict: cannot judge {party.name}'s answer ({method.__name__}: {reason})") from error
 
     return ask
 
@@ -217,9 +215,7 @@ class Party:
         if next_link(said, record, commitment.root) != link:
             raise Misconduct(f"the commitment of record {record} is not in the chain")
         if before not in (None, said):
-            raise Misconduct(
-                f"the link before record {record} is not the link that the party gave for record {record - 1}"
-            )
+            raise Misconduct(f"the link before record {record} is not the one given for record {record - 1}")
         return commitment
 
     @_judges

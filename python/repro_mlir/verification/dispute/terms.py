@@ -96,9 +96,7 @@ def terms_of_script(source: ScriptSource, seconds: float = quotas.TOTAL_SECONDS)
         # Batches come in order; the earlier ones are kept because a later call may request them.
         while len(found) < cursor:
             if time.monotonic() > deadline:
-                raise ReproError(
-                    f"no verdict: {source.script} yielded {len(found)} of {cursor} batches within {seconds:g} s"
-                )
+                raise ReproError(f"no verdict: {source.script} gave {len(found)} of {cursor} batches in {seconds:g} s")
             inputs = source.take()
             program = source.program
             signature = Signature.of(program).digest

@@ -63,15 +63,12 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
     with Progress(steps, "checking") as progress:
         link = _check_records(receipt, files, progress.advance)
     if seal is not None and steps != seal.steps:
-        raise ReceiptWrong(
-            STEPS, f"expected {seal.steps} steps, as {SEAL} states, got {steps}", min(steps, seal.steps) + 1
-        )
+        raise ReceiptWrong(STEPS, f"expected {seal.steps} steps, as in {SEAL}, got {steps}", min(steps, seal.steps) + 1)
     if not steps:
         raise ReproError(f"{receipt.path}: a run without steps: there is nothing to verify")
     if seal is not None:
         _check_end(receipt, seal, link)
-    listed = None if seal is None else seal.files
-    check_names(files, listed, receipt.header, receipt.log)
+    check_names(files, None if seal is None else seal.files, receipt.header, receipt.log)
     if seal is not None:
         for name in sorted(seal.files):
             _check_file(receipt, seal, name)
@@ -195,9 +192,7 @@ def _check_stop(receipt: Receipt, record: Record) -> None:
     if receipt.header.nonfinite_loss == "stop" and record.step < receipt.log.steps:
         loss = loss_of(record, receipt.header)
         if loss is not None and not math.isfinite(loss):
-            raise ReceiptWrong(
-                STEPS, f"the loss is {loss}, but the run continues although nonfinite_loss is 'stop'", record.step
-            )
+            raise ReceiptWrong(STEPS, f"the run continues after loss {loss} with nonfinite_loss 'stop'", record.step)
 
 
 def _check_end(receipt: Receipt, seal: Seal, link: bytes) -> None:

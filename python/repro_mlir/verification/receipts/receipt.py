@@ -167,9 +167,7 @@ class Receipt(ConstantAttributes):
     @staticmethod
     def _require_named(name: str, listed: ListedProgram, identity: str) -> None:
         if identity != listed.identity:
-            raise ReceiptWrong(
-                name, f"expected the program that {HEADER} names, got another", None, listed.identity, identity
-            )
+            raise ReceiptWrong(name, f"expected the program of {HEADER}, got another", None, listed.identity, identity)
 
     @cached_property
     def _initial(self) -> tuple[np.ndarray, ...]:

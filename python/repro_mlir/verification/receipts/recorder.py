@@ -300,14 +300,10 @@ class Recorder:
         self._require_owner()
         recorded = self._writer.recorded
         if self.records < recorded and (steps := self._recorded(recorded).step) > self.steps:
-            raise ReproError(
-                f"{self._path}: expected {steps} steps, as the receipt has, got a run that ended after {self.steps}"
-            )
+            raise ReproError(f"{self._path}: expected {steps} steps, as in the receipt, got {self.steps}")
         self._note_change()
         if self.records < recorded:
-            raise ReproError(
-                f"{self._path}: expected a change of the state at the end, as the receipt has, got a run without one"
-            )
+            raise ReproError(f"{self._path}: expected a change of the state at the end, as in the receipt, got none")
         self._keep(self.records, self._last)
         with self._writing():
             return self._writer.seal(self.steps, self._last, self._key)
@@ -371,8 +367,7 @@ class Recorder:
 
     def _compare(self, number: int, record: Record) -> None:
         """Raises ReceiptWrong if a record that a resumed run has computed again differs from the receipt's record."""
-        recorded = self._recorded(number)
-        for place, expected, actual in differences(self._writer.header, recorded, record):
+        for place, expected, actual in differences(self._writer.header, self._recorded(number), record):
             raise ReceiptWrong(
                 place, f"the repeated step differs from {self._path / STEPS}", record.follows, expected, actual
             )

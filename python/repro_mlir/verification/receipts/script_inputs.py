@@ -97,9 +97,7 @@ class ScriptInputs:
             program = self.program
             if program.hash != listed.identity:
                 # Not ReceiptWrong: the capture may fail because of this machine, not because of the receipt.
-                raise ReproError(
-                    f"{self._source.script}: expected the outputs that the receipt lists: {error}"
-                ) from None
+                raise ReproError(f"{self._source.script}: expected the receipt's outputs: {error}") from None
         message = f"differs from that of {self._source.script}"
         if program.hash != listed.identity:
             raise ReceiptWrong("program", message, step, listed.identity, program.hash)

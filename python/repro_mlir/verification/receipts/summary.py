@@ -71,8 +71,7 @@ class Summary:
 
     def lines(self) -> Iterator[str]:
         """Yields the lines of a human-readable summary."""
-        programs = [f"{identity} ({steps:,} steps)" for identity, steps in self.programs.items()]
-        yield from _titled("program", programs)
+        yield from _titled("program", [f"{identity} ({steps:,} steps)" for identity, steps in self.programs.items()])
         yield f"state    {self.state_tensors:,} tensors, {self.state_elements:,} elements, {self.state_bytes:,} bytes"
         yield f"steps    {self.steps:,}, and {self.changes:,} changes of the state by the user"
         if self.losses:

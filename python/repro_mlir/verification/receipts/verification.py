@@ -116,9 +116,7 @@ def verify(
     log = receipt.log
     link = log[log.records].chain
     if chain is not None and link != chain:
-        raise ReceiptWrong(
-            "chain", "expected the run with the given link (chain), got another", None, link.hex(), chain.hex()
-        )
+        raise ReceiptWrong("chain", "expected the run of the given link, got another", None, link.hex(), chain.hex())
     if not changes and (changed := log.change_records):
         message = "the user changed the state, expected a run without changes"
         raise ReceiptWrong(STEPS, message, log[changed[0]].follows)

@@ -296,17 +296,11 @@ class ReceiptWriter:
 def _same_run(found: Header, wanted: Header, path: Path) -> Header:
     ours, theirs = wanted.programs[0], found.programs[0]
     if ours.identity != theirs.identity:
-        raise ReproError(
-            f"{path}: expected a receipt of this run's program {ours.identity}, got one of {theirs.identity}"
-        )
+        raise ReproError(f"{path}: expected a receipt of this run's program {ours.identity}, got {theirs.identity}")
     if found.initial != wanted.initial:
-        raise ReproError(
-            f"{path}: expected a receipt of this run's initial state {wanted.initial}, got one of {found.initial}"
-        )
+        raise ReproError(f"{path}: expected this run's initial state {wanted.initial}, got {found.initial}")
     if theirs.signature.as_json() != ours.signature.as_json():
-        raise ReproError(
-            f"{path}: expected a receipt with this run's names and unsigned integers of tensors, got other ones"
-        )
+        raise ReproError(f"{path}: expected a receipt of this run's names and unsigned integers of tensors, got others")
     for name in ("nonfinite_loss", "microbatches_every"):
         ours, theirs = getattr(wanted, name), getattr(found, name)
         if ours != theirs:

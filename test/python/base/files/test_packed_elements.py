@@ -64,5 +64,5 @@ def test_sizes() -> None:
     entry = {"w": {"dtype": "F4", "shape": [4], "data_offsets": [0, 4]}}
     text = json.dumps(entry).encode()
     data = struct.pack("<Q", len(text)) + text + bytes(4)
-    with pytest.raises(ReproError, match=r"file: tensor w: expected 2 bytes in the file, got data_offsets \[0, 4\]"):
+    with pytest.raises(ReproError, match=r"file: tensor w: expected 2 bytes, got data_offsets \[0, 4\]"):
         read_all_tensors(data, "file")

@@ -98,7 +98,7 @@ def test_an_output_that_is_an_input(tmp_path: Path, capsys: pytest.CaptureFixtur
         )
         status = run_command("repro", lambda options=options: options, lambda _: 0)
         assert status == (2 if is_refused else 0), given
-        assert ("but this would overwrite" in capsys.readouterr().err) == is_refused
+        assert ("but this overwrites" in capsys.readouterr().err) == is_refused
     both = argparse.Namespace(save=str(tmp_path / "both"), outputs=str(link / ".." / "both"))
     assert run_command("repro", lambda: both, lambda _: 0) == 2
-    assert "both: expected a file of its own for each output, got 2" in capsys.readouterr().err
+    assert "both: expected one output in this file, got 2" in capsys.readouterr().err

@@ -169,7 +169,7 @@ def test_where_bytes_come_from() -> None:
     assert traffic(code, 1, 4096, 4096, 8192) == [[4096, 0, 0, 0], [2048, 0, 0, 0]]
     assert traffic(code, 1, 1024, 2048, 4096) == [[0, 1024, 3072, 0], [0, 0, 2048, 0]]
     assert traffic(code, 1, 1024, 1024, 0) == [[0, 0, 0, 4096], [0, 0, 0, 2048]]
-    with pytest.raises(ReproError, match="launch 0: expected 1 buffers, as its kernel has, got 2"):
+    with pytest.raises(ReproError, match="launch 0: expected its kernel's 1 buffers, got 2"):
         traffic(replace(code, operands={"first": [whole], "second": [part, nothing]}), 1, 1, 1, 1)
 
 

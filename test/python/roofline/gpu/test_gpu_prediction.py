@@ -233,7 +233,7 @@ def test_hostile_sizes_are_an_error() -> None:
 def test_mismatched_machines_are_refused(code: GpuCode) -> None:
     with pytest.raises(ReproError, match="read for architecture sm_90, and made-up-gpu has sm_80: expected read_code"):
         predict(code, replace(GPU, architecture="sm_80"))
-    with pytest.raises(ReproError, match="made-up-gpu: expected a machine that extends an architecture"):
+    with pytest.raises(ReproError, match="made-up-gpu: expected a machine of an architecture that the compiler"):
         read_code(program_of(product(32)), replace(GPU, architecture=None))
     with pytest.raises(ReproError, match="expected one thread, as made-up-gpu is not a CPU, got 2"):
         predict(code, GPU, 2)

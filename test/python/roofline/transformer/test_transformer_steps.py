@@ -206,11 +206,11 @@ def test_transformers_of_files(tmp_path: Path) -> None:
         (["--tensor", "3"], "expected heads as a multiple of 3 devices, got 32"),
         (["--tensor", "16"], None),
         (["--pipeline", "33"], "expected at most 32 stages, one for each layer, got 33"),
-        (["--virtual-stages", "2"], "expected a pipeline of several stages with virtual_stages"),
+        (["--virtual-stages", "2"], "expected several stages with virtual_stages"),
         (["--expert", "2"], "expected data as a multiple of expert, got 1 and 2"),
         (
             ["--data", "2", "--expert", "2"],
-            "expected a transformer with experts for 2 devices that share them, got a dense one",
+            "expected a transformer with experts for 2 devices, got a dense one",
         ),
         (["--data", "3", "--batch", "4"], "expected batch as a multiple of 3 devices with microbatches of 1, got 4"),
         (["--batch", "1" + "0" * 30], "expected batch as a whole number from 1"),

@@ -199,7 +199,7 @@ def test_status_of_a_fault_of_ours(
     monkeypatch.setattr("repro_mlir.verification.dispute.party.merkle.proves", fail)
     assert cli.main(["dispute", *names, "--target", "reference"]) == 2
     captured = capsys.readouterr()
-    assert "no verdict: A's answer cannot be judged (producers: StopIteration: )" in captured.err and not captured.out
+    assert "no verdict: cannot judge A's answer (producers: StopIteration: )" in captured.err and not captured.out
 
 
 def test_names_beyond_ascii() -> None:

@@ -185,7 +185,7 @@ def test_a_past_that_it_did_not_have() -> None:
         return answer | {"before": "55" * 32} if question["record"] == STEP else answer
 
     verdict = loses(dispute(honest(), Liar(OtherPast(), "record", change)))
-    assert verdict.outcome == "conduct" and f"the link before record {STEP} is not the link" in verdict.reasons["B"]
+    assert verdict.outcome == "conduct" and f"the link before record {STEP} is not the one" in verdict.reasons["B"]
     loses(dispute(Liar(OtherPast(), "record", change), honest()), "A")
     assert "is not in the chain" in loses(dispute(honest(), OtherPast())).reasons["B"]
 
@@ -515,8 +515,8 @@ def test_a_fault_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ZeroDivisionError("ours")
 
     places = {
-        "party.next_link": "no verdict: A's answer cannot be judged (record: ZeroDivisionError: ours)",
-        "party.Commitment": "no verdict: A's answer cannot be judged (record: ZeroDivisionError: ours)",
+        "party.next_link": "no verdict: cannot judge A's answer (record: ZeroDivisionError: ours)",
+        "party.Commitment": "no verdict: cannot judge A's answer (record: ZeroDivisionError: ours)",
         "judgement.interpret": "no verdict: the referee failed (ZeroDivisionError: ours)",
         "judgement.first_difference": "no verdict: the referee failed (ZeroDivisionError: ours)",
         "referee.OperatorGraph": "no verdict: the referee failed (ZeroDivisionError: ours)",

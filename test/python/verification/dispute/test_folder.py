@@ -105,5 +105,5 @@ def test_a_shortage_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return opened(path, *arguments, **named)
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(ReproError, match=r"no verdict: B's answer cannot be judged .*Too many open files"):
+    with pytest.raises(ReproError, match=r"no verdict: cannot judge B's answer .*Too many open files"):
         settle(LocalChannel(Prover(honest())), channel, timeout=5)

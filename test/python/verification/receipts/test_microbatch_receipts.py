@@ -119,10 +119,10 @@ PLANTED: dict[str, tuple[Any, str]] = {
     "many leaves": (number(0, 2**63), "expected microbatches"),
     "order of sums": (
         lambda data: number(1, 1)(number(0, 4)(data)),
-        "expected the program that receipt.json names, got another",
+        "expected the program of receipt.json, got another",
     ),
     "random": (number(2, 1), "expected the step of random numbers"),
-    "no random": (number(2, 0), "expected the program that receipt.json names, got another"),
+    "no random": (number(2, 0), "expected the program of receipt.json, got another"),
     "far": (number(2, 2**64 - 1), "expected the step of random numbers"),
     "cuts": (number(3, 2**61), "end early"),
     "cut twice": (lambda data: number(4, 9)(number(3, 2)(data)), "ascending positions"),

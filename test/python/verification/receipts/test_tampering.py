@@ -165,8 +165,8 @@ def headers(receipt: Receipt) -> Iterator[Change]:
     for name, edited, place in header:
         yield change("receipt.json", name, edited, place)
     seal = [
-        ("steps", lambda v: v.update(steps=9), "steps.jsonl: expected 9 steps, as seal.json states, got 8"),
-        ("fewer steps", lambda v: v.update(steps=7), "steps.jsonl: expected 7 steps, as seal.json states, got 8"),
+        ("steps", lambda v: v.update(steps=9), "steps.jsonl: expected 9 steps, as in seal.json, got 8"),
+        ("fewer steps", lambda v: v.update(steps=7), "steps.jsonl: expected 7 steps, as in seal.json, got 8"),
         ("chain", lambda v: v.update(chain=other(v["chain"])), "seal.json: not the last link"),
         ("state", lambda v: v.update(state_hash=other(v["state_hash"])), "seal.json: the hash of the state"),
         (
