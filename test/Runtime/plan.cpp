@@ -84,7 +84,7 @@ static void testDamages() {
   testDamage(host, arena, [](Plan &p) { p.arenaBytes = tooMuch; });
   testDamage(device, arena, [](Plan &p) { p.constantBytes = tooMuch; });
 
-  testDamage(host, "state 0 has unknown element type of a tensor",
+  testDamage(host, "state 0 has elements of an unknown type",
              [](Plan &p) { p.states[0].element = "f33"; });
   testDamage(host, "input 0 has more than 2^48 bytes",
              [](Plan &p) { p.inputs[0].shape = {uint64_t(1) << 47, 0, 4}; });

@@ -64,7 +64,8 @@ def training_step(
             reason = "the model writes it" if i in written else f"it is {model.state[i]}"
             raise ReproError(f"{names[i]!r} cannot be trained: {reason}, expected f32 that only the optimizer writes")
     if not parameters or len({*parameters}) < len(parameters):
-        raise ReproError(f"expected different names in train, at least one of {', '.join(names)}, got {[*train]}")
+        given = [names[i] for i in parameters]
+        raise ReproError(f"expected different names in train, at least one of {', '.join(names)}, got {given}")
 
     count = len(model.state)
     target = loss.target(model.outputs[chosen])

@@ -229,7 +229,7 @@ def _factors(op: Operation, step: Operation) -> tuple[int, int]:
         while value in sources:
             value = sources[value]
         if value not in region.arguments[:-1]:
-            raise op.error("(K4) expected factors that are inputs or extensions (arith.extf, arith.extsi) of inputs")
+            raise op.error("(K4) expected factors that are inputs or extensions (arith.extf) of inputs")
         positions.append(region.arguments.index(value))
     return positions[0], positions[1]
 

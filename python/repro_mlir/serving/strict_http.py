@@ -113,7 +113,7 @@ def _check_fields(fields: dict[bytes, bytes], version: bytes) -> None:
     if coding is not None and (length is not None or version == b"HTTP/1.0"):
         raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected either content-length or transfer-encoding (version 1.1)")
     if length is not None and not length.isdigit():
-        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a content-length that is a number")
+        raise RefusedHead(HTTPStatus.BAD_REQUEST, "expected a content-length of digits only")
     if coding is not None and coding.lower() != b"chunked":
         raise RefusedHead(HTTPStatus.NOT_IMPLEMENTED, "expected the transfer-encoding chunked")
     if fields.get(b"content-encoding", b"identity").lower() not in (b"", b"identity"):

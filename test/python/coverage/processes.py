@@ -18,7 +18,7 @@ def _work(run_entry: Callable[[str], Outcome], pipe: Any) -> None:
 
 
 class _Worker:
-    """A spawned process that runs entries one after another, each when its name is sent."""
+    """A child process that runs entries one after another, each when its name is sent."""
 
     def __init__(self, run_entry: Callable[[str], Outcome], method: str) -> None:
         context = multiprocessing.get_context(method)

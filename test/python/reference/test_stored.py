@@ -574,8 +574,8 @@ def scaled(*numbers: int, element: str = "f4E2M1FN") -> bytes:
 BITS_OF_ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 E4M3 = kind("f8E4M3FN", 2, 2)
 BLOCKS_REFUSED = {
-    "blocks-empty": (blocks([]), "more numbers of a format of blocks"),
-    "blocks-short": (blocks(FORM[:-1]), "more numbers of a format of blocks"),
+    "blocks-empty": (blocks([]), "expected more numbers of a format of blocks"),
+    "blocks-short": (blocks(FORM[:-1]), "expected more numbers of a format of blocks"),
     "blocks-long": (blocks([*FORM, 0]), "no more numbers of a format of blocks"),
     "blocks-count": (blocks().replace(u64(len(FORM), *FORM[:2]), u64(2**60, *FORM[:2])), "no more integers than"),
     "blocks-element": (blocks(element="f8E8M0FNU"), "Q1.*expected elements of f8E4M3FN"),

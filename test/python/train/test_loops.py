@@ -239,9 +239,7 @@ class GeneratorStep(nn.Module):
 
 
 class DiscriminatorStep(GeneratorStep):
-    def forward(self, real: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            fake = self.generator(noise)
+    def forward(self, real: torch.Tensor, fake: torch.Tensor) -> torch.Tensor:
         judged = self.discriminator(torch.cat([real, fake]))
         wanted = torch.cat([torch.ones(len(real), 1), torch.zeros(len(fake), 1)])
         return F.binary_cross_entropy_with_logits(judged, wanted)
@@ -250,14 +248,21 @@ class DiscriminatorStep(GeneratorStep):
 def gan_with_two_trainers(make: Make, folder: Path) -> Run:
     generator = repro_mlir.initialize(nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 5)), 1)
     discriminator = repro_mlir.initialize(nn.Sequential(nn.Linear(5, 6), nn.LeakyReLU(), nn.Linear(6, 1)), 2)
-    making = make(GeneratorStep(generator, discriminator), None, torch.optim.Adam(generator.parameters(), lr=0.01))
+    making = make(
+        GeneratorStep(generator, discriminator),
+        None,
+        torch.optim.Adam(generator.parameters(), lr=0.01, betas=(0.5, 0.9)),
+    )
     judging = make(
         DiscriminatorStep(generator, discriminator), None, torch.optim.Adam(discriminator.parameters(), lr=0.01)
     )
     noise = torch.Generator().manual_seed(7)
     losses = []
     for x, _ in batches(4):
-        losses.append(judging.step(x, torch.randn(4, 2, generator=noise)))
+        # The newest values of the generator may be on the device.
+        with torch.no_grad():
+            fake = generator(torch.randn(4, 2, generator=noise))
+        losses.append(judging.step(x, fake))
         losses.append(making.step(torch.randn(4, 2, generator=noise)))
     return losses, [generator, discriminator]
 
@@ -500,6 +505,7 @@ def dropout(make: Make, folder: Path) -> Run:
 
 
 SCRIPTS = scripts_of(sys.modules[__name__])
+assert len(SCRIPTS) >= 34
 ROUTINE = (
     *(plateau_of_the_validation_loss, numpy_batches, dict_batches, best_checkpoint, logged_metrics),
     *(gan_with_two_trainers, freezing_and_unfreezing_the_backbone, moving_average, resumed_in_a_new_trainer),

@@ -131,7 +131,7 @@ def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[n
     try:
         return kinds, read_tensors(kinds, data, where), metadata
     except (ValueError, OverflowError):
-        # NumPy supports neither these extents nor this rank.
+        # NumPy does not support the extents or the rank.
         raise ReproError(f"{where}: expected shapes that NumPy supports") from None
 
 

@@ -143,7 +143,7 @@ def _slice(call: Call) -> None:
         if starts is not None and given is not None:
             _count(f"numbers of {name}", given, len(starts), "starts")
             if name == "steps" and 0 in given:
-                raise OnnxError(f"expected steps other than 0, got {given}")
+                raise OnnxError(f"expected steps other than 0, got {given[:8]}")
 
 
 def _pad(call: Call) -> None:

@@ -58,7 +58,7 @@ MOST_KNOWN = 1 << 24
 def sized(shape: Sequence[int]) -> list[int]:
     """Returns the shape as a list. Raises OnnxError if a tensor of the shape would be too large."""
     if min(shape, default=0) < 0 or math.prod(shape) > MOST_KNOWN:
-        raise OnnxError(f"expected a tensor of at most {MOST_KNOWN:,} elements, got the shape {list(shape)[:8]}")
+        raise OnnxError(f"expected from 0 to {MOST_KNOWN:,} elements, got the shape {list(shape)[:8]}")
     return list(shape)
 
 

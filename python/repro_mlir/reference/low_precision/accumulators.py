@@ -332,7 +332,7 @@ def accumulate(
     shape = np.broadcast_shapes(a.shape, b.shape)
     c = np.broadcast_to(np.asarray(c, np.float32), shape[:-1])
     if scales is not None and not isinstance(by, Fdpa):
-        raise ValueError("expected an accumulator with groups of products for scales of blocks")
+        raise ValueError("expected an fdpa accumulator for scales of blocks")
     if scales is None and isinstance(by, Fdpa) and by.group > 1:
         raise ValueError("expected scales of blocks for an accumulator with groups of products")
     # The last block is padded with products +0.

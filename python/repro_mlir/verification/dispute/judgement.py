@@ -49,7 +49,7 @@ def judge_operator(
     for party, claim in zip(parties, claims, strict=True):
         for value, said, due in zip(operator.inputs, claim.inputs, right, strict=True):
             if said != due:
-                wrong[party.name] = f"{operator} of step {step} takes another {value.name} than was computed before"
+                wrong[party.name] = f"{operator} of step {step} takes another {value.name} than the step has"
                 break
     if wrong:
         return Verdict("operator", tuple(wrong), wrong, step, str(operator), operator)

@@ -150,7 +150,7 @@ class _Server:
     def _admit(self, peer: _Peer) -> None:
         with self._lock:
             if peer not in self._peers:
-                raise Stranger("another referee took its place")
+                raise Stranger("another connection took its place")
             peer.admitted = True
 
     def _converse(self, peer: _Peer) -> None:

@@ -338,7 +338,7 @@ def test_formats_and_scales_are_checked() -> None:
             accumulate(one * np.float32(x), one, np.zeros(1), Fdpa(16, 25, "rz_f32", -133), of)
     with pytest.raises(ValueError, match="expected values of f16"):
         accumulate(one, one, np.array([2.0**-25]), Fdpa(16, 25, "rne_f16", -21), F16)
-    with pytest.raises(ValueError, match="expected an accumulator with groups of products for scales"):
+    with pytest.raises(ValueError, match="expected an fdpa accumulator for scales of blocks"):
         accumulate(one, one, np.zeros(1), FlushedPairs(4), TF32, (one, one))
     more = np.zeros((2, 1, 64), np.uint8)
     with pytest.raises(ValueError, match=r"broadcasts to \(1, 64\), got \(2, 1, 64\)"):

@@ -329,7 +329,7 @@ def test_wiring(part: int) -> None:
             # The cheat also has a wrong operator, CONTRACTION; the dispute finds the first of the two lies.
             assert verdict.operator is not None and verdict.operator.index == min(operator.index, CONTRACTION)
             if operator.index <= CONTRACTION:
-                assert "than was computed before" in verdict.reasons["B"]
+                assert "than the step has" in verdict.reasons["B"]
             loses(dispute(Inventor(cheat(), change), honest()), "A")
 
 

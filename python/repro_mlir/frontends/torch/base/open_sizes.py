@@ -136,9 +136,9 @@ class Sizes:
 
         if not name.isidentifier():
             raise CaptureError(f"expected an identifier as the name of a size, got {name!r}")
-        least, most = max(least, 1), min(most, GREATEST_SIZE)
+        given, least, most = f"{least} to {most}", max(least, 1), min(most, GREATEST_SIZE)
         if not least <= most:
-            raise CaptureError(f"expected bounds of {name} within 1 to {GREATEST_SIZE}, got {least} to {most}")
+            raise CaptureError(f"expected bounds of {name} within 1 to {GREATEST_SIZE}, got {given}")
         used = self._hints.values()
         apart = (size for size in _UNLIKELY_SIZES if least <= size <= most and size not in used)
         hint = min(max(example, least), most) if self._of_examples else next(apart, min(max(2, least), most))
