@@ -117,7 +117,7 @@ def _step(recipe: Recipe, setting: Setting) -> Contestants:
 
 def cases() -> list[Case]:
     """Returns the benchmarks: a matrix product per format, a step of two linear layers per recipe, and a step of a GPT
-    in Hopper's accumulators."""
+    with Hopper's accumulators."""
     shape = f"[{SIZE}, {SIZE}] x [{SIZE}, {SIZE}]"
     found = [
         Case(

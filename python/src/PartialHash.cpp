@@ -178,8 +178,8 @@ struct Stretch {
       throw nb::value_error("expected bytes of the whole");
     first = llvm::divideCeil(begin, chunkBytes);
     last = end == total ? numChunks : end / chunkBytes;
-    // If there is a single chunk, it is the root, whose value requires all of
-    // its bytes.
+    // Marks a stretch without whole chunks, whose bytes are all sent. A single
+    // chunk counts as such a stretch, because it is the root of the tree.
     if (numChunks == 1 || first > last)
       first = last = end / chunkBytes;
   }

@@ -353,8 +353,8 @@ def accumulator_bytes(text: str, *more: str) -> bytes:
 
 
 def parameters(text: str, known: Mapping[str, tuple[list[str] | str | None, str]]) -> list[int]:
-    """Returns the numbers of the parameters `<name = value, ...>` at the end of `text`; missing ones have their
-    defaults."""
+    """Returns the parameters `<name = value, ...>` at the end of `text` as integers: the index of a word, the bits of a
+    float. A missing parameter has its default."""
     given = entries(text[text.index("<") + 1 : -1]) if known else {}
     assert known.keys() >= given.keys()
     numbers = []

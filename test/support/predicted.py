@@ -123,7 +123,7 @@ def planes(planes: int, groups: int) -> str:
 
 
 def program_of(text: str) -> Program:
-    """Returns a program of the text, without values for its initial state."""
+    """Returns the canonical program of an MLIR text, without values for its initial state."""
     return read_signature(to_bytes(text))
 
 

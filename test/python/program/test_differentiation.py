@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""(J1) to (J4) Gradients of imported programs: close to finite differences in f64, and equal bits in compiled code for
-CPUs and GPUs."""
+"""(J1) to (J4) Gradients of imported programs are close to finite differences in f64, and have the same bits in the
+reference interpreter and in compiled code for CPUs and GPUs."""
 
 import math
 from collections.abc import Callable, Sequence
