@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Benchmarks of matrix products that add in an accumulator class of tensor cores (M4), against our own float32
+"""Benchmarks of matrix products that use an accumulator class of tensor cores (M4), against our own float32
 products."""
 
 import numpy as np

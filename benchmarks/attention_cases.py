@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Benchmarks of causal attention, forward and backward together, computed at once and in blocks (K5)."""
+"""Benchmarks of causal attention, forward and backward together, computed as a whole and in blocks (K5)."""
 
 import torch
 from case import OURS, Case, Contestants, Setting

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 OURS = "ours"
 PLAIN = "ours in float32"  # the name of our float32 code, with which our low-precision code is compared
 
-# Maps the name of a contestant to the function that is timed. One call of it does all the work of the benchmark.
+# Maps the name of a contestant to the function that is timed. One call of the function does all the work of the
+# benchmark.
 Contestants = dict[str, Callable[[], object]]
 
 

@@ -73,8 +73,8 @@ def _build(part: str, shape: tuple[int, int, int, int, int], setting: Setting) -
 
 
 def cases() -> list[Case]:
-    """Returns one benchmark for each shape and each of forward, input gradient and weight gradient. PyTorch computes
-    all of them with oneDNN, in both image layouts."""
+    """Returns, for each shape, a benchmark of the forward pass, of the input gradient and of the weight gradient.
+    PyTorch computes all of them with oneDNN, in both image layouts."""
     rows = []
     for model, shapes in (("ResNet-18", _RESNET_18), ("ResNet-50", _RESNET_50)):
         for shape in shapes:

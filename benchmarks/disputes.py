@@ -54,7 +54,8 @@ class Row:
         return self.named == self.disputes and all(a <= b for a, b in (*self.questions, *self.bytes))
 
     def cells(self) -> str:
-        """Returns the table cells: the most questions in a dispute and their bound, the most bytes and their bound."""
+        """Returns the table cells: the largest number of questions in a dispute and its bound, then the same for
+        bytes."""
         (asked, most_asked), (size, most_size) = max(self.questions), max(self.bytes)
         return f"{asked} | {most_asked} | {size:,} | {most_size:,}"
 
@@ -86,7 +87,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
 
 
 def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
-    """Runs one dispute for each pair of a number of operators and a number of steps in `CHAINS`."""
+    """Runs one dispute for each entry of `CHAINS`: a number of operators and a number of steps."""
     draw = np.random.default_rng(seed)
     rows = {}
     for operators, steps in CHAINS:

@@ -48,8 +48,8 @@ class Cache:
 
 
 class Block(nn.Module):
-    """A transformer block for f32 [rows, length, WIDTH]. Adds attention and then an MLP to its input, each of them
-    computed from a LayerNorm."""
+    """A transformer block for f32 [rows, length, WIDTH]. Adds attention to its input and then an MLP to the sum.
+    Attention and MLP read their operand through a LayerNorm."""
 
     def __init__(self, number: int) -> None:
         super().__init__()

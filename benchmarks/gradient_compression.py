@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trains with each method of gradient compression on several numbers of ranks: bytes, loss and hash.
+"""Trains with each method of gradient compression on different numbers of ranks: bytes, loss and hash.
 
     python benchmarks/gradient_compression.py [--script examples/names_gpt.py] [--steps 300] [--ranks 1 2 4]
 

@@ -1,14 +1,14 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares a training loop that uses torch.compile with `Trainer`: steps of a GPT, in turns in one process.
+"""Compares `Trainer` with a training loop that uses torch.compile: steps of a GPT, in turns in one process.
 
     python benchmarks/loops.py [--model GPT ...] [--optimizer AdamW ...] [--threads 1] [--seconds 20]
 
-The loss is compiled by torch.compile with our backend; the update is `repro_mlir.compile_optimizer`, or
-torch.compile of `optimizer.step`. Prints rows for docs/performance: milliseconds of a step (median, best in
-brackets) in wall-clock and processor time, and their ratio to a step of `Trainer`. Fails if a loop that must have
-the bits of `Trainer` has other bits.
+The loss is compiled by torch.compile with our backend; the update is `repro_mlir.compile_optimizer`, or torch.compile
+of `optimizer.step`. Prints rows for docs/performance: milliseconds of a step (median, best in brackets) in wall-clock
+and processor time, and their ratio to a step of `Trainer`. Fails if a loop that must compute the bits of `Trainer`
+computes different bits.
 """
 
 import argparse

@@ -5,8 +5,8 @@
 
     python benchmarks/microbatches.py [--model "small GPT" ...] [--counts 1 4 8] [--threads 2] [--clock processor]
 
-The sum of the parts is the time of one call of the microbatch program for each microbatch, and of one call of the
-program that ends the step, with fixed addresses. PyTorch accumulates gradients. Prints rows for docs/performance:
+The sum of the parts is the time of one call of the microbatch program per microbatch, plus one call of the program that
+ends the step; all calls use fixed addresses. PyTorch accumulates gradients. Prints rows for docs/performance:
 milliseconds of a step (median, best in brackets), and ratios. Processor time is less noisy if the machine also does
 other work.
 """
@@ -56,7 +56,7 @@ def _contestants(name: str, count: int, threads: int) -> dict[str, Callable[[], 
 
     parts = [[*state, *numbers, *piece, *sums] for piece in pieces]
     end = [*state, *sums, *numbers, *outputs]
-    # Programs are called with addresses, so the arrays must be kept alive together with them.
+    # Programs are called with addresses. Each tuple also contains the arrays, to keep the memory alive.
     starts = [([start_of(array) for array in arrays], arrays) for arrays in (*parts, end)]
 
     def alone() -> None:

@@ -5,10 +5,10 @@
 
     build/environments/models/bin/python benchmarks/models.py [--filter TEXT ...] [--seconds N]
 
-Both use one thread and take turns in one process (timing.py). Times are processor times of all threads and child
-processes, which are less noisy than wall-clock time if the machine also does other work. The compilation cache is
-empty. Prints the rows of the table in docs/performance/models.md as they are measured. Needs the environment that
-`make models-test` creates.
+Our programs and PyTorch use one thread and take turns in one process (timing.py). Times are processor times of all
+threads and child processes, which are less noisy than wall-clock time if the machine also does other work. The
+compilation cache is empty. Prints the rows of the table in docs/performance/models.md as they are measured. Needs the
+environment that `make models-test` creates.
 """
 
 import argparse

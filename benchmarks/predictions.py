@@ -6,10 +6,10 @@
     python benchmarks/predictions.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...]
         [--rounds N] [--seconds S]
 
-Calibrates the machine for each level, with other programs, and measures each step, in several rounds that are
-minutes apart: on shared machines, processors and memory are slow for some time. Uses the calibration with the
-highest clock, and the least time of each launch. The file contains each kernel and is written at the end; see
-docs/guides/roofline.md. The machine should run nothing else.
+Calibrates the machine for each level, with other programs, and measures each step, in several rounds that are minutes
+apart: on shared machines, processors and memory are slow at times. Uses the calibration with the highest clock, and the
+shortest time of each launch. The file contains each kernel and is written at the end; see docs/guides/roofline.md. The
+machine should run nothing else.
 """
 
 import argparse

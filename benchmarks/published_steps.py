@@ -95,7 +95,7 @@ class Result:
 
 
 def is_setting(name: str) -> bool:
-    """Returns whether a machine parameter is an efficiency that software reaches or a launch time; other parameters
+    """Returns whether a machine parameter is a launch time, or an efficiency that software reaches; other parameters
     come from a data sheet."""
     return name.endswith("_efficiency") or name == "launch_seconds"
 

@@ -35,7 +35,7 @@ RANKS, SHARDED, PROCESS, DDP = "ranks", "sharded ranks", "one process", "DDP"
 MODELS = {**loops.MODELS, "large GPT": ((6, 6, 384, 256, 8192), 8)}
 _ALL = RANKS, SHARDED, PROCESS, DDP
 _PAIRS = [(key, other) for key in (RANKS, SHARDED) for other in (PROCESS, DDP)]
-# The calls of a turn take about this many seconds; a turn has at least one call. The call before them is not timed.
+# A turn begins with one call that is not timed. The timed calls, at least one, take about this many seconds together.
 _TURN_SECONDS = 0.3
 _SETTLE_SECONDS = 0.05
 

@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Measures the cost of a receipt: a trainer's step with and without it, in turns, and a kept state.
+"""Measures the cost of a receipt: the time of a trainer's step with and without it, in turns, and of a checkpoint.
 
     python benchmarks/receipts.py [--step GPT] [--threads 2] [--seconds 60] [--target cpu] [--json]
 
-A recorded step hashes the state before it, which detects writes by the user, and its inputs and results.
+A recorded step hashes its inputs, its results, and the state before the step, which detects writes by the user.
 """
 
 import argparse

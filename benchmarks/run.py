@@ -7,7 +7,7 @@
 
 Our programs and the peers take turns in one process, so that a change of the machine's speed affects all of them. A
 separate process measures each CPU level; its peers are limited to that level. Rows are printed as they are measured;
-the last lines list the goals that are met. Times of a busy machine mean little: the file contains the load.
+the last lines list the goals that are met. Times of a busy machine mean little, so the file contains the load.
 """
 
 import argparse

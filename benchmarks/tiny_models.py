@@ -5,9 +5,9 @@
 
     python benchmarks/tiny_models.py [--model MLP ...] [--seconds 1]
 
-The two take turns in one process, with one thread: a forward pass without gradients, and a step of a training loop,
-which both update with eager PyTorch. Prints rows of microseconds of processor time (median, best in brackets) with
-the ratio to eager mode, and the medians of all ratios.
+Our backend and eager mode take turns in one process, with one thread. Each runs a forward pass without gradients, and a
+step of a training loop whose optimizer is always run by eager PyTorch. Prints rows of microseconds of processor time
+(median, best in brackets) with the ratio to eager mode, and the medians of all ratios.
 """
 
 import argparse

@@ -44,7 +44,8 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 class Block(nn.Module):
-    """Adds causal attention to its input, and then an MLP to the sum. Each of the two is computed from a LayerNorm."""
+    """Adds causal attention to its input and then an MLP to the sum. Attention and MLP read their operand through a
+    LayerNorm."""
 
     def __init__(self) -> None:
         super().__init__()

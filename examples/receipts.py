@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Receipts: one party trains and hands over a receipt, another party checks it on another type of processor.
+"""Receipts: one party trains and hands over a receipt; a second party checks it on a different type of processor.
 
     python examples/receipts.py [--example digits_cnn] [--steps 30] [--target cpu:x86-64-v3] [--verify-on T ...]
 
@@ -11,8 +11,8 @@ The same with commands:
     repro verify run.receipt --target cpu:x86-64-v2
     repro dispute run.receipt other.receipt
 
-A changed receipt does not pass, even if only one bit of one batch has changed. A party that claims another result of
-the same run loses the dispute about it. The exit status is 0 if everything happened as expected.
+A changed receipt does not pass, even if only one bit of one batch has changed. A party that claims a different result
+of the same run loses the dispute. The exit status is 0 if everything happened as expected.
 """
 
 import argparse

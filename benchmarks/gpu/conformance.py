@@ -186,8 +186,8 @@ def kernel_name(operation: Operation) -> str:
 
 
 def ptx_module(operations: Sequence[Operation], threads: int, steps: int, architecture: int) -> str:
-    """Returns a PTX module with a kernel for each operation. Its parameters are the addresses of u64 sums[threads] and
-    of an error word."""
+    """Returns a PTX module with a kernel for each operation. The parameters of a kernel are the addresses of u64
+    sums[threads] and of an error word."""
     version = "6.4" if architecture < 80 else "7.8"
     head = f".version {version}\n.target sm_{architecture}\n.address_size 64\n"
     return head + "".join(_ptx_kernel(operation, threads, steps) for operation in operations)
@@ -212,7 +212,7 @@ def _choose(to: str, kind: int, value: str) -> str:
 
 
 def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[str]:
-    """Returns PTX that sets %h1 to `source` with another exponent: `base` plus the bits of the exponent that `mask`
+    """Returns PTX that sets %h1 to `source` with a different exponent: `base` plus the bits of the exponent that `mask`
     selects. The exponent field begins above the low `bits` bits."""
     return [
         f"shr.u32 %h1, {source}, {bits};",
@@ -225,8 +225,8 @@ def _exponent(source: str, bits: int, base: int, mask: int, keep: str) -> list[s
 
 
 def _operand(t: str, j: int) -> list[str]:
-    """Returns PTX that computes operand number `j`, of type `t`, of pattern %i in the register %{t}_{j}. The predicates
-    %k4 to %k7 say which kind the pattern has."""
+    """Returns PTX that sets the register %{t}_{j} to operand number `j` of pattern %i; `t` is the operand's type. The
+    predicates %k4 to %k7 say which kind the pattern has."""
     lines = _word("%x", j)
     if t == "b16":
         return [*lines, f"cvt.u16.u32 %b16_{j}, %x;"]
@@ -347,8 +347,8 @@ _MOVES = {"atom", "bar", "barrier", "bra", "cvta", "ld", "mov", "ret", "selp", "
 
 def uncovered(ptx: str) -> set[str]:
     """Returns the instructions of a PTX module that neither an operation of operations.py nor another test covers."""
-    # The tests of setp on unsigned numbers also cover setp on bit patterns; those of and, or, xor and not on bits also
-    # cover predicates.
+    # The tests of `setp` on unsigned numbers also cover `setp` on bit patterns. The tests of `and`, `or`, `xor` and
+    # `not` on bits also cover these operations on predicates.
     covered = {operation.name for operation in OPERATIONS}
     covered |= {name.replace(".u", ".b") for name in covered if name.startswith("setp")}
     covered |= {f"{name}.pred" for name in ("and", "or", "xor", "not")}

@@ -43,8 +43,8 @@ def torch_on_gpu() -> Any:
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Returns facts about the date, the device, the driver and the software. If a fact cannot be determined, its value
-    is the reason."""
+    """Returns the date, and facts about the device, the driver and the software. If a fact cannot be determined, its
+    value is the reason."""
     torch = torch_on_gpu()
     facts: dict[str, Callable[[], Any]] = {
         "date": lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

@@ -3,9 +3,9 @@
 
 """Lists the PTX operations that compiled programs use, with C code that computes their expected results.
 
-In `ptx`, {d} is the destination and {a}, {b}, {c} are the operands, {p} and {q} predicates; %x, %y, %d, %b16_7 and
-%b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and arithmetic
-follows IEEE 754 fully (the compiler fuses no operations). The C is written from the PTX manual and
+In `ptx`, {d} is the destination, {a}, {b} and {c} are the operands, and {p} and {q} are predicates; %x, %y, %d, %b16_7
+and %b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and
+arithmetic follows IEEE 754 fully (the compiler fuses no operations). The C is written from the PTX manual and
 docs/reference/numerics.md, not from the compiler, so that the comparison is independent.
 """
 
@@ -95,7 +95,7 @@ def _conversions() -> list[Operation]:
             name = f"cvt.rn.{t}.{i}"
             found.append(Operation(name, (i,), t, f"{name} {{d}}, {{a}};", f"({C_TYPES[t]})a"))
             # PTX saturates numbers out of range and converts a NaN to 0, except from f64 or to 64 bits. In these cases,
-            # both compiled code and this code set the result for a NaN to 0.
+            # compiled code sets the result for a NaN to 0, and so does this code.
             name = f"cvt.rzi.{i}.{t}"
             ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
             found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))
@@ -133,7 +133,7 @@ def _integer_operations() -> list[Operation]:
                 found.append(
                     Operation(f"{name}.{t}", (t, t), t, f"{name}.{t} {{d}}, {{a}}, {{b}};", f"({c_type})({c})")
                 )
-            # PTX leaves a division by 0, and of the least number by -1, undefined, and compiled code replaces the
+            # In PTX, the quotient by 0, and that of the least number by -1, are undefined; compiled code replaces these
             # results. This code divides by 1 instead.
             guard = f"setp.eq.{t} {{p}}, {{b}}, 0;  selp.b{bits} {{b}}, 1, {{b}}, {{p}};  "
             c_guard = "(b == 0 ? 1 : b)"

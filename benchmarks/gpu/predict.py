@@ -5,9 +5,9 @@
 
     python benchmarks/gpu/predict.py --machine h100 h200 [--tiny] [--only TEXT ...] [--measured RESULTS] -o FILE.md
 
-Needs no GPU and no prepared directory. FILE.md has a row for each program: milliseconds of a step on each machine
-and their causes; with --launches, FILE.json has the microseconds of each launch. With --measured, the table also has
-the results of run.py on the first machine.
+Needs no GPU and no prepared directory. FILE.md has a row for each program: the milliseconds that a step takes on each
+machine, and what causes them; with --launches, FILE.json has the microseconds of each launch. With --measured, the
+table also has the results of run.py on the first machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SHARE = 0.1  # A row names the causes of a step's time that account for at leas
 
 def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable[[], Program]]]:
     """Yields for each program: the name of its row in run.py's results, the architecture for which it is compiled, and
-    a function that creates it."""
+    a function that creates the program."""
     for training in trainings(tiny):
         yield training.name, architecture, lambda training=training: step_program(training)[0]
     for call in calls(tiny):

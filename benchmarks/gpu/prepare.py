@@ -139,7 +139,7 @@ def prepare_product(product: Product, path: Path, architecture: str) -> dict[str
 
 
 def parts(options: argparse.Namespace, architectures: list[str]) -> dict[str, Callable[[Path], None]]:
-    """Returns functions that each write one file or folder, by its name in the directory."""
+    """Returns, for the name of each file or folder to write into the directory, the function that writes it."""
     assembler = assemble if find_assembler() else None
     sizes = (256, 4) if options.tiny else (1 << 18, 384)
 

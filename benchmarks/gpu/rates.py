@@ -35,11 +35,11 @@ class Rate:
 
     Attributes:
       name: the instruction, or a short sequence of instructions.
-      ptx: one step of a chain of dependent instructions. {r}, {f}, {d} and {l} are the chain's registers (b32, f32, f64
+      ptx: one link of a chain of dependent instructions. {r}, {f}, {d} and {l} are the chain's registers (b32, f32, f64
         and b64); registers such as %fx have constant values.
-      instructions: the number of instructions with that name per step.
+      instructions: the number of instructions with that name per link.
       iterations: iterations of the loop.
-      architecture: the first compute capability that supports it, times 10.
+      architecture: the first compute capability that supports the instructions, times 10.
     """
 
     name: str

@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests bits and measures speed on a GPU, from a directory that prepare.py wrote on another machine.
+"""Compares bits and measures speed on a GPU, from a directory that prepare.py wrote on another machine.
 
     python benchmarks/gpu/run.py DIR [--output results/h200] [--budget 450]
 
-Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch; of our code only DIR and the files next to this
-one; and no network. Parts:
+Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch. Of our files, only DIR and the files next to this
+one are needed. Uses no network. Parts:
 - `rates` times instructions, memory and launches.
 - `operations` compares checksums of single PTX operations over all patterns with the CPU's.
 - `tensor cores` compares matrix instructions with the class of the GPU, as `repro certify-device` does; compares matrix

@@ -22,7 +22,7 @@ _SEED = 21
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product that adds in the accumulator class of the architecture (M4).
+    """A matrix product that uses the accumulator class of the architecture (M4).
 
     Attributes:
       element: element type of both operands; tf32 means f32 values that tf32 can represent.
@@ -60,7 +60,7 @@ class Product:
 
     def operands(self) -> list[np.ndarray]:
         """Returns the operands as arrays that the program accepts: uniform in [-0.5, 0.5), then rounded to the element
-        type. The operands are equal on every machine."""
+        type. Every machine gets the same operands."""
         drawn = [centred_uniform(shape, _SEED, site, np.float32(1)) for site, shape in enumerate(self.shapes)]
         if self.element == "tf32":
             return [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in drawn]

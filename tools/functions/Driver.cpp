@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The inner loops of check.py and expect.py. The 2^32 inputs are cut into
-// blocks of 2^24. A block is represented by a sum modulo 2^64 over its inputs
-// of a hash of the input and its result. So the summands of inputs whose
-// results are determined later can be added to it.
+// blocks of 2^24. For each input, a hash of the input and its result is
+// computed; the sum of these hashes, modulo 2^64, represents the block. A
+// result that is determined later can therefore be added to the sum.
 //
 //===----------------------------------------------------------------------===//
 
