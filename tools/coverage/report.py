@@ -4,8 +4,8 @@
 """Reports the lines that tests run: Python by coverage.py, C++ by gcov (make coverage-report).
 
 Builds the package with counters in build-coverage, which also contains the files of gcov and coverage.py. Prints the
-number of lines, the number that ran and their share, for each Python file and each folder of C++. Failing tests are
-not an error. Child processes of repro_mlir.sandbox are not counted, because they start with an empty environment.
+number of lines, and the number and share of those that ran, for each Python file and each folder of C++. Failing tests
+are not an error. Child processes of repro_mlir.sandbox are not counted, because they start with an empty environment.
 """
 
 import argparse

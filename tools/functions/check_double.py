@@ -83,7 +83,7 @@ def arguments(name: str, count: int, seed: int) -> Operands:
 
 
 def failing(name: str, level: str, operands: Operands, right: F64) -> NDArray[np.intp]:
-    """Returns the indices at which the compiled function has other bits than `right`."""
+    """Returns the indices at which the bits of the compiled function's results differ from `right`."""
     y = evaluate(name, level, *operands).view(np.float64)
     same = (y.view(np.uint64) == right.view(np.uint64)) | (np.isnan(y) & np.isnan(right))
     return np.flatnonzero(~same)

@@ -264,7 +264,8 @@ def pairs() -> dict[str, tuple[str, list[mp.mpf]]]:
 
 
 def constants() -> dict[str, mp.mpf]:
-    """Returns the scalar constants by name. Two names that end in Hi and Lo are the parts of one constant, as a sum."""
+    """Returns the scalar constants by name. Values whose names end in Hi, Lo and, for some, Lo2 add up to one
+    constant."""
     values: dict[str, mp.mpf] = {}
 
     def split(name: str, x: mp.mpf, bits: int = 53) -> None:

@@ -59,7 +59,7 @@ def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
     if issubclass(kind, np.random.Generator):
         return Same(value), repr(value.bit_generator.state)
     if issubclass(kind, FakeTensor | weakref.ref):
-        # A module may keep fake tensors of a trace, and a recurrent module weak references to its weights. Every trace
-        # replaces these objects, so only their classes are compared.
+        # A module may keep fake tensors of a trace, and a recurrent module keeps weak references to its weights. Every
+        # trace replaces these objects, so only their classes are compared.
         return type(value).__name__
     return Same(value)

@@ -83,7 +83,7 @@ def is_value(value: Any) -> bool:
 
 
 def is_log(value: Any) -> bool:
-    """Whether a value belongs to Python's logging, which no step reads."""
+    """Whether a value is an object of Python's logging, such as a logger or a handler."""
     return issubclass(type(value), logging.Filterer | logging.Manager | logging.PlaceHolder)
 
 

@@ -186,7 +186,8 @@ class Sizes:
         return fakes
 
     def extents_of_program(self) -> list[list[Extent] | None]:
-        """Returns `extents` for the program's inputs: a complex input has a last dimension of extent 2 (Z1)."""
+        """Returns `extents` for the program's inputs: a complex input has an additional last dimension, of extent 2
+        (Z1)."""
         pairs = zip(self.extents, self._tensors, strict=True)
         return [[*found, 2] if found is not None and tensor.is_complex() else found for found, tensor in pairs]
 
@@ -196,7 +197,7 @@ class Sizes:
 
     def conditions(self) -> list[sympy.Expr]:
         """Returns the conditions on sizes that the traces of the fake tensors assumed; the graph is valid for sizes
-        that meet them all.
+        that meet all these conditions.
 
         Raises:
           CaptureError: the conditions allow only one size for a symbol.
@@ -266,8 +267,8 @@ def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *,
         torch.export.Dim, an expression of one such as 2 * batch, Dim.AUTO, Dim.DYNAMIC or None.
       of_examples: see `Sizes`.
     Raises:
-      CaptureError: `dynamic_shapes` has another structure than the inputs or names a dimension that a tensor does not
-        have; example sizes with equal names differ; bounds contain no size from 1 to 2^31 - 1.
+      CaptureError: the structure of `dynamic_shapes` differs from that of the inputs or names a dimension that a tensor
+        does not have; example sizes with equal names differ; bounds contain no size from 1 to 2^31 - 1.
     """
     arguments = as_arguments(inputs)
     shapes = _in_order(model, arguments, dynamic_shapes)

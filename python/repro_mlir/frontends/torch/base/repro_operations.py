@@ -100,7 +100,7 @@ class Builder(OperationWriter):
         maps: Sequence[ir.AffineMap],
         compute: Callable[[Sequence[ir.Value]], ir.Value],
     ) -> ir.Value:
-        """Creates a tensor of the first result type; `compute` gets the operands' elements that `maps` select."""
+        """Creates a tensor of the first result's type; `compute` gets the operands' elements that `maps` select."""
         kind = ir.RankedTensorType(self.types[0])
         maps = [*maps, ir.AffineMap.get_identity(kind.rank)]
         parallel = ["parallel"] * kind.rank
@@ -133,7 +133,7 @@ def define(
     Returns:
       the operator, which an earlier import of this package may have defined.
     Raises:
-      ReproError: an earlier import of another version of the package defined the operator with another schema.
+      ReproError: an earlier import of another version of the package defined the operator with a different schema.
     """
     name = schema.split("(")[0]
     if not hasattr(_namespace, name):

@@ -67,7 +67,8 @@ def require_optimizer(optimizer: Any) -> None:
 
 
 def require_loss(loss_fn: Any) -> None:
-    """Raises CaptureError for a subclass of torch.nn.Module: a call would create a module instead of a loss."""
+    """Raises CaptureError if the loss function is a class of modules, not a module: a call would return a new
+    module."""
     if isinstance(loss_fn, type) and issubclass(loss_fn, torch.nn.Module):
         name = loss_fn.__name__
         raise CaptureError(f"the loss function is the class {name}, expected an instance: {name}()")

@@ -30,7 +30,7 @@ def capture_inference(
     """Captures `model(*example_inputs)` without gradients.
 
     Args:
-      model: its parameters and buffers become state; buffers that the model writes change in the program.
+      model: its parameters and buffers become state; the program updates the buffers that the model writes.
       example_inputs: a tensor, a tuple of arguments, or a dict of keyword arguments.
       options: only `attention_block` is used.
     Returns:

@@ -37,7 +37,7 @@ def with_node_names(program: Program, captured: TorchBindings, options: CaptureO
       program, captured: the program and its bindings.
       options: the options with which the program was captured.
     Raises:
-      ReproError: the rebuilt program has another hash.
+      ReproError: the hash of the rebuilt program differs from that of `program`.
     """
     count = len(captured.state)
     states = [kind.name for kind in captured.state]

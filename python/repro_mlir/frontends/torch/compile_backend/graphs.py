@@ -184,7 +184,7 @@ class CapturedGraph:
         return []
 
     def flatten_batch(self, batch: Any) -> list[torch.Tensor]:
-        """Returns the tensors among the arguments of a call that are only read, in the order of the inputs."""
+        """Returns, in the order of the inputs, those tensors among a call's arguments that the graph only reads."""
         pairs = [*zip(self.tensors(batch), self.orders, strict=False)][self._num_state :]
         return [in_order(value, order).resolve_neg() for value, order in pairs]
 
@@ -198,7 +198,7 @@ class CapturedGraph:
         return found
 
     def written(self, arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> None:
-        """Copies new states from `tensors` to the arguments of a call whose memory the program could not use.
+        """Copies new states from `tensors` to those arguments of a call whose memory the program could not use.
 
         The memory of such an argument contains the conjugates or negatives of complex numbers.
         """
@@ -210,7 +210,8 @@ class CapturedGraph:
                 argument.data.copy_(torch.view_as_complex(value))
 
     def write_state(self, values: Sequence[Any]) -> None:
-        """Raises CaptureError: the state of a call is among its arguments, and a graph stores no state."""
+        """Always raises CaptureError, because a graph stores no state: the state of a call is among the call's
+        arguments."""
         raise CaptureError("a graph of torch.compile has no state of its own")
 
     def results(self, arguments: Sequence[Any], outputs: Sequence[torch.Tensor]) -> list[Any]:
@@ -377,7 +378,7 @@ def _capture(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> Imported
                 raise CaptureError("a result is a number that depends on tensor values, expected the tensor itself")
             else:
                 results.append(_Constant(value))
-        # `values` has the new values of the states, because the graph has written them.
+        # The graph has written the new states to `values`.
         return [*values[: len(states)], *outputs.values()]
 
     def draw(*values: torch.Tensor) -> list[torch.Tensor]:

@@ -32,7 +32,7 @@ _versions = attrgetter("_version")
 
 
 class Stale(Exception):
-    """The user's objects no longer match the captured program, which must be captured again."""
+    """The user's objects no longer match the captured program, so they must be captured again."""
 
 
 class Binding:

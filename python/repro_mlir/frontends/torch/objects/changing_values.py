@@ -135,7 +135,7 @@ for _name in (
 
 
 def is_stand_in(value: Any) -> bool:
-    """Whether a value is a placeholder for a number or a string of a trace, and invalid outside of the trace."""
+    """Whether a value is a placeholder for a number or a string; placeholders are valid only within their trace."""
     return is_traced(value) or type(value) is _Unused
 
 

@@ -1,10 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls of a model whose state is on a device: a hook brings its tensors up to date first.
+"""Calls of a model whose state is on a device: a hook first brings the model's tensors up to date.
 
 Functions of torch bring tensors up to date themselves (device_tensors.py), but `torch.func` bypasses the class of
-tensors. `torch.jit` bypasses it too and calls no hooks: see `Trainer.sync`.
+tensors. `torch.jit` also bypasses the class, and calls no hooks: see `Trainer.sync`.
 """
 
 from __future__ import annotations

@@ -447,8 +447,8 @@ class _Search:
             self._open.append((f"optimizer.{key}", own[key]))
         home = sys.modules[type(optimizer).__module__]
         if not is_made_by_user(home):
-            # If a rule replaces the step, none of the module's functions ran, so all of its names count, except those
-            # with two leading underscores, which torch.compile adds.
+            # If a rule replaces the step, none of the module's functions ran, so all names of the module count, except
+            # those with two leading underscores, which torch.compile adds.
             self._note(home.__name__, _Attributes(vars(home), lambda key: not key.startswith("__")))
         self.follow("optimizer.step", type(optimizer).step)
 

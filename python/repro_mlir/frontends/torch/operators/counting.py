@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def _mode(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the most frequent value (the least one if several are equally frequent) and the value's last index.
+    """Returns the most frequent value (the smallest one if several are equally frequent) and the value's last index.
 
     PyTorch treats NaNs as distinct values. If all elements of a slice are distinct, it returns a NaN at index 0. For
     other slices with NaN its result is undefined, because its sort does not order NaN; here NaN sorts last.

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The connectionist temporal classification (CTC) loss, unrolled over the input steps; autograd differentiates it."""
+"""The connectionist temporal classification (CTC) loss, unrolled over the time steps of the input; autograd
+differentiates it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +20,10 @@ def _lengths(given: Any) -> torch.Tensor:
 
 
 class _Normalizer(torch.autograd.Function):
-    """Returns zeros [batch] that have the gradient of the sum of exp(log_probs) over the steps of the input.
+    """Returns zeros [batch] that have the gradient of the sum of exp(log_probs) over the time steps of the input.
 
     The sum itself is not computed, because it may overflow. The arguments are log_probs [steps, batch, classes] and the
-    mask of the steps that belong to the input [steps, batch].
+    mask of the time steps that belong to the input [steps, batch].
     """
 
     @staticmethod
@@ -33,7 +34,7 @@ class _Normalizer(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         log_probs, known = context.saved_tensors
-        # Mask the steps beyond the input, where the exponential may be infinite.
+        # Mask the time steps beyond the input, where the exponential may be infinite.
         exponential = torch.exp(torch.where(known.unsqueeze(2), log_probs, torch.zeros([], dtype=log_probs.dtype)))
         return (gradient * known).unsqueeze(2) * exponential, None
 

@@ -829,7 +829,7 @@ def _median_of(x: torch.Tensor, dim: int, keepdim: bool, ignore_nan: bool) -> tu
     middle = torch.full_like(values.select(dim, 0).unsqueeze(dim), (x.shape[dim] - 1) // 2, dtype=torch.int64)
     nan = torch.isnan(values).to(torch.int64).sum(dim, True)
     if ignore_nan:
-        # NaN sorts last; a slice of only NaN takes its first element.
+        # NaN sorts last. If all elements of a slice are NaN, the median is the first of them.
         middle = ((x.shape[dim] - nan - 1) // 2).clamp(min=0)
     else:
         middle = torch.where(nan > 0, x.shape[dim] - nan, middle)

@@ -69,7 +69,8 @@ def _product(a: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
 def _multiply(
     a: torch.Tensor, tau: torch.Tensor, b: torch.Tensor, left: bool = True, transpose: bool = False
 ) -> torch.Tensor:
-    """Multiplies b by the product of all reflections or its transpose, from the left or, if not `left`, the right."""
+    """Multiplies b by the product of all reflections, from the `left` or the right; `transpose` transposes the
+    product."""
     if not left:
         return _multiply(a, tau, b.mT, True, not transpose).mT.clone()
     count_steps(a)

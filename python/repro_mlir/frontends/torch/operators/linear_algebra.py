@@ -3,8 +3,8 @@
 
 """Factorizations and solvers of small matrices, unrolled over the columns in a fixed order.
 
-Matrices have shape [*, n, n]; each step is one operation on whole rows or columns of all matrices in the batch.
-Where PyTorch raises an error because a matrix is singular, the results are infinite or NaN.
+Matrices have shape [*, n, n]; each iteration operates on whole rows or columns of all matrices in the batch. Where
+PyTorch raises an error because a matrix is singular, the results are infinite or NaN.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _LIMIT = 64
 
 
 def count_steps(matrix: torch.Tensor) -> int:
-    """Returns the number of unrolled steps; raises CaptureError if it is greater than the limit."""
+    """Returns the number of iterations to unroll; raises CaptureError if it is greater than the limit."""
     count = min(matrix.shape[-2:])
     if count > _LIMIT:
         raise CaptureError(

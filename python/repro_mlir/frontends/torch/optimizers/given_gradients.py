@@ -43,7 +43,8 @@ class GivenGradients(torch.nn.Module):
         """Returns the present gradients of the parameters as keyword arguments for `forward`.
 
         Raises:
-          CaptureError: a gradient is sparse, or its parameter does not require one, so that no step would update it.
+          CaptureError: a gradient is sparse, or belongs to a parameter that requires no gradient, which no step would
+            update.
         """
         found = {f"gradient{i}": each.grad for i, each in enumerate(self._own) if each.grad is not None}
         for parameter in self._own:

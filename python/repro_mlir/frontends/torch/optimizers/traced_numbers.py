@@ -71,7 +71,7 @@ class Tape:
     """The numbers of a traced step, and the guards that depend on them.
 
     Attributes:
-      guards: the guards by node; another program is needed if a guard has another outcome.
+      guards: the guards by node; a different program is needed if a guard has a different outcome.
       read: the leaves from which tensors have been computed since `begin`.
     """
 
@@ -339,8 +339,8 @@ class TracedNumber:
     """The base class of traced floats and integers.
 
     The subclasses derive from PyTorch's symbolic numbers, which PyTorch's operators accept instead of Python numbers;
-    `NumberCalls` replaces the traced numbers before an operator reads their value. The `__class__` of a traced number
-    claims to be float or int.
+    `NumberCalls` replaces the traced numbers before an operator reads their value. The attribute `__class__` of a
+    traced number is float or int.
     """
 
     tape: Tape

@@ -465,7 +465,8 @@ def _set_item(x: torch.Tensor, index: Any, value: Any) -> None:
 
 
 def _set_data(x: torch.Tensor, value: torch.Tensor) -> None:
-    # A trace does not record an assignment to `data`. One of a tensor to itself, as by `module.to(...)`, has no effect.
+    # A trace does not record an assignment to `data`. Assigning a tensor to itself, as `module.to(...)` does, is
+    # harmless.
     if value is not x:
         raise CaptureError("the step assigns to the data of a tensor: use data.copy_(...)")
 

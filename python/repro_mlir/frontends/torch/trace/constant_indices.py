@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Clamps the indices of upsampled images, as PyTorch's kernels do, but PyTorch's decompositions do not.
+"""Clamps the indices of upsampled images, as PyTorch's kernels do and PyTorch's decompositions do not.
 
 If the given scale differs from the ratio of the sizes, the last indices may lie outside of the image.
 """

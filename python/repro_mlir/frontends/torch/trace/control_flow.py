@@ -33,7 +33,7 @@ _FILLED: tuple[Any, ...] = (torch.zeros, torch.ones, torch.full)
 
 
 def make_counters_known(module: torch.fx.GraphModule) -> None:
-    """Turns the one-element tensors with which loops of a torch.compile graph start into constants.
+    """Makes constants of the one-element tensors that are the initial values of loops in a torch.compile graph.
 
     AOTAutograd traces a graph in several modes, and only constants have known values in all of them.
     """

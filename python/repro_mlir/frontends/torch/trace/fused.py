@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Computes torch.compile's fused multiply-add, `prims.fma`, which PyTorch only defines if Inductor is loaded."""
+"""Computes torch.compile's fused multiply-add, `prims.fma`, which PyTorch defines only if Inductor is loaded."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -146,9 +146,8 @@ def _small_convolution(
     output_padding: Any,
     groups: Any,
 ) -> tuple[Any, ...]:
-    """Returns the arguments of a convolution of zeros with at most one example and channel. A trace does not check the
-    rest: the spatial extents, strides and paddings.
-    """
+    """Returns the arguments of a convolution of zeros with at most one example and one channel. The kernel then checks
+    what a trace does not: spatial extents, strides and paddings."""
     kernel, extents = [*map(_extent, weight.shape[2:])], [*map(_extent, x.shape[2:])]
     if not transposed:
         reaches = [each * (extent - 1) + 1 for each, extent in zip(dilation, kernel, strict=True)]

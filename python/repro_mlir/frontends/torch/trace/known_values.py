@@ -48,7 +48,8 @@ class KnownValues:
             return None if value is None else bool(value)
 
     def _find(self, tensor: torch.Tensor, mode: Any) -> torch.Tensor | None:
-        """Returns the value of a tensor that is small, exact and depends on constants alone; else None."""
+        """Returns the value of a small tensor that exact operators compute from constants alone; None for any other
+        tensor."""
         if isinstance(tensor, internals.FunctionalTensor):
             tensor = internals.from_functional_tensor(tensor.elem)
         if not isinstance(tensor, internals.FakeTensor):

@@ -46,8 +46,8 @@ class Repeats:
     """The calls of a function that make_fx is tracing on fake tensors.
 
     A call is a function on tensors that only computes: the nodes that it records depend on its key and on the shapes,
-    strides and element types of its tensors, and it reads no other tensors. Tensors are passed and returned as nodes of
-    the trace's graph; each node has a fake tensor.
+    strides and element types of its tensors, and the call reads no other tensors. Tensors are passed and returned as
+    nodes of the trace's graph; each node has a fake tensor.
     """
 
     def __init__(self) -> None:

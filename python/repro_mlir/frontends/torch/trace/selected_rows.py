@@ -223,7 +223,7 @@ def _one_of(one: Dim, other: Dim) -> Dim:
 
 
 def mismatch(one: Dim, other: Dim) -> str:
-    """Returns the error message for two dimensions that are not the same."""
+    """Returns the error message for two dimensions that do not have the same elements."""
     if chosen(one) and chosen(other):
         return (
             "rows that different masks select are combined row by row: expected the same mask for both, and rows in "

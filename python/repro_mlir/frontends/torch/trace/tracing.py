@@ -181,7 +181,8 @@ class _SecondStage(NodeInterpreter):
             # A factorization of a singular matrix returns infinities or NaN: a program cannot raise exceptions.
             return None
         if target is torch.ops.higher_order.with_effects:
-            # The first argument orders effects, which a program does not need; the others are an operator call.
+            # The first argument orders side effects, which a program does not need; the others are an operator and its
+            # arguments.
             token, operator, *rest = args
             result = self.call_function(operator, tuple(rest), kwargs)
             return (token, *result) if isinstance(result, tuple) else (token, result)

@@ -4,7 +4,8 @@
 """Replaces unsigned integers by signed ones (V1): a graph without unsigned types, before it is decomposed.
 
 A program keeps the bits of an unsigned tensor in the signed type of the same width. Operators that move elements work
-on the bits. Other operators compute in a wider signed type, and their unsigned results are truncated to their width.
+on the bits. Other operators compute in a wider signed type, and their unsigned results are truncated to the original
+width.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def _along_dimensions(x: torch.Tensor, indices: Any) -> list[Any]:
     for index in indices:
         is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
         found.append(index if index is None or is_mask else _wrapped(index, x.shape[dim]))
-        # A mask indexes as many dimensions of the tensor as its own rank.
+        # A mask indexes as many dimensions of the tensor as the mask itself has.
         dim += index.dim() if is_mask else 1
     return found
 

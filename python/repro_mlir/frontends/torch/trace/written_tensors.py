@@ -27,7 +27,8 @@ def written_by(function: OpOverload, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 def refuse_writes(graph: torch.fx.Graph, names: Sequence[str]) -> None:
-    """Raises a CaptureError if a step's graph writes to constants or to its last arguments, the inputs of these names.
+    """Raises a CaptureError if a step's graph writes to constants or to the inputs, which are its last arguments;
+    `names` are the names of the inputs.
 
     A program leaves these tensors of its caller unchanged, whereas PyTorch would change them.
     """
