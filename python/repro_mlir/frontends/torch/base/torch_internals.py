@@ -166,7 +166,8 @@ def replace_check_with(make: Callable[[Any], Any]) -> contextlib.AbstractContext
 
 
 def replace_compile_and_call(make: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:
-    """Replaces the function with which operators such as `torch.cond` compile and call their functions."""
+    """Replaces the function that operators such as `torch.cond` use to compile and call the functions passed to
+    them."""
     return replaced(torch._higher_order_ops.utils, _hop_compile_and_call=make)
 
 

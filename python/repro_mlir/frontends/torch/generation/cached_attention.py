@@ -297,7 +297,7 @@ class CachedModel(nn.Module):
         return logits, found
 
     def _require_tokens_apart(self) -> None:
-        """Raises CaptureError if tokens influence each other not only through attention.
+        """Raises CaptureError if tokens influence each other by means other than attention.
 
         The test replaces attention by a function that does not combine tokens. Then changes of half of the tokens must
         not change any bit of the logits of the other half.
@@ -319,7 +319,7 @@ class CachedModel(nn.Module):
                     )
 
     def _check(self, whole: torch.Tensor) -> None:
-        """Raises CaptureError if a cache changes the logits, because tokens interact not only through attention."""
+        """Raises CaptureError if a cache changes the logits, because tokens interact by means other than attention."""
         tokens, positions = self._tokens()
         slots = torch.zeros(1, dtype=torch.int64)
         greatest = whole.nan_to_num(0, 0, 0).abs().max().item()

@@ -176,7 +176,7 @@ class _Names(_View):
 
 
 class _Attributes(_Names):
-    """The values of those names in the namespace of an object or class for which `counts` is true; names may be added
+    """The values of those names for which `counts` is true, in the namespace of an object or class; names may be added
     later.
     """
 

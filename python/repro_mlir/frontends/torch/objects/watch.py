@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Detects, before each step, changes of everything besides the state on which a captured program depends.
+"""Detects, before each step, changes of anything, except the state, on which a captured program depends.
 
 `Watch.unchanged` compares identities and flags of the user's objects, which takes microseconds. If any differs,
 `form_of` returns the present form of the objects. Equal forms have the same program.

@@ -5,7 +5,8 @@
 
 An operator that accepts a tensor instead of a number gets the number as a tensor of shape [], rounded once to the type
 in which the operator computes, as eager mode rounds a Python number. An operator whose argument must be a number
-(`alpha=`, `value=`) is replaced by arithmetic. An argument of any other function becomes a constant of the program.
+(`alpha=`, `value=`) is replaced by arithmetic. A traced number that is passed to any other function becomes a constant
+of the program.
 """
 
 from __future__ import annotations
