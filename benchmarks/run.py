@@ -5,9 +5,10 @@
 
     python benchmarks/run.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...] [--list]
 
-Our programs and the peers take turns in one process, so that a change of the machine's speed affects all of them. A
-separate process measures each CPU level; its peers are limited to that level. Rows are printed as they are measured;
-the last lines list the goals that are met. Times of a busy machine mean little, so the file contains the load.
+Our programs and the peers take turns in one process, so that a change of the machine's speed affects all of them. Each
+CPU level is measured in its own process, in which the peers are limited to that level. Rows are printed as they are
+measured; the last lines list the goals that are met. Times of a busy machine mean little, so the file contains the
+load.
 """
 
 import argparse

@@ -35,10 +35,11 @@ CHECKED += ["test/fuzz/native", "tools/sanitizers", "tools/build.py"]
 MEMORY = ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 THREADS = ["-fsanitize=thread"]
 COMMON = ["-std=c++17", "-O1", "-g1", "-UNDEBUG", "-D_GLIBCXX_ASSERTIONS", "-I", str(ROOT / "lib")]
-# Undefines a macro of the compiler. If the macro were defined, LLVM's headers would poison memory that LLVM's libraries
-# use again, because these libraries are not instrumented.
+# Undefines a macro of the compiler. If the macro were defined, LLVM's headers would poison memory that LLVM's
+# libraries, which are not instrumented, use again.
 HEADERS_AS_IN_LLVM = "-U__SANITIZE_ADDRESS__"
-# As in lib/Emulator/CMakeLists.txt: integers wrap, and the emulator's instructions read registers as other types.
+# As in lib/Emulator/CMakeLists.txt: integers wrap, and the emulator's instructions read registers as values of other
+# types.
 EMULATOR = ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
 
 # The tests that run our C++ from Python. test/python/sandbox is excluded, because AddressSanitizer does not work with a

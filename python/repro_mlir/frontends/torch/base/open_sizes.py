@@ -130,7 +130,7 @@ class Sizes:
         self._hints: dict[sympy.Symbol, int] = {}
 
     def _add(self, name: str, least: int, most: int, example: int) -> sympy.Symbol:
-        """Adds a symbol with bounds `least` and `most`, whose extent in the examples is `example`."""
+        """Adds a symbol with bounds `least` and `most`, whose value in the examples is `example`."""
         # Imported here because importing TorchDynamo can take longer than capturing a step.
         from repro_mlir.frontends.torch.base.torch_internals import ConstantSource
 

@@ -110,7 +110,7 @@ def is_request(function: Any) -> bool:
 
 
 def answered(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Returns the result of a function for which `is_request` holds.
+    """Calls a function for which `is_request` holds, and returns the result.
 
     Raises:
       CaptureError: the requested values depend on tensor values of the step.

@@ -328,7 +328,8 @@ def _sin(x: Pair) -> Pair:
 
 
 def _tanh(x: Pair) -> Pair:
-    # With t = tanh(a) and u = 1 / cosh(a)^2: (t + i u sin(b) cos(b)) / (t^2 + u cos(b)^2), where no term overflows.
+    # With t = tanh(a) and u = 1 / cosh(a)^2, tanh(a + ib) is (t + i u sin(b) cos(b)) / (t^2 + u cos(b)^2). No term
+    # overflows.
     t, sine, cosine = torch.tanh(x.re), torch.sin(x.im), torch.cos(x.im)
     near = torch.minimum(x.re.abs(), torch.full_like(x.re, 40.0))
     inverse = 1 / torch.cosh(near)

@@ -84,7 +84,7 @@ class OptimizerProgram:
           optimizer: an optimizer of a class in RULES, or one whose `step` can be traced.
           names: names of all parameters of the model, including those of the optimizer.
           updated: names of the parameters that receive a gradient; the optimizer decides what happens to the others.
-          clip_norm: the largest 2-norm of all gradients together, to which they are clipped.
+          clip_norm: the 2-norm to which all gradients together are clipped; None for no clipping.
         Raises:
           CaptureError: the optimizer or an option is not supported, or a hyper-parameter is not a number.
         """

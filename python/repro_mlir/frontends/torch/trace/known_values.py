@@ -124,7 +124,7 @@ def root_of(node: torch.fx.Node) -> torch.fx.Node:
 
 
 def _writes_first(node: torch.fx.Node) -> bool:
-    """Returns whether an operator writes to its first argument and returns it."""
+    """Returns whether an operator writes to its first argument and returns that argument."""
     target = node.target
     if not isinstance(target, internals.OpOverload) or not target._schema.arguments:
         return False

@@ -184,7 +184,7 @@ class Recording:
                 self._see_builtin(frame, argument)
 
     def _is_called_by_user(self, frame: types.FrameType | None) -> bool:
-        """Returns whether the user's code, and no library, called code of an `_ACTIONS` file that returns values."""
+        """Returns whether the user's code, not a library, called code of an `_ACTIONS` file that returns values."""
         while frame is not None and _VALUES.search(frame.f_code.co_filename):
             frame = frame.f_back
         return frame is not None and self._kinds.get(id(frame.f_code)) == _USER

@@ -525,7 +525,7 @@ def _convolution_backward(call: Call, gradient: Any, x: Any, *args: Any) -> Any:
 
 
 def _normalization(call: Call, x: Any, shape: Sequence[int], *args: Any) -> Any:
-    """Computes layer normalization, with the mean and the deviation of each row."""
+    """Computes layer normalization; also returns the mean and the reciprocal standard deviation of each row."""
     results = call.target(_raw(x), shape, *args)
     return tuple(_made(each, _kept(x, each)) for each in results)
 

@@ -166,7 +166,8 @@ def _gives_nothing(operator: Any, results: Any) -> bool:
 
 
 def _used(node: torch.fx.Node, values: Any) -> Any:
-    """Returns the results of a node, with None for unused tensors of a tuple, because no rule computes them."""
+    """Returns the results of a node, with None for each unused tensor of a tuple, because rules do not compute unused
+    tensors."""
     if not isinstance(values, tuple | list):
         return values
     read = {user.args[1] for user in node.users if user.target is operator.getitem and user.users}

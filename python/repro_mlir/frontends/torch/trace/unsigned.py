@@ -244,7 +244,7 @@ def _view(expected: Any, x: Any, size: Any) -> Any:
     if not isinstance(size, torch.dtype):
         return NotImplemented
     if x.dtype is torch.bool and size.itemsize == 1:
-        # In memory a bool is 0 or 1.
+        # A bool is stored as 0 or 1, so the conversion has the bits of the view.
         return _converted(x, size)
     viewed = aten.view.dtype(_bits(x), HELD.get(size, size))
     return _Unsigned(viewed, size) if size in HELD else viewed
