@@ -24,7 +24,7 @@ from repro_mlir.verification.receipts.form import VERSION
 from support.dispute_runs import STEPS, bounds, chain, dispute, effective_fault, faulty, graph, honest, run
 
 CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
-"""The numbers of operators and of steps."""
+"""Pairs of a number of operators and a number of steps."""
 
 
 @dataclass

@@ -91,7 +91,7 @@ class CaptureOptions:
       gradient_compression: the compression method for the gradients of each microbatch. None: no compression.
       changing: names of Python numbers and strings on which the program must not depend; numbers become inputs.
     Raises:
-      ReproError: an option has another type or value than those listed, or needs another option.
+      ReproError: an option has a type or value that is not listed here, or needs an option that is not set.
     """
 
     clip_norm: float | None = None

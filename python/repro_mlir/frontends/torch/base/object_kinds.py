@@ -48,7 +48,8 @@ HELD = (bytearray, array.array, memoryview)
 """Types of byte buffers that can be compared by content, in addition to tensors and arrays."""
 
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
-"""Random number generators. A step that draws from one changes its state and is therefore refused."""
+"""Random number generators. A step that draws from a generator changes the generator's state and is therefore
+refused."""
 
 _CHANGING = (np.flatiter, np.nditer, np.random.BitGenerator, torch.Generator)
 """Classes of the packages in `_KNOWN_PACKAGES` with state that a step can read."""

@@ -29,7 +29,7 @@ _LIBRARIES = tuple(
     os.path.join(os.path.realpath(path), "")
     for path in (
         os.path.dirname(torch.__file__),
-        # The build tree contains a symbolic link per file: resolve() returns the folder of the linked files.
+        # The build tree contains a symbolic link per file; resolve() leads to the folder of the source files.
         str(Path(__file__).resolve().parents[3]),
         sysconfig.get_path("stdlib"),
     )

@@ -81,8 +81,8 @@ def capture(
       the canonical program, or with dynamic shapes a `SymbolicProgram`; model and optimizer are unchanged.
     Raises:
       ReproError: something cannot be captured (the message contains the Python line if known), or the optimizer's state
-        determines the program, so that no one program is valid for all steps (for example, a momentum that starts with
-        the first gradient).
+        determines the program, so that no single program is valid for all steps (for example, a momentum that starts
+        with the first gradient).
     """
     module: Any = model
     is_own = False

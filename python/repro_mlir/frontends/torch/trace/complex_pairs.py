@@ -224,7 +224,7 @@ _NUMBERS = {
 """Operators that may accept a number as a value, each with the position and name of that argument."""
 
 _SAME_TYPE = ("cat", "stack", "where", "copy", "fill")
-"""Operators that combine complex tensors with real ones: all tensors but the condition are values."""
+"""Operators that may combine complex tensors with real ones, in any tensor argument except a condition."""
 
 
 def _by_parts(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expected: Any) -> Any:

@@ -18,9 +18,8 @@ from repro_mlir.frontends.torch.trace.branches import run_branch
 from repro_mlir.frontends.torch.trace.known_values import KnownValues
 
 MOST_STEPS = 4096
-"""The maximum number of steps of a loop, including all steps of inner loops.
-
-Each step is traced, which takes about a millisecond per operator.
+"""The maximum number of iterations of a loop, including those of inner loops. Each iteration is traced, which takes
+about a millisecond per operator.
 """
 
 

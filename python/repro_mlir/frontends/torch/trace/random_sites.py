@@ -424,4 +424,4 @@ _WITHOUT_GENERATOR: dict[Any, Any] = {
     aten.randint.low_generator: aten.randint.low,
     aten.randperm.generator: aten.randperm.default,
 }
-"""Operators that accept a generator, each with the operator that is equal if the generator is None."""
+"""Operators that accept a generator, each with the equivalent operator for the default generator."""

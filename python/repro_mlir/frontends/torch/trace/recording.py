@@ -72,8 +72,8 @@ _OPENING = frozenset({io.open, os.open, np.fromfile})
 
 _SETTING = re.compile("_?(get|is|are|has)_|.*_enabled$")
 _OF_TRACES = re.compile(".*(torch_function|tracing|autocast|grad_enabled|inference_mode|autograd|dispatch|functorch)")
-"""`_SETTING` matches names of PyTorch functions that return a setting, `_OF_TRACES` those whose setting a trace
-changes."""
+"""`_SETTING` matches names of PyTorch functions that return a setting; `_OF_TRACES` matches the names of those whose
+setting a trace changes."""
 
 _HOMES = (types.ModuleType, type(get_blas_preferred_backend.__self__), types.NoneType)
 """Types of `__self__` for module functions written in C; for methods, `__self__` is the object."""

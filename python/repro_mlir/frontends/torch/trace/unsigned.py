@@ -32,10 +32,10 @@ HELD = {
     torch.uint32: torch.int32,
     torch.uint64: torch.int64,
 }
-"""The signed type that keeps the bits of each unsigned type."""
+"""Maps each unsigned type to the signed type that keeps its bits."""
 
 _WIDE = {torch.uint8: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64}
-"""A signed type that represents all numbers of each unsigned type; uint64 has none."""
+"""Maps an unsigned type to a signed type that represents all its numbers; there is none for uint64."""
 
 
 def is_unsigned(value: Any) -> bool:
