@@ -90,7 +90,7 @@ class Result:
 
     @property
     def error_by_file(self) -> float:
-        """The relative error of `by_file`, with a sign like that of `error`."""
+        """The relative error of `by_file`; positive if this prediction is too large."""
         return self.by_file / float(self.row["published"]) - 1
 
 

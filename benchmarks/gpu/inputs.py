@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Computes the inputs of the benchmarks. The inputs depend only on their shapes, so the machine that prepares and the
-machine that measures compute the same inputs."""
+"""Computes the inputs of the benchmarks. The inputs depend only on the arguments' shapes, bounds and order, so the
+machine that prepares and the machine that measures compute the same inputs."""
 
 from __future__ import annotations
 

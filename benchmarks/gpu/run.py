@@ -5,8 +5,8 @@
 
     python benchmarks/gpu/run.py DIR [--output results/h200] [--budget 450]
 
-Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch. Of our files, only DIR and the files next to this
-one are needed. Uses no network. Parts:
+Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch. The only files of ours that it needs are DIR
+and the files next to this one. Uses no network. Parts:
 - `rates` times instructions, memory and launches.
 - `operations` compares checksums of single PTX operations over all patterns with the CPU's.
 - `tensor cores` compares matrix instructions with the class of the GPU, as `repro certify-device` does; compares matrix

@@ -85,7 +85,7 @@ def _compare(operator: Any) -> Callable[..., Any]:
     wrapped = _of_tensors(operator)
 
     def call(x: torch.Tensor, y: Any) -> Any:
-        # PyTorch wraps a number that the tensor's type does not hold, whereas torch-mlir's lowering compares in 64
+        # PyTorch wraps a number that the tensor's type cannot represent, whereas torch-mlir's lowering compares in 64
         # bits.
         return NotImplemented if type(y) is not int or holds(x.dtype, y) else wrapped(x, y)
 

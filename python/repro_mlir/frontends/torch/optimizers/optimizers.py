@@ -116,7 +116,8 @@ class OptimizerProgram:
         return self._update.structure
 
     def present_structure(self) -> Hashable:
-        """Returns the present properties that determine the optimizer's program; cheap enough for every step.
+        """Returns the present properties that determine the optimizer's program; cheap enough to be called before every
+        step.
 
         Raises:
           CaptureError: an option has a value that no program supports.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Replaces complex tensors by pairs of real ones (Z1): a graph without complex numbers, before it is decomposed.
+"""Replaces the complex tensors of a graph by pairs of real ones (Z1), before the graph is decomposed.
 
 A complex argument or result of the graph is a real tensor with a last dimension of 2, as from `torch.view_as_real`.
 """

@@ -108,7 +108,7 @@ class _Unknown(Exception):
 
 
 def _value_of(node: torch.fx.Node) -> Any:
-    """Returns the value of a node: a tensor, or a number with its value in the trace."""
+    """Returns the value of a node: a tensor, or the value that a number has in the trace."""
     if "val" not in node.meta:
         raise _Unknown
     value = node.meta["val"]

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Replaces unsigned integers by signed ones (V1): a graph without unsigned types, before it is decomposed.
+"""Replaces the unsigned integers of a graph by signed ones (V1), before the graph is decomposed.
 
 A program keeps the bits of an unsigned tensor in the signed type of the same width. Operators that move elements work
 on the bits. Other operators compute in a wider signed type, and their unsigned results are truncated to the original
