@@ -68,12 +68,12 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
     Args:
       given: the training that the script defines; its batches are consumed.
       count: the number of steps, at least 1.
-      skipped: the number of batches to skip before them.
-    Returns:
-      the program and, for each step, its inputs, with the optimizer's hyper-parameters at the time of the batch.
+      skipped: the number of batches to skip before these steps.
+    Returns: the program and the inputs of each step, which include the optimizer's hyper-parameters at the time of the
+      step's batch.
     Raises:
-      ReproError: the step cannot be captured, the batches end too early, or a batch needs another program than the
-        first one.
+      ReproError: the step cannot be captured, the batches end too early, or a batch needs a different program than the
+        first batch.
     """
     batches = iter(given.batches)
     steps: list[list[np.ndarray]] = []

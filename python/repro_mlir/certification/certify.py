@@ -33,7 +33,7 @@ _FLOAT8 = ("e4m3", "e5m2")
 
 @dataclass(frozen=True)
 class Form:
-    """The instruction mma.sync.aligned.m16n8k<depth>.row.col.<result>.<x>.<y>.<result>, and `by`, its accumulation
+    """The instruction mma.sync.aligned.m16n8k<depth>.row.col.<result>.<x>.<y>.<result>; `by` is its accumulation
     rule."""
 
     x: str

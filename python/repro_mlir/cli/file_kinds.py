@@ -68,7 +68,7 @@ def file_kind_of(path: str | Path) -> FileKind | None:
             data = file.read(_BEGINNING)
     except (OSError, ReproError, ValueError):
         return None
-    # A bundle starts as a zip file or with a `#!` line, because Python can run a bundle. Archive members identify
+    # A bundle starts like a zip file or with a `#!` line, because Python can run a bundle. Archive members identify
     # bundles.
     if members := member_names(path):
         return _archive(members)

@@ -87,7 +87,7 @@ def _train(options: argparse.Namespace) -> int:
         return 0
     if options.save:
         kinds = trainer.program.state
-        # The script may have written NaNs with other bits than the canonical NaN.
+        # The script may have written NaNs whose bits are not those of the canonical NaN.
         arrays = [canonical_of(trainer.state[kind.name], kind.element) for kind in kinds]
         write_file(options.save, write_tensors(kinds, arrays))
     report = {

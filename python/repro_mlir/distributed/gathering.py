@@ -23,7 +23,7 @@ def exchange_parts(
     failure: BaseException | None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
-    """Sends this rank's parts of tensors to all ranks, and receives their parts.
+    """Sends this rank's parts of tensors to the other ranks, and receives the parts of the other ranks.
 
     Args:
       parts: for each tensor, a list with the contiguous part of each rank; None for a rank that has no part of it. This

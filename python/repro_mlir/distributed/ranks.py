@@ -37,8 +37,8 @@ class Ranks(ConstantAttributes):
       shard_optimizer: whether each rank keeps and updates only its own part of the optimizer's state (T3), as in
         ZeRO-1.
     Raises:
-      ReproError: `shares` has another length than the number of ranks, has an element that is not an integer of at
-        least 0, or has no element above 0; `check_share` is not from 0 to 1.
+      ReproError: the length of `shares` is not the number of ranks, `shares` has an element that is not an integer of
+        at least 0, or has no element above 0; `check_share` is not from 0 to 1.
     """
 
     transport: Transport

@@ -52,7 +52,7 @@ def buckets(layout: SumLayout) -> Iterator[Bucket]:
 
 
 def lengths(layout: SumLayout, element: str, rank: int) -> set[int]:
-    """Returns the numbers of elements that the additions of a rank may have: the lengths of the buckets in its
+    """Returns the lengths of the arrays that a rank may add: the numbers of elements that a bucket has in the rank's
     slice."""
     spans = (each.span(layout.slices[element][rank]) for each in buckets(layout) if each.element == element)
     return {span.stop - span.start for span in spans} - {0}
@@ -123,12 +123,12 @@ class _Reduction:
         return [peer for peer in range(self.ranks.size) if peer != self.ranks.rank]
 
     def _part(self, sums: Sums, part: Bucket, rank: int) -> np.ndarray:
-        """Returns the elements of `sums` in a bucket and the slice of a rank."""
+        """Returns those elements of `sums` that are in both the bucket and the slice of a rank."""
         return sums.flat[part.element][part.span(self.layout.slices[part.element][rank])]
 
     def _shared(self, part: Bucket, rank: int) -> np.ndarray:
-        """Returns the elements of the result in a bucket and the slice of a rank, without the elements that only that
-        rank needs."""
+        """Returns those elements of the result that are in both the bucket and the slice of a rank, and that all ranks
+        need."""
         return self.result.flat[part.element][part.shared(self.layout.slices[part.element][rank])]
 
     def collect(self, part: Bucket) -> Callable[[], dict[range, np.ndarray]]:
@@ -153,7 +153,7 @@ class _Reduction:
         return known
 
     def join(self, part: Bucket, leaves: range, known: Mapping[range, np.ndarray], add: Add) -> None:
-        """Adds the elements that all nodes have in a bucket and in this rank's slice, up to the root of the tree, and
+        """Adds the nodes' elements that are in both the bucket and this rank's slice, up to the root of the tree, and
         stores the sums in the result."""
 
         def added(left: np.ndarray, right: np.ndarray) -> np.ndarray:

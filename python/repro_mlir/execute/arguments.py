@@ -23,8 +23,8 @@ class Arguments:
 
     Attributes:
       kept: the positions of the states that the program returns unchanged.
-      moved: the positions of the arguments (states, then inputs) whose elements the program may copy unchanged to
-        another result.
+      moved: the positions of the arguments (states, then inputs) whose elements the program may copy unchanged to a
+        result that is not one of the states in `kept`.
     """
 
     def __init__(self, program: Program) -> None:
@@ -48,8 +48,8 @@ class Arguments:
         return states
 
     def inputs(self, inputs: Sequence[Any]) -> list[np.ndarray]:
-        """Returns the inputs as arrays in the same memory. An input in `moved` with other NaNs than the canonical one
-        (V4) is copied first."""
+        """Returns the inputs as arrays in the same memory. An input in `moved` that contains NaNs which are not
+        canonical (V4) is copied, and the NaNs of the copy are made canonical."""
         kinds = self._program.inputs
         require_count(kinds, inputs)
         arrays = as_arrays(inputs, kinds, "input")

@@ -4,7 +4,7 @@
 """A state that stays bound to a backend from step to step.
 
 A step and its count change together: whichever exception interrupts a caller, including a Ctrl-C at any moment,
-`completed` is the number of steps that the state has seen.
+`completed` is the number of steps that have updated the state.
 """
 
 from __future__ import annotations

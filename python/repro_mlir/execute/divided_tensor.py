@@ -26,7 +26,7 @@ class DividedTensor:
 
     Attributes:
       kind: the type of the whole tensor.
-      rows: the rows of each process, along the first dimension; together they are all rows.
+      rows: the rows of each process, along the first dimension; together, the processes have all rows.
     """
 
     kind: TensorType

@@ -292,8 +292,8 @@ class Module:
         _check(status, message)
         lines: dict[int, LineCount] = {}
         for line, *numbers in instructions:
-            # The emulator executes an instruction as several steps, so the number of its runs is the maximum over its
-            # steps, not their sum.
+            # The emulator may split an instruction into several operations, each with its own count of runs. The runs
+            # of the instruction are the maximum of these counts, not their sum.
             before = lines.get(line, LineCount())
             runs, *others = numbers
             sums = (a + b for a, b in zip((before.sectors, before.new_sectors, before.wavefronts), others, strict=True))

@@ -246,8 +246,8 @@ class Executable(Compiled):
 
     @property
     def moved(self) -> frozenset[int]:
-        """The positions of the arguments whose elements the program may copy unchanged to another result than the
-        argument's own new state (`Arguments`)."""
+        """The positions of the arguments whose elements the program may copy unchanged to a result, apart from the
+        states that it returns unchanged (see `Arguments`)."""
         return self.arguments.moved
 
     def write_at(self, addresses: Sequence[int]) -> None:
@@ -281,7 +281,7 @@ class Kept:
     """A state on which steps run one after the other. The state is checked and the outputs are allocated only once.
 
     A step and its count change together: whichever exception interrupts the caller, `completed` is the number of steps
-    that the state has seen, and `finish` completes the last one.
+    that have updated the state, and `finish` completes the last one.
     """
 
     def __init__(self, executable: Executable, backend: Backend, states: list[np.ndarray], exclusive: bool) -> None:
@@ -331,7 +331,7 @@ class Kept:
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """Runs one step like `step`, on the arrays of `read_inputs`."""
         if not (self._executable.resident or self._exclusive):
-            # A caller may have written other NaNs since the last step.
+            # Since the last step, a caller may have written NaNs that are not canonical.
             self._executable.arguments.make_canonical(self._states)
         own = [self._readable(array) for array in arrays]
         with step_errors(self._executable.target):

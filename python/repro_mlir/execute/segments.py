@@ -59,7 +59,8 @@ def run_steps(
 
 
 def _exchange_of(step: Call | Gather | Broadcast) -> object:
-    """Returns a key that is equal for the adjacent steps of one exchange, or None for the call of a segment."""
+    """Returns a key for a gather or a broadcast, or None for the call of a segment. Adjacent gathers or broadcasts with
+    equal keys form one exchange."""
     if isinstance(step, Call):
         return None
     return step.stage if isinstance(step, Broadcast) else Gather

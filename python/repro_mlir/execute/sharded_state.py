@@ -298,8 +298,8 @@ class ShardedState(AgreedState):
         """Copies the whole state to every rank; all ranks call this method together.
 
         Raises:
-          ReproError: another rank makes a different call; tensors that this rank owns were written; a received value
-            is not the result of the last step.
+          ReproError: another rank makes a different call; the user has written to tensors that this rank owns; a
+            received value is not the result of the last step.
           RankLost: another rank is gone.
         """
         if not self.is_divided:

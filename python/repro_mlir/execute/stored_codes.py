@@ -200,8 +200,8 @@ def _unpacked(state: Any, kind: Any) -> Any:
 
 
 def _erase_unread(block: Any) -> None:
-    """Erases operations whose results no operation reads, including those that become unread by this. Operations
-    without results, the checks (E1), stay."""
+    """Erases operations whose results no operation reads, or only operations that are erased too. Operations without
+    results, which are the checks (E1), stay."""
     for op in reversed(list(block.operations)[:-1]):
         results = list(op.operation.results)
         if results and not any([*value.uses] for value in results):

@@ -76,11 +76,11 @@ def _reaches(capacity: int) -> list[int]:
 class Generator(ConstantAttributes):
     """A language model that generates tokens for several requests at a time (continuous batching).
 
-    (K6) The logits of a request are, bit for bit, those that a full forward pass of the model computes for its tokens
-    alone. (K7) If the cache has a block format, the logits are those of a forward pass in which keys and values are
-    rounded to this format. The logits do not depend on other requests, on how the prompt is divided into chunks, on the
-    target or on the threads. Methods are thread-safe. After an exception in a step, such as an interrupt while the
-    model runs, the next step continues from the chosen tokens.
+    (K6) The logits of a request are, bit for bit, those that a full forward pass of the model computes for the tokens
+    of this request alone. (K7) If the cache has a block format, the logits are those of a forward pass in which keys
+    and values are rounded to this format. The logits do not depend on other requests, on how the prompt is divided into
+    chunks, on the target or on the threads. Methods are thread-safe. After an exception in a step, such as an interrupt
+    while the model runs, the next step continues from the chosen tokens.
 
     On a GPU, and on its emulator, the programs for prompts and for tokens each have their own state, including weights:
     switching between the programs copies the whole state to the host and back to the device.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(R3) Chooses a token from its logits, with a program of its own."""
+"""(R3) Chooses the next token from the model's logits; a separate program makes the choice."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ _BLOCKS = "mxfp8"
 
 
 def compression_of(given: GradientCompression | str | Mapping[str, Any]) -> GradientCompression:
-    """Returns the method that a user has passed as a method, as its name (with the default parameters) or as its JSON.
+    """Returns the method that a user has passed: a `GradientCompression`, the name of a method (with the default
+    parameters), or the JSON of a method.
 
     Raises:
       ReproError: the argument is none of these.

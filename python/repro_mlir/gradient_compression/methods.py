@@ -158,8 +158,8 @@ class QSGD(GradientCompression):
 
 @dataclass(frozen=True)
 class PowerSGD(GradientCompression):
-    """(L5) Approximates the gradient, as a matrix, by the product of two factors of low rank. A step of subspace
-    iteration improves the factors of the last step. Has error feedback.
+    """(L5) Approximates the gradient, as a matrix, by the product of two factors of low rank. Each training step
+    improves the factors of the step before by one subspace iteration. Has error feedback.
 
     Attributes:
       rank: the rank of the factors, 1 to 64.
@@ -181,8 +181,7 @@ class PowerSGD(GradientCompression):
         return shape[0], math.prod(shape[1:])
 
     def compresses(self, shape: Shape) -> bool:
-        """Returns whether the gradient has at least two dimensions and its factors together have fewer elements than it
-        has."""
+        """Returns whether the gradient has at least two dimensions, and more elements than its two factors together."""
         if len(shape) < 2:
             return False
         rows, columns = self.matrix(shape)

@@ -216,7 +216,7 @@ class _Steps:
         return frozenset(frontend.settings_of(self._model, training=self._training).items())
 
     def _require_few(self, settings: _Settings) -> None:
-        """Raises ReproError if these settings are new and the limit on different settings is reached."""
+        """Raises ReproError if these settings are new and the limit on the number of different settings is reached."""
         known = [*dict.fromkeys(each for each, _ in self._captured)]
         if settings not in known and len(known) == _MOST_SETTINGS:
             raise ReproError(

@@ -19,14 +19,14 @@ from repro_mlir.distributed.transport import Message, Transport
 def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bool = False) -> Ranks:
     """Returns the ranks that `mpirun` has started, for `Trainer(..., ranks=...)`.
 
-    An exception that ends one process ends all of them. A script that calls `sys.exit` must be started with `-m mpi4py`
-    for this.
+    An exception that ends one process ends all processes. `sys.exit` in one process does so only if the script was
+    started with `-m mpi4py`.
 
     Args:
       shares: the relative amount of work per rank, the same list on every rank. None: equal shares. "measured": the
         amounts follow from the times of the microbatches in the second step.
-      check_share: the fraction, from 0 to 1, of a rank's work that another rank repeats: a step with different
-        gradients has no result, and the faulty rank is named (docs/guides/distributed.md).
+      check_share: the fraction, from 0 to 1, of a rank's work that another rank repeats: if the two ranks compute
+        different gradients, the step has no result, and the faulty rank is named (docs/guides/distributed.md).
       shard_optimizer: whether each rank stores and updates its own shard of the optimizer's state, as in ZeRO-1.
     Raises:
       ReproError: invalid shares.

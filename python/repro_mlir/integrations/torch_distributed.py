@@ -23,8 +23,8 @@ def connect(shares: Shares = None, check_share: float = 0.0, shard_optimizer: bo
     Args:
       shares: the relative amount of work per rank, the same list on every rank. None: equal shares. "measured": the
         amounts follow from the times of the microbatches in the second step.
-      check_share: the fraction, from 0 to 1, of a rank's work that another rank repeats: a step with different
-        gradients has no result, and the faulty rank is named (docs/guides/distributed.md).
+      check_share: the fraction, from 0 to 1, of a rank's work that another rank repeats: if the two ranks compute
+        different gradients, the step has no result, and the faulty rank is named (docs/guides/distributed.md).
       shard_optimizer: whether each rank stores and updates its own shard of the optimizer's state, as in ZeRO-1.
     Raises:
       ReproError: the process was not started by `torchrun`, the backend is not gloo, or the shares are invalid.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes self-contained HTML pages: one file contains the data and the scripts that draw them."""
+"""Writes self-contained HTML pages: one file contains the data and the scripts that draw the data."""
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ def _checked(format: Format) -> Format:
     elif format.hadamard is not None:
         reason = "a Hadamard transform, which queries would need too"
     elif format.scale.nan not in (None, 255):
-        # (K6) A key that is not finite must stay NaN, so a NaN must give the scale byte 255, which encodes NaN.
+        # (K6) A NaN in a key must not become a number, so the scale of a block with a NaN must be the byte 255, which
+        # encodes NaN.
         reason = f"a scale of byte {format.scale.nan} for NaN"
     if reason is not None:
         raise ReproError(f"(K7) expected a format of a cache that depends on one token only, got {reason}")

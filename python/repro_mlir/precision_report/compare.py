@@ -125,7 +125,7 @@ class _Comparison:
     probes: dict[str, tuple[Probe, Executable]] = field(default_factory=dict)
 
     def run(self, recipe: Recipe | None) -> Run:
-        """Trains once under a recipe, or in f32 if it is None."""
+        """Trains once under a recipe, or in f32 if `recipe` is None."""
         given = load_training(self.script)
         options: ScriptKeywords = {**given.options, "precision": recipe, "nonfinite_loss": "ignore"}
         trainer = Trainer(

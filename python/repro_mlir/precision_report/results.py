@@ -107,7 +107,7 @@ class Run:
       state: the hash (H3) of the final state.
       losses: the loss of each step, None if it is not finite.
       first_nonfinite: the first step whose loss is not finite, None if there is none.
-      validation: pairs of a step and the mean loss of the script's validation batches after it.
+      validation: pairs of the number of a step and the mean loss of the script's validation batches after that step.
       contractions: the contractions of the first step's program; empty for a step in microbatches.
       weights: the errors of the layers' weights; empty for f32.
       samples: the sampled steps; empty for f32.

@@ -99,8 +99,9 @@ class OperandStatistics:
     Attributes:
       elements: the number of elements; `zeros`, `infinities` and `nans` count those among them before quantization.
       nans_after: the number of NaNs after quantization.
-      saturated: the number of elements out of range: more than half a step above the format's greatest value, under the
-        scale of their block; for a format with infinities, finite elements that become infinite.
+      saturated: the number of elements out of range: those whose magnitude, under the scale of their block, exceeds the
+        format's greatest value by more than half of the unit in its last place; for a format with infinities, finite
+        elements that become infinite.
       underflowed: the number of nonzero elements that become 0.
       sqnr_db: the signal-to-quantization-noise ratio of the values after quantization, see `sqnr_db`.
       bytes: the size of packed codes and scales; `bytes_f32` is the size of the operand in f32.

@@ -218,8 +218,8 @@ def _first_lines(error: Exception) -> str:
     return " ".join(lines)
 
 
-# Operations whose results may contain unchanged elements of their operands. The result of a linalg.generic does if its
-# body yields one of the body's arguments.
+# Operations whose results may contain unchanged elements of their operands. For a linalg.generic, this is the case if
+# its body yields one of the body's arguments.
 _MOVEMENTS = frozenset(
     ["linalg.generic", "repro.barrier", "repro.scatter"]
     + [f"tensor.{name}" for name in ("cast", "collapse_shape", "concat", "expand_shape", "extract", "extract_slice")]

@@ -64,8 +64,8 @@ def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
       pipeline: the pipeline that failed, as for `dump_pipeline`.
       options: further options of repro-opt.
     Returns:
-      The end of an error message. It contains the command that reproduces the error, or only the file if the pipeline
-      succeeds when it runs alone.
+      The end of an error message. This text contains the command that reproduces the error, or only the path of the
+      file if the pipeline succeeds when it runs alone.
     """
     folder = os.environ.get(VARIABLE) or None
     try:

@@ -116,7 +116,7 @@ class Bindings(Protocol):
         """Returns the tensors of a batch in the order of the inputs after the hyper-parameters.
 
         Raises:
-          ReproError: the batch has another structure, shape or element type than the captured one.
+          ReproError: the structure, a shape or an element type of the batch differs from the captured batch.
         """
 
     def write_state(self, values: Sequence[Any]) -> None:

@@ -242,8 +242,8 @@ def _joined(
 
 
 def _check_names(program: Program, wanted: Sequence[TensorType], between: int) -> None:
-    """Raises ReproError if an argument of `program` has another name than in `wanted`. The `between` arguments after
-    the state are not checked, because they are not tensors of the step."""
+    """Raises ReproError if the name of an argument of `program` is not the one in `wanted`. The `between` arguments
+    after the state are not checked, because they are not tensors of the step."""
     found = program.examined
     arguments = [*found.arguments[: found.num_state], *found.arguments[found.num_state + between :]]
     for own, kind in zip(arguments, wanted, strict=True):

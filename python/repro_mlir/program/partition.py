@@ -28,7 +28,7 @@ class Cut:
     Attributes:
       dimension: the partitioned dimension.
       blocks: the number of blocks of equal extent in the dimension; each block is partitioned in the same way.
-      offsets: rank r has the elements from offsets[r] up to offsets[r + 1] of each block.
+      offsets: rank r has the elements offsets[r] to offsets[r + 1] - 1 of each block.
     """
 
     dimension: int
@@ -54,7 +54,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Call:
-    """A step of a rank's program that runs a segment on values.
+    """An element of `RankProgram.steps` that runs a segment on values.
 
     Attributes:
       segment: the index of the segment.
@@ -69,7 +69,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Gather:
-    """A step of a rank's program that gathers a whole tensor from the shards of all ranks (T2).
+    """An element of `RankProgram.steps` that gathers a whole tensor from the shards of all ranks (T2).
 
     Attributes:
       part, whole: the values of the shard and of the whole tensor.
@@ -85,7 +85,7 @@ class Gather:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """A step of a rank's program that broadcasts a tensor of one rank to all ranks (T2), (T3).
+    """An element of `RankProgram.steps` that broadcasts a tensor of one rank to all ranks (T2), (T3).
 
     Attributes:
       part: the value on the owner; None on the other ranks.
@@ -169,13 +169,14 @@ def partition(
 
 
 def assign_owners(program: Program, size: int, rank: int, positions: Sequence[int]) -> RankProgram:
-    """Returns the part of a program that one rank computes if each of some tensors exists only on one rank (T3).
+    """Returns the part of a program that one rank computes if each of the tensors at `positions` exists on one rank
+    only (T3).
 
     Args:
       program: the program.
       size: the number of ranks.
       rank: the rank.
-      positions: the argument positions (state, then inputs) of these tensors: changed state tensors and inputs.
+      positions: the argument positions (state, then inputs) of the tensors, which are changed state tensors or inputs.
     """
     options = f"ranks={size} rank={rank}"
     if positions:

@@ -142,9 +142,10 @@ class ProgramTrainer(ConstantAttributes):
         Returns:
           the outputs by name, such as `loss`.
         Raises:
-          ReproError: the trainer is closed; inputs or state have other types than in the program; the hyper-parameters
-            are not those of the program; or a check of the program failed (E1). In these cases the state is unchanged.
-            Also raised if the record cannot be written: then the trainer is closed, and the receipt can be resumed.
+          ReproError: the trainer is closed; types of inputs or of the state differ from those in the program; the
+            hyper-parameters are not those of the program; or a check of the program failed (E1). In these cases the
+            state is unchanged. Also raised if the record cannot be written: then the trainer is closed, and the receipt
+            can be resumed.
         """
         if self._closed:
             raise ReproError("the trainer is closed: create a new one")

@@ -18,8 +18,9 @@ def _comparable(x: np.ndarray) -> np.ndarray:
 
 
 def arg_extreme(x: np.ndarray, largest: bool) -> np.ndarray:
-    """Returns the index (int64) of the largest, or else the smallest, element along the last axis, which must not be
-    empty. A NaN is chosen before any number, -0 equals +0, and the first of equal elements is chosen.
+    """Returns the index (int64) of the largest element along the last axis, or of the smallest one if not `largest`.
+    The axis must not be empty. A NaN is chosen before any number, -0 equals +0, and the first of equal elements is
+    chosen.
     """
     nan = _nan_mask(x)
     key = _comparable(np.where(nan, x.dtype.type(0), x))

@@ -71,7 +71,8 @@ def sweep(
 ) -> list[SweepPoint]:
     """Predicts the step of each program on each machine with each combination of values.
 
-    A program is compiled once for machines with the same level or architecture and execution units.
+    A program is compiled once for all machines that have both the same level or architecture and the same execution
+    units.
 
     Args:
       machines: each machine with the values of its changed attributes.

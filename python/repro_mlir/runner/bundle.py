@@ -94,8 +94,7 @@ class Bundle(ConstantAttributes):
           ReproError: the file is not a bundle, is damaged, or has an unsupported format or numerics.
         """
         self.path = Path(path)
-        # Reads members of any name: those that are permitted depend on the format of the manifest, which must be read
-        # first.
+        # Reads members of any name: which names are permitted depends on the manifest, which has not been read yet.
         self._data = read_archive(path, lambda name: True, "a bundle of repro-mlir")
         if MANIFEST not in self._data:
             raise ReproError(f"{path}: expected a bundle of repro-mlir: it has no {MANIFEST}")

@@ -212,7 +212,7 @@ def certificate_for(device: Device, architecture: str) -> Certificate:
     """Returns the certificate that allows a device to run code with tensor cores for an architecture.
 
     Raises:
-      ReproError: there is no certificate, or the device has another accumulator class than the code.
+      ReproError: there is no certificate, or the accumulator class of the device is not that of the code.
     """
     path, wanted = path_of(device), f"{device.name} with driver {device.driver.identity()}"
     if not path.is_file():

@@ -74,8 +74,8 @@ def device_pointer(value: Any, kind: TensorType, what: str, ordinal: int, *, is_
       what: "state", "input" or "output", for messages.
       is_written: whether a step writes to the array.
     Raises:
-      ReproError: `value` is not an array on this GPU, has another shape or element type than `kind`, is not contiguous,
-        is masked, or is read-only although a step writes to it.
+      ReproError: `value` is not an array on this GPU, does not have the shape and element type of `kind`, is not
+        contiguous, is masked, or is read-only although a step writes to it.
     """
     interface = _interface(value)
     found: tuple[tuple[int, ...], bool, bool, int]

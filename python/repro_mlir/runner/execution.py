@@ -43,8 +43,8 @@ class TargetCode:
 def choose_architecture(names: Sequence[str], capability: tuple[int, int], what: str) -> str:
     """Returns the best of `names` for a GPU of this compute capability; prefers code with tensor cores.
 
-    PTX for an architecture runs on all later ones, unless its name ends in `a` or `f`: then it is used only on that
-    architecture.
+    PTX for an architecture runs on all later architectures. If the architecture's name ends in `a` or `f`, the PTX is
+    used on that architecture only.
 
     Raises:
       ReproError: the GPU runs none of them.

@@ -129,8 +129,8 @@ class Session(ConstantAttributes):
         self._steps = 0
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Copies arrays from the CPU to the states with these names. Raises ReproError if an array has another type
-        than its state."""
+        """Copies arrays from the CPU to the states with these names. Raises ReproError if the type of an array is not
+        that of its state."""
         numbers = {kind.name: i for i, kind in enumerate(self.bundle.state)}
         for name, value in state.items():
             if name not in numbers:
@@ -173,7 +173,7 @@ class Session(ConstantAttributes):
         Returns:
           copies of the outputs, by name.
         Raises:
-          ReproError: the number of inputs is wrong, or an input has another type than in the program.
+          ReproError: the number of inputs is wrong, or the type of an input is not the one in the program.
           StepFailed: a check of the program failed; the state is unchanged.
         """
         free = [i for i in range(len(self.bundle.inputs)) if ("input", i) not in self._bound]

@@ -62,8 +62,8 @@ def compare_tensor_cores(
       compared: a function that is called with each opcode after its comparison.
     Returns:
       A certificate for the instructions whose results are all as expected, and a line for each other instruction. The
-      line says that the driver accepts no code for the instruction, or has the number and kinds of the differing
-      results and the first of them in hexadecimal.
+      line says that the driver accepts no code for the instruction, or states the number and kinds of the wrong
+      results, and the first wrong result in hexadecimal.
     Raises:
       ReproError: the code cannot run, or the driver's identity for the certificate cannot be found.
     """
@@ -72,8 +72,8 @@ def compare_tensor_cores(
     for case in cases:
         vectors = case.vectors
         images, differences, rejected = [], [], ""
-        # Runs both the cubin and the PTX, because the driver may assemble the PTX to other machine code than that of
-        # the cubin.
+        # Runs both the cubin and the PTX, because the driver may assemble the PTX to machine code that differs from the
+        # cubin.
         for image in IMAGES:
             try:
                 got, ran = _run(device, case.code, vectors, image == "cubin")

@@ -5,8 +5,8 @@
 
 The value of an ATen node is compared with the result of the last operator that comes from the node, if both have the
 same type (extents of 1 are ignored). The node's other operators compute intermediate values and are not compared. If
-the last operator only moves data (a sum that keeps its dimensions), a difference is reported for the node's operator
-whose result it moves. A node that only moves data is not compared: it differs exactly if its operand differs.
+the last operator only moves data (a sum that keeps its dimensions), a difference is reported for the operator of the
+node that computed this data. A node that only moves data is not compared: it differs exactly if its operand differs.
 """
 
 from __future__ import annotations

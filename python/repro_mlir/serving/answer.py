@@ -109,8 +109,8 @@ def check_answer(fields: Mapping[str, Any], receipt: Receipt) -> list[str]:
 
 
 def _leaves(value: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
-    """Yields the path and the value of each field of an object and of its nested objects. An empty object is a field
-    itself."""
+    """Yields the path and the value of each field of an object and of its nested objects. An empty object counts as a
+    field."""
     for name, each in value.items():
         # A name that contains a dot is quoted, since it could otherwise equal the path of another field.
         path = f"{before}{name if name.isidentifier() else repr(name)}"

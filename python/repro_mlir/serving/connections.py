@@ -42,7 +42,7 @@ class _BoundedProtocol(H11Protocol):
         self.conn = StrictConnection(h11.SERVER, HEAD_LIMIT)
         self._idle: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        # The last completed request that `_look` has seen, and how often it has seen the same one again.
+        # The last completed request that `_look` has found, and the number of later calls that found the same request.
         self._seen: Any = None
         self._looks = 0
 

@@ -53,7 +53,7 @@ def compile_optimizer(
 
     Such a loop computes the bits of `Trainer(model, loss_fn, optimizer)` with any optimizer. `torch.compile` of
     `optimizer.step` itself also produces a program, but from Dynamo's trace. For Adam and other optimizers this trace
-    rounds at other points of the computation than the optimizer does in eager mode.
+    does not round at the same points of the computation as the optimizer in eager mode.
 
     A call reads the gradients of the parameters; parameters without a gradient do not change. Other changes of the
     optimizer between two calls (learning rates, parameter groups, its state) take effect as with `Trainer`.

@@ -82,7 +82,7 @@ class Evaluation:
     def _find(self, batch: FlatBatch, subject: Subject) -> Step:
         """Selects the captured evaluation for the model as it is now; captures a new one if there is none."""
         with frontend.evaluation_mode(self._model):
-            # In evaluation mode, so that the form does not depend on the modes in which the user's modules are.
+            # Evaluation mode keeps the form independent of the current modes of the user's modules.
             form, known = next(self._forms.find(subject, batch), None) or self._capture(batch, subject)
         step = self._forms.step(form, known)
         if step is None:

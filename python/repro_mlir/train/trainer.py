@@ -274,9 +274,9 @@ class Trainer(ConstantAttributes):
             of arguments by name. Tensors and NumPy arrays may change their shapes: each shape has its own program. Any
             other value in a batch is a constant, so each value has its own program; but numbers and strings of the
             batch that have changed twice are treated like those of the user's objects, see `Trainer`.
-          returns: the results in addition to the loss, of "outputs", "gradient_norm", "gradients" and "metrics", see
-            `StepResult`. They do not affect the state. Each choice has its own program, which computes only the
-            requested results. "gradients" also sets `grad` of the parameters.
+          returns: the results to return in addition to the loss, each one of "outputs", "gradient_norm", "gradients"
+            and "metrics", see `StepResult`. They do not affect the state. Each choice has its own program, which
+            computes only the requested results. "gradients" also sets `grad` of the parameters.
         Returns:
           the loss; with `returns` a `StepResult`.
         Raises:
@@ -580,7 +580,7 @@ class Trainer(ConstantAttributes):
             self._done = _Position(begin.steps + recorder.steps, begin.cursor + recorder.cursor)
 
     def _check_recorded(self, program: StepProgram, form: Form) -> None:
-        """Raises ReproError if the program has other state tensors than the receipt."""
+        """Raises ReproError if the state tensors of the program are not those of the receipt."""
         if self._recorder is not None and program.state != self._recorder.kinds:
             last = self._forms.last
             assert last is not None
@@ -696,13 +696,11 @@ class Trainer(ConstantAttributes):
         operators and methods of torch with one of the tensors as an argument, update all of them automatically. Call
         `sync` before the following uses, which do not update the tensors:
 
-        - an object that shares a tensor's memory since before the step: a view, a result of `detach()` or
-          `state_dict()`, a NumPy array;
-        - a new tensor made from a tensor by `torch.tensor`, `torch.Tensor`, `as_tensor`, `asarray`, `new_tensor` or
-          `set_`, or by an assignment to the `data` of another one;
-        - a tensor that is passed as a number to an operator;
-        - `torch.jit`, and `torch.func` without a call of a module;
-        - `torch.compile(fullgraph=True)`, which rejects such a tensor.
+        - an object that was made before the step and shares a tensor's memory: a view, a result of `detach()` or
+        `state_dict()`, a NumPy array; - a new tensor made from a tensor by `torch.tensor`, `torch.Tensor`, `as_tensor`,
+        `asarray`, `new_tensor` or `set_`, or by an assignment to the `data` of another one; - a tensor that is passed
+        as a number to an operator; - `torch.jit`, and `torch.func` without a call of a module; -
+        `torch.compile(fullgraph=True)`, which rejects such a tensor.
 
         If the optimizer's state is sharded among ranks (`shard_optimizer`), or gradient compression keeps state for
         each microbatch, `sync` copies the whole state to all ranks, and all ranks must call it. `state`, `state_hash`,

@@ -23,8 +23,8 @@ class ElementDifference:
       index: the index of the element.
       first, second: the value in each array, as the shortest decimal text.
       first_bits, second_bits: the bits in each array in hexadecimal, with canonical NaNs (V4).
-      ulps: the distance of the two values: the number of steps between adjacent values for floats, the absolute
-        difference for integers; None if exactly one value is a NaN.
+      ulps: the distance of the two values: for floats, the difference of their positions in the ascending order of all
+        values; for integers, the absolute difference; None if exactly one value is a NaN.
       count: the number of elements that differ.
       size: the number of elements of each array.
       max_ulps: the largest `ulps` of all elements that differ; None if no such element has one.

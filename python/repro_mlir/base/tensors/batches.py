@@ -10,8 +10,8 @@ from typing import Any
 
 
 def as_arguments(batch: Any) -> tuple[Any, ...] | dict[str, Any]:
-    """Returns the model arguments in a batch: a mapping has keyword arguments, a tuple or list has positional
-    arguments, and any other batch is the only argument."""
+    """Returns the model arguments in a batch: a mapping contains keyword arguments, a tuple or list contains positional
+    arguments, and any other batch is itself the only argument."""
     if isinstance(batch, Mapping):
         return dict(batch)
     return tuple(batch) if isinstance(batch, tuple | list) else (batch,)

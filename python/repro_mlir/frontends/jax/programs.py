@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of pure JAX functions. Captures need JAX; this module does not."""
+"""Programs of pure JAX functions. Capturing needs JAX; importing this module does not."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Call:
         return values[0]
 
     def choice(self, name: str, default: str, *known: str) -> str:
-        """Returns an attribute, which must be one of the strings `known`; raises OnnxError for another one."""
+        """Returns an attribute. Raises OnnxError unless it is one of the strings `known`."""
         found = str(self.attribute(name, default))
         if found not in known:
             raise OnnxError(f"{name} {found!r} is not supported, expected {' or '.join(known)}")

@@ -53,7 +53,8 @@ class Window:
         return F.pad(x, [width for pair in reversed(pairs) for width in pair], value=value)
 
     def grow_for_ceiling(self, extents: Sequence[int]) -> list[int]:
-        """Adds the padding that ceil_mode needs for a last, partly filled window to `after`; returns this padding."""
+        """Increases `after` by the padding that ceil_mode needs for a last, partly filled window; returns the
+        increases."""
         more = []
         for i, extent in enumerate(extents):
             whole = extent + self.before[i] + self.after[i]

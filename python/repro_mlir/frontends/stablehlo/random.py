@@ -35,7 +35,8 @@ def undefined(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.rng_bit_generator")
 def generate(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Returns the new state and bits. The state is the key, then a counter of one or two words, lower word first."""
+    """Returns the new state and the random bits. The state is the key, then a counter of one or two words, lower word
+    first."""
     state = operation.operands[0]
     kind = ir.RankedTensorType(operation.results[1].type)
     algorithm = str(operation.attributes["rng_algorithm"]).split()[-1].strip("<>")

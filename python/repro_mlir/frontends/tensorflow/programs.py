@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Programs of TensorFlow functions and SavedModels. Captures need TensorFlow; this module does not."""
+"""Programs of TensorFlow functions and SavedModels. Capturing needs TensorFlow; importing this module does not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def import_function(function: Callable[..., Any], *arguments: Any) -> ImportedPr
       arguments: nests of TensorFlow or NumPy tensors, or of `tf.TensorSpec`s; their values do not matter. Variables and
         Python numbers are not allowed: bind them with functools.partial.
     Returns:
-      the program. A tensor's name is that of the argument, or `output`, then the path in it: `batch.image`.
+      the program. A tensor's name consists of the name of the argument, or of `output` for a result, and the path of
+      the leaf: `batch.image`.
     Raises:
       ReproError: TensorFlow is not installed; the function cannot be captured (the message names the line and the
         node).

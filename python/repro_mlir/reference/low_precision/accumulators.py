@@ -187,8 +187,8 @@ def _top(x: _Terms) -> np.ndarray:
 
 
 def _exact_total(products: _Terms, c: _Terms) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns sign, magnitude (below 2^62) and exponent of the sum of c and all products (last axis). Python integers
-    make the sum exact; low bits of a long sum are then combined into one sticky bit."""
+    """Returns sign, magnitude (below 2^62) and exponent of the sum of c and of all products along the last axis. Python
+    integers make the sum exact; low bits of a long sum are then combined into one sticky bit."""
     last = (c.exponent - c.fraction)[..., np.newaxis]
     places = np.concatenate([products.exponent - products.fraction, last], axis=-1)
     values = np.concatenate([products.magnitude, c.magnitude[..., np.newaxis]], axis=-1).astype(object)
@@ -223,7 +223,8 @@ def _finish(
 
 
 def _special(x: Unpacked, y: Unpacked, scales: tuple[Unpacked, Unpacked] | None, c: Unpacked) -> Unpacked:
-    """(M1) Returns where the sum is infinite or NaN, as IEEE 754 defines it for exact products and their exact sum."""
+    """(M1) Returns masks of the results that are infinite or NaN, as IEEE 754 defines for exact products and their
+    exact sum with c; the sign is that of an infinite result."""
     negative, infinite, nan = x.negative ^ y.negative, x.infinite | y.infinite, x.nan | y.nan
     zero = (x.finite & (x.magnitude == 0)) | (y.finite & (y.magnitude == 0))
     for scale in scales or ():
@@ -314,7 +315,7 @@ def accumulate(
     Args:
       a: float32 values of the format `of`, or of its first entry, of shape [..., K].
       b: likewise, of its second entry; the shapes broadcast.
-      c: float32 values of the result's format, of the shape without K.
+      c: float32 values of the result's format; the shape is that of `a`, without K.
       scales: with Fdpa: the scales of a and of b, codes [..., K] of `scale_format`, which may be a pair; None means
         f8E8M0FNU. Each product has its own scales, so the scale of a block is repeated.
     Returns:
@@ -386,8 +387,8 @@ def check_groups(by: Fdpa, of: tuple[BinaryFormat, BinaryFormat]) -> None:
     """Raises ValueError if sums of groups of products of two formats have more than 62 bits."""
     if by.group == 1:
         return
-    # `largest` bounds the sum of a group, in units of its last bit. `kept` bounds the bits of the sum of all groups,
-    # whose products have two significands below 2.
+    # `largest` bounds the sum of a group, in units of its last bit. `kept` bounds the bits of the sum of all groups;
+    # each product is that of two significands below 2.
     largest = of[0].largest_integer * of[1].largest_integer * by.group
     kept = (of[0].max_exponent + of[1].max_exponent + 2) + (by.fraction or 0)
     if largest.bit_length() + 8 > 62 or kept + (4 * by.terms).bit_length() > 62:

@@ -137,10 +137,10 @@ def _reversed16(bits: np.ndarray) -> np.ndarray:
 
 
 def ptx_bits(words: np.ndarray, to: BinaryFormat) -> np.ndarray:
-    """(Q3) Returns the random bits of each operand of PTX `cvt.rs`, in operand order, from its operand `rbits`.
+    """(Q3) Returns the random bits with which PTX `cvt.rs` rounds each operand, in operand order.
 
     Args:
-      words: integers below 2^32 of shape [...].
+      words: the values of the operand `rbits`, integers below 2^32 of shape [...].
     Returns:
       int64 of shape [..., 2] for f16 (13 bits) and bf16 (16 bits), [..., 4] for f8, f6 and f4 (16 bits). The last
       operand is the one in the lowest bits of the result.
@@ -157,7 +157,7 @@ def ptx_bits(words: np.ndarray, to: BinaryFormat) -> np.ndarray:
 
 
 def ptx_site_bits(shape: tuple[int, ...], to: BinaryFormat, seed: int, site: int, step: int) -> np.ndarray:
-    """(Q3) Returns the random bits of each element of `shape`, row-major, as an operand of PTX `cvt.rs`; int64.
+    """(Q3) Returns the random bits of each element of `shape`, row-major, if PTX `cvt.rs` rounds the elements; int64.
 
     Word g of the site is `rbits` of the elements 4g to 4g + 3, or, for f16 and bf16, 2g and 2g + 1. The first of these
     elements is the last operand.

@@ -31,7 +31,7 @@ class Block:
       loop: the number of blocks, up to and including this one, that its last instruction repeats; 0 for none.
       instructions: the instructions of the block without calls and returns.
       missed: the number of cache lines that all runs together load from beyond the L2 cache; `read_assembly` sets it.
-      scattered: the number of missed lines that are not part of a long run of adjacent lines.
+      scattered: the number of missed lines that are not part of a long sequence of adjacent lines.
     """
 
     runs: int

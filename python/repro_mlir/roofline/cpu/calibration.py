@@ -262,7 +262,8 @@ def _ones(kind: TensorType) -> np.ndarray:
     """Allocates an array of ones that starts at a cache line, because a vector that straddles two lines costs two
     accesses.
 
-    All pages are written, because reads of untouched pages hit the shared zero page and first writes fault.
+    All pages are written, because reads of untouched pages hit the shared zero page, and the first write to a page
+    causes a page fault.
     """
     size = kind.nbytes
     memory = np.empty(size + _LINE, np.uint8)

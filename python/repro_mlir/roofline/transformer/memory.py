@@ -66,8 +66,8 @@ class DeviceParameters:
         return self.layers + self.experts + self.ends
 
     def sharded(self, training: Training) -> float:
-        """Returns the number of parameters of a device after sharding; fewer devices share each expert than the other
-        parameters."""
+        """Returns the number of parameters of a device after sharding; an expert is sharded among fewer devices than
+        the other parameters."""
         parallelism = training.parallelism
         return (self.layers + self.ends + self.experts * parallelism.expert) / parallelism.shards
 

@@ -3,8 +3,9 @@
 
 """Finds where two receipts diverge.
 
-A receipt contains hashes of every step but tensors of only some steps. Differing elements are therefore shown only for
-tensors that both receipts provide: stored batches, kept states, and the results of running the step again from these.
+A receipt contains the hashes of all steps, but the tensors of only some steps. Differing elements are therefore shown
+only for tensors that both receipts provide: stored batches, kept states, and the results of running the step again from
+these.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def diff_receipts(
 
 
 def _compare_states(sides: tuple[_Repeated, _Repeated], record: int, step: int, note: str) -> Difference:
-    """Returns the difference between the states of both receipts after record number `record`, in which users have set
-    the state."""
+    """Returns the difference between the states of the two receipts after record number `record`, which is the initial
+    state or a state change by the user."""
     states = [side.run.state_after(record) for side in sides]
     given = compare_tensors(sides[0].receipt.header.state, states[0], states[1], 0)
     return Difference((sides[0].name, sides[1].name), step, given, note=note)

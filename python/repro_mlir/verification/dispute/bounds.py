@@ -88,7 +88,7 @@ def question_bytes(graphs: Sequence[OperatorGraph]) -> int:
 
 @lru_cache(maxsize=8)
 def most_inputs(graph: OperatorGraph) -> int:
-    """Returns the maximum number of operands of an operator, or of results of a microbatch if that is larger."""
+    """Returns the larger of two numbers: the most operands of an operator, and the most results of a microbatch."""
     gives = (len(values) for values in graph.microbatches)
     return max((*(len(operator.inputs) for operator in graph.operators), *gives), default=0)
 

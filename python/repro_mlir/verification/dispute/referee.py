@@ -231,7 +231,7 @@ class _Referee:
         openings: tuple[Opening, Opening],
     ) -> None:
         """Ends the dispute if the record is a state change for at least one party, or a step of a different program for
-        each."""
+        each party."""
         wrong = {}
         for party, claim, right in zip(self.parties, claims, due, strict=True):
             is_change = claim.program is None

@@ -202,7 +202,7 @@ class Recorder:
           the inputs that the step must use: copies with canonical NaNs (V4), as the receipt stores them.
         Raises:
           ReproError: if the receipt cannot represent the change or the program, or cannot be written.
-          ReceiptWrong: if a resumed run makes another change than the receipt has.
+          ReceiptWrong: if a resumed run makes a change that differs from the one in the receipt.
         """
         self._require_owner()
         self._writer.check_program(program)
@@ -234,7 +234,7 @@ class Recorder:
           microbatches: the hash of each microbatch (C8), if the step commits to them.
         Raises:
           ReproError: if the receipt cannot be written.
-          ReceiptWrong: if a resumed run computes another step than the receipt has.
+          ReceiptWrong: if a resumed run computes results that differ from those in the receipt.
         """
         if self._computed is None:
             self._computed = commit(

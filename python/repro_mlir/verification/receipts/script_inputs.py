@@ -88,8 +88,8 @@ class ScriptInputs:
         return self._source.program
 
     def check_program(self, listed: ListedProgram, step: int | None) -> None:
-        """Raises ReceiptWrong if `listed` has another program or other names than the last batch taken (or the first
-        batch). Outputs other than the loss may differ because the state does not depend on them."""
+        """Raises ReceiptWrong if `listed` differs in its program or names from the last batch taken (the first batch if
+        none was taken). Outputs other than the loss may differ because the state does not depend on them."""
         outputs = [kind.name for kind in listed.signature.outputs]
         try:
             program = self._source.giving(outputs) if self._source.gives(outputs) else self.program
