@@ -126,13 +126,13 @@ def backend(**options: Unpack[BackendKeywords]) -> Backend:
     Forward and backward each become a program, as does `torch.compile(optimizer.step, backend=...)`;
     `compile_optimizer` compiles the same update as `Trainer`. PyTorch computes everything outside of compiled
     functions, with its own bits: compile the function that returns the loss, not the model alone. A graph break causes
-    a warning that names the line; `fullgraph=True` makes it an error.
-    PyTorch skips some functions entirely, such as one with a graph break in a loop, without calling the backend:
-    `fullgraph=True` rejects these too, and the environment variable TORCH_LOGS=graph_breaks shows them.
-    Each shape has its own program; models of the same structure share programs. Dynamo recompiles a function for
-    another class, for other numbers among the attributes of the model, and for each optimizer whose `step` is compiled
-    (but not by `compile_optimizer`). Reaching `torch._dynamo.config.recompile_limit` raises an error: the backend sets
-    `fail_on_recompile_limit_hit` unless `fallback` is "eager", and raises the limit from its default of 8 to 64.
+    a warning that names the line; `fullgraph=True` makes it an error. PyTorch skips some functions entirely, such as
+    one with a graph break in a loop, without calling the backend: `fullgraph=True` rejects these too, and the
+    environment variable TORCH_LOGS=graph_breaks shows them. Each shape has its own program; models of the same
+    structure share programs. Dynamo recompiles a function if the class of the model or a number among its attributes
+    differs, and for each optimizer whose `step` is compiled (but not by `compile_optimizer`). Reaching
+    `torch._dynamo.config.recompile_limit` raises an error: the backend sets `fail_on_recompile_limit_hit` unless
+    `fallback` is "eager", and raises the limit from its default of 8 to 64.
 
     The backend has no precision recipes: a recipe assigns roles from the weights, loss and gradients of a whole step,
     and each graph contains only a part of the step. `Trainer` supports recipes.

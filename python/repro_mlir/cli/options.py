@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from repro_mlir.frontends.torch.base.capture_options import NumericsKeywords
     from repro_mlir.program import Program
 
-# The type of what add_subparsers returns, as a string, because the class accepts no type parameters at run time.
+# The type that add_subparsers returns, as a string, because the class accepts no type parameters at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 

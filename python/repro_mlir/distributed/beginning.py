@@ -51,8 +51,8 @@ def begin_together(
       state: returns this rank's state tensors. If rank 0's receipt has records, the values of rank 0's tensors are
         copied to these tensors.
     Raises:
-      ReproError: only some ranks have a receipt, or their runs differ; errors of `prepare` and `resume` are raised on
-        their rank, and reported to the others.
+      ReproError: only some ranks have a receipt, or their runs differ; an error of `prepare` or `resume` is raised on
+        the rank where it occurs, and reported to the other ranks.
       RankLost: another rank is gone.
     """
     digest, failure = bytes(32), None

@@ -20,7 +20,7 @@ class AgreedState(ABC):
     """A state on which a step is first attempted (`attempt`) and, after all ranks have agreed on its result, accepted
     (`accept`). `Kept` (executable.py) is the class for a single process.
 
-    The arrays themselves are the state on every target. The end of a step writes to a copy of the arrays. Between
+    The arrays themselves are the state on every target. A step writes its new state to a copy of the arrays. Between
     steps, the copy has the values that the arrays had when they were last hashed: comparing the arrays with the copy is
     faster than hashing them again.
     """

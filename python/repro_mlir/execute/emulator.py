@@ -225,7 +225,7 @@ class Module:
             that class; by default the class of `target`.
         Raises:
           LaunchError: the launch cannot begin.
-          KernelFault: the kernel did an illegal operation; memory keeps what the kernel wrote before.
+          KernelFault: the kernel did an illegal operation; memory keeps what the kernel wrote before the fault.
           OrderDependence: two orders produced different results.
         """
         index = self._index(name)

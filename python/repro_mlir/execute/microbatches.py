@@ -349,8 +349,8 @@ class KeptMicrobatches:
         checked: Sequence[range] = (),
         digests: dict[range, bytes] | None = None,
     ) -> Sums:
-        """(B2) Returns the sums of a node. Adds to `digests` the digest of each node in `checked`: this node, or one of
-        its leaves."""
+        """(B2) Returns the sums of a node. If `checked` contains this node or leaves of it, adds their digests to
+        `digests`."""
         wanted = {*checked}
 
         def note(node: range, sums: Sums) -> Sums:

@@ -70,7 +70,8 @@ class PartitionedExecutable(Compiled):
         self.segments = tuple(compile(each, target, self.threads) for each in self.plan.segments)
 
     def parts(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what this rank needs of a whole state, by name: copies of its parts, and all uncut arrays themselves.
+        """Returns what this rank needs of a whole state, by name: a copy of its part of each cut array, and each uncut
+        array itself.
 
         Raises:
           ReproError: a wrong name, shape or element type.

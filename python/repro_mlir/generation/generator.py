@@ -120,8 +120,8 @@ class Generator(ConstantAttributes):
             recipe, whose activation format is used; by default they are f32.
           target, threads: as for `repro_mlir.compile`.
         Raises:
-          ReproError: the model cannot generate text, for the reason in the message; a number is below 1; or the codes
-            of a token would depend on other tokens in the block format.
+          ReproError: the model cannot generate text, for the reason in the message; a number is below 1; or, in the
+            block format, the codes of a token would depend on other tokens.
         """
         from repro_mlir.frontends.torch.generation.cached_attention import capture_generation
 

@@ -334,8 +334,8 @@ def _check_accumulator(each: Described, asked: RolePrecision, formats: tuple[For
             except ReproError as error:
                 raise ReproError(f"{where}: {error}") from None
     elif isinstance(asked.accumulator, str):
-        # Matrix units read operands as they are stored. They would first round an f32 operand, and would take the codes
-        # of blocks for numbers.
+        # Matrix units read operands as they are stored. They would first round an f32 operand, and would interpret the
+        # codes of blocks as numbers.
         pairs = [
             (own, own != "f32") if format == F32 else (format.element, format.element in NUMBERS)
             for format, own in zip(formats, each.elements, strict=True)

@@ -69,8 +69,8 @@ def compare_recipes(
       target, threads: as for `compile`.
       samples: the number of sampled steps, equally spaced from the first to the last.
     Raises:
-      ReproError: the script or a recipe cannot be used, or the script returns other models or batches when it is run
-        again.
+      ReproError: the script or a recipe cannot be used, or the script returns a different model or different batches
+        when it is run again.
     """
     for name, value, least in (("steps", steps, 1), ("samples", samples, 0)):
         if type(value) is not int or value < least:

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Calls the CUDA driver through ctypes: has the entry points that the runner needs, and their errors.
+"""Calls the CUDA driver through ctypes: declares the entry points that the runner needs, and raises their errors as
+exceptions.
 
 The numbers of attributes, options and errors are from cuda.h of CUDA 12 and 13; all entry points exist since CUDA 12.
 """

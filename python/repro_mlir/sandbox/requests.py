@@ -24,7 +24,7 @@ from repro_mlir.base.printing import foreign
 from repro_mlir.sandbox.server import ENDING, HEADER, OUT_OF_MEMORY
 from repro_mlir.sandbox.text import check_size, check_text
 
-# The environment variables that a child process gets. Others are not passed, since they may contain secrets.
+# The environment variables that a child process gets. Other variables are not passed, since they may contain secrets.
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "TMPDIR", "LANG", "LC_ALL")
 _GRACE_SECONDS = 10
 """Additional time to receive an answer after its header has arrived in time."""

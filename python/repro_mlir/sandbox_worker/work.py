@@ -22,8 +22,8 @@ _MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)
 
 
 def prepare() -> None:
-    """Imports modules that are otherwise imported on first use. The server calls this before it forks, so children have
-    them."""
+    """Imports modules that are otherwise imported on first use. The server calls this function before it forks, so its
+    children have the modules already."""
     for name in _MODULES:
         importlib.import_module(f"repro_mlir.{name}")
 

@@ -36,8 +36,8 @@ class Changes:
         captured = known.captured
         changing = captured.changing
         now = frontend.form_of(subject, captured.structure, batch, changing, captured.recording)
-        # If the forms are equal, the cause is a changed number that is already an input but whose value the step has
-        # asked for.
+        # If the forms are equal, the changed value is a number that is already an input, but the step needs its value
+        # as a constant.
         self._counts.update(frontend.changed_values(form, now) if form != now else [*changing.asked()])
 
     def warning(self, captured: TorchBindings) -> str | None:

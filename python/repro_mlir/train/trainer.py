@@ -113,10 +113,10 @@ class Trainer(ConstantAttributes):
             exponential moving average. Each step updates it as `average.update_parameters(model)` does; the loop must
             not call that too. The average is part of the state, of `state_dict` and of checkpoints.
           loss_scale: an enabled torch.amp.GradScaler("cpu"), for autocast to torch.float16. The gradients are those of
-            the scaled loss, divided by the scale; if one is not finite, the step does not change parameters and
-            optimizer; then the scale is updated. Each step does the work of `scale`, `unscale_`, `step` and `update`;
-            the loop must not call them too. Scale and growth tracker are part of the state, of `state_dict` and of
-            checkpoints.
+            the scaled loss, divided by the scale; if a gradient is not finite, the step does not change parameters and
+            optimizer. In either case the scale is updated at the end. Each step does the work of `scale`, `unscale_`,
+            `step` and `update`; the loop must not call them too. Scale and growth tracker are part of the state, of
+            `state_dict` and of checkpoints.
           nonfinite_loss: the reaction to a loss that is NaN or infinite: "warn" (by warnings.warn, once), "stop" (this
             step and every later one raise NonFiniteLoss) or "ignore". A receipt records the choice.
           microbatches: the number of consecutive microbatches that a batch is cut into (B1). Forward, loss and backward
@@ -322,8 +322,9 @@ class Trainer(ConstantAttributes):
         """Computes the loss of the model in evaluation mode, without gradients, by a separate program.
 
         Nothing changes: neither the state nor `steps`, `cursor`, the receipt or the modes of modules. During the
-        evaluation their flags `training` are False (the model's method `train` is not called). The bits are equal on
-        every target. A GPU's state is copied back for the evaluation, and to the GPU again for the next step.
+        evaluation, the flags `training` of the modules are False (the model's method `train` is not called). The bits
+        are equal on every target. A GPU's state is copied back for the evaluation, and to the GPU again for the next
+        step.
 
         Args:
           batch: see `step`.

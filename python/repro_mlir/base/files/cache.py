@@ -3,11 +3,11 @@
 
 """A disk cache of captures, canonical programs and compiled code, keyed by a hash of their sources.
 
-Artifacts are trusted like locally built ones, so each file carries a MAC under a key that only this user can read.
-The folder contains at most `cache_bytes` (limits.py): eviction removes the least recently used artifacts until a
-sixteenth of the limit is free. Processes share the folder without locks, because a missing artifact is just rebuilt.
-Listing many files is slow, so a process lists them again only after it has written a sixteenth of the free space that
-it found; thus 16 concurrent writers stay within the limit.
+Artifacts are trusted like locally built ones, so each file carries a MAC under a key that only this user can read. The
+folder contains at most `cache_bytes` (limits.py): eviction removes the least recently used artifacts until a sixteenth
+of the limit is free. Processes share the folder without locks, because a missing artifact is just rebuilt. Listing many
+files is slow, so a process lists them again only after it has written a sixteenth of the space that was free at its
+last listing; thus 16 concurrent writers stay within the limit.
 """
 
 from __future__ import annotations

@@ -105,8 +105,9 @@ class _Windows:
         )
 
     def points(self, indices: ir.Value, updates: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Returns indices [n, k] over the indexed dimensions and updates [n, ...] over the others, one row per window
-        and position in the indexed dimensions; the first index of a dropped update is the extent."""
+        """Returns indices [n, k] in the k indexed dimensions, and updates [n, ...] with the filled dimensions. Each
+        window has one row per position that it covers in the indexed dimensions. The first index of a dropped update is
+        the extent."""
         extents = emit.shape_of(updates)
         batch = [extents[dim] for dim in self.batch_dims]
         spread = [dim for dim in self.indexed if self.window_dims[dim] is not None]

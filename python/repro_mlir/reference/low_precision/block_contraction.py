@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4), (M5) Contractions of tensors in blocks. The dot product of each block is added in one f32 step, or all products
+"""(Q4), (M5) Contractions of tensors in blocks. The dot products of blocks are scaled and added in f32, or all products
 form a single chain of an accumulator."""
 
 from __future__ import annotations

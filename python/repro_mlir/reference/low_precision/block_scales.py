@@ -63,8 +63,8 @@ class PowerOfTwo:
       infinity: the byte for an infinite amax, and for an amax that EVEN rounds to 2^128: 255 (NAN), 254 (LARGEST), or
         the byte for an amax of 2^128 (POWER).
       nan: the byte for an amax that is NaN.
-      least: the exponent of the power of two by which elements are divided if the byte is 0; None for -127, as in the
-        byte's value.
+      least: the exponent of the power of two by which elements are divided if the byte is 0; None for -127, the
+        exponent that the byte 0 encodes.
     """
 
     rule: PowerRule

@@ -186,8 +186,8 @@ def _text(kind: TensorType) -> str:
 
 
 def _sum(kind: TensorType) -> str:
-    """Returns a program that adds two float tensors (B2), or returns the first of two tensors of another element type
-    after checking that they are equal (B3)."""
+    """Returns a program that adds two float tensors (B2) or, for tensors of another element type, checks that both are
+    equal and returns the first (B3)."""
     element = kind.element
     if ELEMENTS[element].format is not None:
         return _elementwise(kind, 2, [f"%s = arith.addf %a, %b : {element}", f"linalg.yield %s : {element}"])

@@ -104,8 +104,9 @@ def verify(
     Returns:
       what was verified.
     Raises:
-      ReceiptWrong: if the receipt contradicts itself, or a step computes other results than the receipt has.
-      ReproError: if there is no receipt, it has no steps or another version, or the target cannot run on this machine.
+      ReceiptWrong: if the receipt contradicts itself, or the results of a step differ from those in the receipt.
+      ReproError: if there is no receipt, the receipt has no steps or an unsupported version, or the target cannot run
+        on this machine.
     """
     if not isinstance(receipt, Receipt):
         receipt = Receipt(receipt)
@@ -127,7 +128,7 @@ def verify(
         executed = records_before(records, kept)
     else:
         # The last record may be a state change after the last step. If all steps are run, run this record too, and with
-        # it the batches before it that have no record.
+        # it the batches without a record before it.
         executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
     in_part: dict[int, list[int]] = {}
     if microbatches is not None:
@@ -226,7 +227,7 @@ def _not_checked(
 
 
 def _skipped(receipt: Receipt) -> dict[int, int]:
-    """Returns, for each record, the number of batches between the previous record and this one that have no record.
+    """Returns, for each record, the number of batches without a record between the previous record and this one.
     Records without such batches are omitted."""
     skipped, cursor = {}, 0
     for number in range(1, receipt.log.records + 1):
@@ -326,8 +327,8 @@ class Replay:
         return self._state
 
     def inputs(self, number: int) -> list[np.ndarray]:
-        """Returns the inputs of the step of a record, after checking that the batches before it that have no record
-        fail (E1)."""
+        """Returns the inputs of the step of a record, after checking that the batches without a record before it fail
+        (E1)."""
         record = self._receipt.log[number]
         assert record.program is not None
         if self._source is None:
@@ -341,7 +342,7 @@ class Replay:
         return inputs
 
     def _pass_over(self, number: int, record: Record) -> None:
-        """Runs the batches between the previous record and this one, which have no record: each must fail (E1)."""
+        """Runs the batches without a record between the previous record and this one: each must fail (E1)."""
         first = self._receipt.log[number - 1].commitment.cursor + 1 if number > 1 else 1
         last = record.commitment.cursor if record.program is None else record.commitment.cursor - 1
         for batch in range(first, last + 1):
