@@ -139,7 +139,7 @@ def _full(width: int) -> int:
     return 2 ** (width - 1) - 1
 
 
-# (F4) The start values, by the operation of the step; they depend on the accumulator's width.
+# (F4) The start values, by the operation that combines the elements; they depend on the accumulator's width.
 _STARTS: dict[str, Callable[[int], float]] = {
     "arith.addf": lambda width: 0.0,
     "math.fma": lambda width: 0.0,

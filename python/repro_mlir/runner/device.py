@@ -235,8 +235,9 @@ class Code:
         if shared > _STATIC_SHARED_LIMIT:
             driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared)
         if driver.has("cuFuncLoad"):
-            # Loads the code now: if the driver loaded it lazily at the first launch, that could fail during a graph
-            # capture. Drivers without cuFuncLoad have loaded it above (CUDA C++ Programming Guide 12.2, Lazy Loading).
+            # Loads the code now: if the driver loaded the code lazily at the first launch, loading could fail during a
+            # graph capture. Drivers without cuFuncLoad have loaded it above (CUDA C++ Programming Guide 12.2, Lazy
+            # Loading).
             driver.cuFuncLoad(function)
         return function
 

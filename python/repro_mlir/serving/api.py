@@ -147,8 +147,8 @@ class Api:
         """Reads the body of a request, within the limits; returns its parsed JSON."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            # Web pages can send other content types without a CORS preflight. Rejecting these protects a server on this
-            # machine from them.
+            # Web pages can send other content types without a CORS preflight. Rejecting these types protects a server
+            # on this machine from web pages.
             raise Refused(
                 415, f"expected content-type application/json, got {foreign(kind, 60)!r}", code="content_type"
             )

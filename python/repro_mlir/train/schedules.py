@@ -10,7 +10,7 @@ from decimal import Context, Decimal
 
 from repro_mlir.base.numerics.environment import float_environment
 
-# A context of its own, so that the caller's decimal settings have no effect.
+# A separate context, so that the caller's decimal settings have no effect.
 _CONTEXT = Context(prec=60)
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
 

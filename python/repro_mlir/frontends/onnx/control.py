@@ -53,7 +53,7 @@ def _loop(call: Call) -> Any:
 
 
 def _runs_on(body: onnx.GraphProto) -> bool:
-    """Whether the body of a loop returns the condition that it receives: the loop then runs all steps or none."""
+    """Whether the body of a loop returns the condition that it receives: the loop then runs all iterations or none."""
     copies = {node.output[0]: node.input[0] for node in body.node if node.op_type == "Identity" and not node.domain}
     condition = body.output[0].name
     # This loop terminates, because each name is written only once.

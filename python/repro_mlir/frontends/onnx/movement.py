@@ -122,8 +122,8 @@ def _pad(call: Call) -> torch.Tensor:
         sized([*x.shape[:axis], x.shape[axis] + max(low, 0) + max(high, 0), *x.shape[axis + 1 :]])
         if mode == "constant":
             continue
-        # The modes other than constant padding repeat elements of the tensor. The indices of these elements are known
-        # here.
+        # All modes except constant padding repeat elements of the tensor. The indices of these elements are already
+        # known here.
         if low or high:
             index = [_padding_index(i, x.shape[axis], mode) for i in range(-low, x.shape[axis] + high)]
             x = x.index_select(axis, constant(index))

@@ -119,7 +119,7 @@ def _cumulative(function: Callable[..., torch.Tensor], neutral: int) -> Operator
 
 
 def _products(x: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
-    """Returns the cumulative products along the axis, in log2(n) steps."""
+    """Returns the cumulative products along the axis, computed by log2(n) multiplications of whole tensors."""
     step = 1
     while step < x.shape[axis]:
         ones = torch.ones_like(x.narrow(axis, 0, step))

@@ -3,8 +3,8 @@
 
 """Triangular solves and Cholesky factors of small matrices, unrolled over the rows in a fixed order.
 
-Matrices have shape [*, n, n]; each step is one operation on whole rows or columns for the entire batch. Where a matrix
-is singular or not positive definite, results are infinite or NaN.
+Matrices have shape [*, n, n]; each unrolled operation processes whole rows or columns of the entire batch. Where a
+matrix is singular or not positive definite, results are infinite or NaN.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _substitute(a: ir.Value, b: ir.Value, is_lower: bool, is_unit: bool) -> ir.V
 
 
 def _order(matrix: ir.Value) -> int:
-    """Returns the number of rows, which is the number of unrolled steps; raises Unsupported above the limit."""
+    """Returns the number of rows, over which the computation is unrolled; raises Unsupported above the limit."""
     count = emit.shape_of(matrix)[-1]
     if count > _LIMIT:
         raise Unsupported(f"is unrolled: expected matrices of at most {_LIMIT} rows, got {count}")

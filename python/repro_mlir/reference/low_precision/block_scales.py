@@ -195,7 +195,8 @@ def power_exponent(amax: np.ndarray, element: Format, rule: PowerRule) -> np.nda
             half = 1 << (22 - element.fraction_bits)
             return exponent + (significand + half >> 24) - element.max_exponent
         case PowerRule.RCEIL:
-            # The significand of the largest element is exact in 24 bits, so it can be compared with that of amax.
+            # The significand of the format's largest value is exact in 24 bits, so it can be compared with that of
+            # amax.
             largest = Fraction(element.largest_integer, 1 << (element.largest_integer.bit_length() - 1))
             return exponent - element.max_exponent + (significand > int(largest * (1 << 23)))
         case PowerRule.RCEIL_PRODUCT:

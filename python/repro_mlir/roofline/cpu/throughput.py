@@ -21,8 +21,8 @@ from repro_mlir.base.child_processes import ending_with_this
 from repro_mlir.base.errors import ReproError
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# Each sequence is simulated with a low and a high number of iterations; sequences of at least `_LONG` instructions have
-# fewer. The difference of the two results excludes the time to fill the pipeline.
+# Each sequence is simulated with a low and a high number of iterations; for sequences of at least `_LONG` instructions,
+# both numbers are smaller. The difference of the two results excludes the time to fill the pipeline.
 _OF_SHORT, _OF_LONG, _LONG = (8, 24), (4, 12), 128
 _TIMEOUT = 120.0
 # The maximum number of concurrent llvm-mca processes.
@@ -118,8 +118,8 @@ def _corrected(instruction: str, model: str) -> str:
         return _SCALED.sub(r"\1(\2)", instruction)
     if model == "sapphirerapids":
         # LLVM's model has one 512-bit floating-point unit, as desktop processors do. The masked addition that replaces
-        # the instruction has two units in the model, as in servers, and the right latency. Merge masking makes it read
-        # the destination too.
+        # the instruction runs on two units in the model, as in servers, and has the right latency. Merge masking makes
+        # the addition read the destination too.
         return _OF_SERVERS.sub(_masked_addition, instruction)
     return instruction
 

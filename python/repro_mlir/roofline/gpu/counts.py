@@ -24,8 +24,8 @@ from repro_mlir.runner.plan import Kernel, Launch, Plan
 # The approximate number of warp instructions to emulate per launch; smaller launches are emulated completely.
 _BUDGET = 200_000
 _FEWEST = 4
-# Limits on the instructions of one block. Above `_DOUBTFUL`, a loop may not end because its exit depends on data; above
-# `_MOST`, the loop counts as infinite.
+# Limits on the instructions of one block. Above `_DOUBTFUL`, the block may contain a loop that never ends on this data;
+# above `_MOST`, the loop counts as infinite.
 _DOUBTFUL, _MOST = 1 << 22, 1 << 28
 _PAGE = 4096
 ALIGNMENT = 256
