@@ -32,16 +32,16 @@ def store_codes(program: Program, target: str = "cpu", threads: int | None = Non
     """Returns an inference program that reads codes and scales (Q2) instead of quantizing the weights in each run.
 
     Results of `repro.quantize` that depend on the state alone are computed once and become state, with f4 codes packed
-    two per byte (Q7); a weight without another reader is removed from the state. The outputs are the same, bit for
-    bit; the program and its hash differ.
+    two per byte (Q7); a weight that no other operation reads is removed from the state. The outputs are the same, bit
+    for bit; the program and its hash differ.
 
     Args:
       program: inference under a recipe with weights in blocks (`apply_precision`), with its initial state.
       target, threads: where the codes are computed, as for `repro_mlir.compile`; no bit depends on them.
     Returns:
-      A program with the same inputs and outputs. Its state has, after the remaining former state, `<weight>.codes` and
-      `<weight>.scales` for each tensor in blocks, and `<weight>.tensor` where a scale uses the amax of more than a
-      block.
+      A program with the same inputs and outputs. Its state consists of the remaining tensors of the former state and,
+      after these, `<weight>.codes` and `<weight>.scales` for each tensor in blocks, and `<weight>.tensor` if a scale
+      uses the amax of more than a block.
     Raises:
       ReproError: a program that changes its state, that has no weight in blocks, or that has no initial state.
     """

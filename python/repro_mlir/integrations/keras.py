@@ -43,8 +43,8 @@ def fit(
       model: compiled by `model.compile`, on the backend jax or torch.
       args, kwargs: as for `model.fit`.
       target, threads: as for `repro_mlir.compile`.
-      seed: the seed of the random numbers (dropout) on the backend torch, 0 by default: the numbers depend on the
-        seed and on the optimizer's iteration. On jax the model's seed generators determine them.
+      seed: the seed of the random numbers (dropout) on the backend torch, 0 by default: the numbers depend on the seed
+        and on the optimizer's iteration. On the backend jax, the model's seed generators determine the numbers.
       receipt: where and how to write a receipt of the training steps; it is finished at the end and cannot be
         resumed.
     Raises:

@@ -262,7 +262,8 @@ def requests(described: Sequence[Described], recipe: Recipe) -> list[RolePrecisi
 def scale_names(
     described: Sequence[Described], asked: Sequence[RolePrecision | None], recipe: Recipe
 ) -> dict[tuple[int, str], str]:
-    """(Q6) Returns the name of each delayed scale; the keys are the number of a contraction and the name of an operand.
+    """(Q6) Returns the name of each delayed scale; a key is a pair of the number of a contraction and the name of an
+    operand.
 
     All tensors that are one operand of a layer in one format share a scale. The name of the scale is
     `<layer>.<operand>`. If the roles of a layer have an operand in several delayed formats, the format of the first

@@ -57,13 +57,13 @@ def compare_recipes(
 ) -> Report:
     """Trains the model of a script under f32 and under each recipe, from the same state on the same batches.
 
-    Each sampled step of a recipe's run is computed twice again from the same state: once under the recipe, which also
-    returns the operands and results of its contractions, and once in f32.
+    Each sampled step of a recipe's run is computed two more times from the same state: once under the recipe, which
+    also returns the operands and results of its contractions, and once in f32.
 
     Args:
       script: a training script, as for `repro train`; its option `precision` is ignored. It runs once per recipe, and
         must return the same model and batches each time. Its optional function `validation()` returns at most 1000
-        batches, whose mean loss in evaluation mode is computed a few times.
+        batches, whose mean loss in evaluation mode is computed a few times per run.
       recipes: as for `apply_precision`; f32 is always included, and need not be listed.
       steps: the number of training steps, at least 1.
       target, threads: as for `compile`.

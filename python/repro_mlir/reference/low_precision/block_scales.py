@@ -253,7 +253,7 @@ def two_level(block: np.ndarray, tensor: np.ndarray, rule: TwoLevel, to: int = 6
     Args:
       block: the amax of each block.
       tensor: the amax of the tensor; it broadcasts against `block`.
-      to: the greatest element: 6 or, with `rule.four`, 4.
+      to: the value to which the greatest element of a block is scaled: 6 or, with `rule.four`, 4.
     """
     encode_scale, inverse = tensor_scale(tensor, rule)
     if rule.four is None:

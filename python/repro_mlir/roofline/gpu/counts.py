@@ -89,8 +89,8 @@ class _Line:
 def count(module: emulator.Module, blocks: Sequence[Block], plan: Plan, launch: Launch, constants: bytes) -> Work:
     """Emulates blocks of a launch.
 
-    A kernel may not terminate on zeros, for example because it follows a chain of indices. It is then emulated on bytes
-    of 255 instead: an index of -1 ends a chain.
+    Some kernels do not terminate on zeros, for example because they follow a chain of indices. Such a kernel is
+    emulated on bytes of 255 instead: an index of -1 ends a chain.
 
     Args:
       module: the module of the kernel.
