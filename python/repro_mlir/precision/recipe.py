@@ -167,7 +167,7 @@ class RolePrecision:
         return is_plain and self.result in (None, "f32") and self.accumulator is None
 
     def overridden(self, other: RolePrecision) -> RolePrecision:
-        """Returns this precision with the fields that `other` specifies replaced."""
+        """Returns a copy of this precision in which the fields that `other` specifies have the values of `other`."""
         return RolePrecision(
             {**self.operands, **other.operands},
             self.result if other.result is None else other.result,

@@ -27,8 +27,7 @@ _OF_SCALES = ("infinity", "nan", "least", "largest", "history", "margin", "algor
 
 
 def recipe_of(given: Recipe | str | Mapping[str, Any]) -> Recipe:
-    """Returns the recipe that a user has passed: a `Recipe`, or the name, the JSON or the path of a JSON file of a
-    recipe.
+    """Returns the recipe that a user has passed: a `Recipe`, a name, JSON, or the path of a JSON file.
 
     Raises:
       ReproError: the argument is none of these.

@@ -181,8 +181,8 @@ class ProgramTrainer(ConstantAttributes):
         return outputs
 
     def state_hash(self) -> str:
-        """Returns the hash of the present state (H3) in hexadecimal. Runs on different machines can be compared by this
-        hash."""
+        """Returns the hash of the present state (H3) in hexadecimal. This hash makes it possible to compare runs on
+        different machines."""
         return state_hash([(self._state[kind.name], kind.element) for kind in self._program.state])
 
     def close(self) -> None:

@@ -684,8 +684,8 @@ class Trainer(ConstantAttributes):
                 recorder.end()
 
     def state_hash(self) -> str:
-        """Returns the hash of the present state (H3), over all tensors of `program`, in hexadecimal. Runs on different
-        machines are compared by this hash."""
+        """Returns the hash of the present state (H3), over all tensors of `program`, in hexadecimal. This hash makes it
+        possible to compare runs on different machines."""
         program, state = self.program, self.state
         return state_hash([(state[kind.name], kind.element) for kind in program.state])
 

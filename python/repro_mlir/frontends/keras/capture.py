@@ -84,7 +84,7 @@ def _leaves(root: str, tree: Any) -> dict[str, Any]:
 
 
 def _replaced(root: str, tree: Any, leaves: Mapping[str, Any]) -> Any:
-    """Replaces each leaf of the tree by the one with the same path in `leaves`, or by None."""
+    """Replaces each leaf of the tree by the value of its path in `leaves`, or by None if `leaves` lacks the path."""
     paths = [".".join([root, *map(str, path)]) for path, _ in keras.tree.flatten_with_path(tree)]
     return keras.tree.pack_sequence_as(tree, [leaves.get(path) for path in paths])
 

@@ -182,7 +182,7 @@ def _average_pool(call: Call) -> torch.Tensor:
 
 
 def _total(call: Call, x: torch.Tensor, window: Window, before: list[int], after: list[int]) -> torch.Tensor:
-    """Returns the sum of each window of the image, padded by `before` and `after` elements."""
+    """Returns the sum of each window of the image after the image has been padded by `before` and `after` elements."""
     own = window.before, window.after
     window.before, window.after = before, after
     try:

@@ -17,7 +17,7 @@ from repro_mlir.frontends.stablehlo.rules import rule
 
 @rule("stablehlo.dynamic_slice")
 def dynamic_slice(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Lowers to a gather of one slice, which clamps the starts in the same way."""
+    """Lowers to a gather of one slice; a gather clamps starts as a dynamic slice does."""
     value, *starts = operation.operands
     sizes = list(ir.DenseI64ArrayAttr(operation.attributes["slice_sizes"]))
     rank = len(sizes)

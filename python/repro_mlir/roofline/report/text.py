@@ -88,8 +88,7 @@ def comparison_lines(cases: Sequence[Case]) -> list[str]:
 
 
 def _without_lines(calls: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """Returns one line for each pair of the name of a prediction and the routines whose time the prediction
-    excludes."""
+    """Returns one line for each pair in `calls`: the name of a prediction, and the routines whose time it excludes."""
     return [f"{name}: without the time of {' and '.join(each)}" for name, each in dict(calls).items() if each]
 
 

@@ -94,7 +94,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Published:
-    """The facts about its run that a party published before the dispute: link 0, number of records and last link."""
+    """The facts that a party published about its run before the dispute: link 0, number of records and last link."""
 
     link0: bytes
     records: int

@@ -29,7 +29,8 @@ def clone(old: Any, renamed: dict[ir.Value, ir.Value]) -> list[ir.Value]:
 
 
 def _rename(operation: Any, renamed: dict[ir.Value, ir.Value]) -> None:
-    """Replaces the operands of an operation and of its nested operations; values defined in its regions stay."""
+    """Replaces the operands of an operation and of its nested operations; values defined in its regions are not
+    replaced."""
     for position, operand in enumerate(operation.operands):
         if operand in renamed:
             operation.operands[position] = renamed[operand]

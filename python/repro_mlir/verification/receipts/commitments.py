@@ -116,5 +116,6 @@ def first_link(header: bytes) -> bytes:
 
 
 def next_link(link: bytes, record: int, root: bytes) -> bytes:
-    """(C5) Returns the link of record `record`, from 1, which commits to it, all earlier records and the header."""
+    """(C5) Returns the link of record `record`, counted from 1. The link commits to this record, to all earlier records
+    and to the header."""
     return blake3.blake3(_CHAIN + link + struct.pack("<Q", record) + root).digest()
