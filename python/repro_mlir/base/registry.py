@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""A registry of modules by role. Through the registry, a room calls modules of the rooms above it without importing
-these modules by name, which is not allowed."""
+"""A registry of modules by role. A room must not import modules of the rooms above it by name, so it calls these
+modules through the registry."""
 
 from __future__ import annotations
 

@@ -69,8 +69,9 @@ def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Progra
       given: the training that the script defines; its batches are consumed.
       count: the number of steps, at least 1.
       skipped: the number of batches to skip before these steps.
-    Returns: the program and the inputs of each step, which include the optimizer's hyper-parameters at the time of the
-      step's batch.
+    Returns:
+      the program and the inputs of each step, which include the optimizer's hyper-parameters at the time of the step's
+      batch.
     Raises:
       ReproError: the step cannot be captured, the batches end too early, or a batch needs a different program than the
         first batch.

@@ -698,10 +698,12 @@ class Trainer(ConstantAttributes):
         `sync` before the following uses, which do not update the tensors:
 
         - an object that was made before the step and shares a tensor's memory: a view, a result of `detach()` or
-        `state_dict()`, a NumPy array; - a new tensor made from a tensor by `torch.tensor`, `torch.Tensor`, `as_tensor`,
-        `asarray`, `new_tensor` or `set_`, or by an assignment to the `data` of another one; - a tensor that is passed
-        as a number to an operator; - `torch.jit`, and `torch.func` without a call of a module; -
-        `torch.compile(fullgraph=True)`, which rejects such a tensor.
+          `state_dict()`, a NumPy array;
+        - a new tensor made from a tensor by `torch.tensor`, `torch.Tensor`, `as_tensor`, `asarray`, `new_tensor` or
+          `set_`, or by an assignment to the `data` of another one;
+        - a tensor that is passed as a number to an operator;
+        - `torch.jit`, and `torch.func` without a call of a module;
+        - `torch.compile(fullgraph=True)`, which rejects such a tensor.
 
         If the optimizer's state is sharded among ranks (`shard_optimizer`), or gradient compression keeps state for
         each microbatch, `sync` copies the whole state to all ranks, and all ranks must call it. `state`, `state_hash`,

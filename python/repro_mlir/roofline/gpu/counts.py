@@ -170,7 +170,7 @@ def _count(
 
 
 def _memory(plan: Plan, launch: Launch, constants: bytes, fill: int) -> tuple[emulator.Memory, bytes]:
-    """Allocates a buffer for each argument, which extends from the argument's offset to the end of its memory in the
+    """Allocates for each argument a buffer of the bytes from the argument's offset to the end of its memory in the
     plan, and encodes the kernel's parameters."""
     memory = emulator.Memory()
     sizes = plan.sizes()
