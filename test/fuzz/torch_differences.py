@@ -292,7 +292,7 @@ DIFFERENCES = [
     Difference(
         "sampling",
         "grid_sample",
-        "gradient of the grid where the image or a gradient is not finite, if sampling is bicubic or moves positions inside",
+        "gradient of the grid where image or gradient is not finite; bicubic, or with positions moved into the image",
         "products with 0 for positions that are moved; sums of weights before products",
         "no gradient for positions that are moved; products before sums",
         "infinity times 0 is NaN, and so is the difference of infinities",
