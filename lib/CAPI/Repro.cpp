@@ -158,8 +158,7 @@ bool reproContractionRoles(
   return true;
 }
 
-/// Runs repro-opt on a stored program as if the input were the text of its
-/// module.
+/// Runs repro-opt on a stored program, as if its module were given as text.
 static LogicalResult optStoredProgram(StringRef bytes, StringRef outputFile,
                                       DialectRegistry &registry) {
   std::string text;

@@ -62,9 +62,9 @@ void Counter::addGlobal(uint32_t place, const uint64_t *addresses,
   }
 }
 
-/// Each wavefront (a cycle of shared memory) serves as many lanes as access 128
-/// bytes together. Lanes that access one word share its access; different words
-/// in one bank are accessed one after another.
+/// Lanes are served in groups that together access 128 bytes. A group takes one
+/// wavefront (a cycle of shared memory) for each different word in its most
+/// used bank. Lanes that access the same word share its access.
 void Counter::addShared(uint32_t place, const uint64_t *addresses,
                         uint32_t mask, unsigned bytes) {
   unsigned lanes = std::min<unsigned>(warpSize, numBanks * bankBytes / bytes);

@@ -25,7 +25,7 @@ bool Decoder::takeSpace(Opcode &opcode, Space &space) {
   return false;
 }
 
-/// Consumes modifiers of ordering such as .volatile and .relaxed.gpu. Sets
+/// Consumes ordering modifiers such as .volatile and .relaxed.gpu. Sets
 /// `detail.strong` if there is a modifier other than .weak.
 void Decoder::takeOrdering(Opcode &opcode, Detail &detail) {
   if (opcode.take("weak"))

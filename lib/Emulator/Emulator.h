@@ -94,9 +94,9 @@ struct LaunchSize {
   uint32_t sharedBytes; // dynamic
 };
 
-/// How often one instruction of a kernel ran in the counted blocks, and what it
-/// accessed. A sector is 32 bytes of global memory at an address that 32
-/// divides.
+/// How often one instruction of a kernel ran in the counted blocks, and how
+/// much memory it accessed. A sector is 32 bytes of global memory at an address
+/// that 32 divides.
 struct InstructionCount {
   int line;
   /// How many times warps executed the instruction, including executions in
@@ -119,7 +119,7 @@ struct BufferCount {
   bool isRead = false, isWritten = false;
 };
 
-/// The counted work of all counted blocks of a launch.
+/// The work of all counted blocks of a launch.
 struct Counts {
   std::vector<InstructionCount> instructions; // in code order
   std::vector<BufferCount> buffers;           // in address order

@@ -69,8 +69,8 @@ private:
   FunctionOpInterface kernel;
 };
 
-/// The arguments of a device kernel: the buffers, the last of which is the
-/// workspace if the kernel uses one, and the error word.
+/// The arguments of a device kernel: the buffers, the workspace if the kernel
+/// uses one, and the error word.
 class DeviceKernelSignature {
 public:
   /// The number of arguments after the buffers and the workspace: the error

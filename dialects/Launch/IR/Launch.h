@@ -30,8 +30,8 @@
 
 namespace mlir::repro::launch {
 
-/// Returns how a kernel accesses its buffer number `index`; std::nullopt if the
-/// kernel does not declare this access.
+/// Returns how a kernel accesses buffer number `index`; std::nullopt if the
+/// kernel does not declare the access.
 std::optional<Access> getAccess(FunctionOpInterface kernel, unsigned index);
 
 /// Returns the number of bytes that an element takes in memory: its bits are

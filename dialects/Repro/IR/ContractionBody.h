@@ -23,11 +23,11 @@ struct ContractionBody {
     SmallVector<unsigned, 2> inputs;
     /// The dimensions of the fold that the maps of `inputs` use.
     llvm::SmallBitVector dims;
-    /// Whether the factor is an input's element or its exact extension.
-    /// Imported contractions have such factors; fusion creates others.
+    /// Whether the factor is an element of an input, or the exact extension of
+    /// one. Imported contractions have such factors; fusion creates others.
     bool isElement = false;
-    /// Whether the factor depends on the index of a loop, or on memory in
-    /// addition to `inputs`.
+    /// Whether the factor depends on the index of a loop, or on memory other
+    /// than `inputs`.
     bool readsOthers = false;
     /// The number of operations of the body that compute the factor, not
     /// counting constants.
@@ -46,9 +46,9 @@ struct ContractionBody {
   bool isOfElements() const { return x.isElement && y.isElement; }
   /// Whether exactly one of the two factors depends on dimension `dim`.
   bool isOfOneFactor(unsigned dim) const { return x.dims[dim] != y.dims[dim]; }
-  /// Whether #repro.fdpa (M4) or, if the number of reduction elements permits,
-  /// #repro.exact (K4) may define the order of the sum. A body with checks (E1)
-  /// is excluded because both orders would drop the checks.
+  /// Whether the order of the sum may be #repro.fdpa (M4) or, unless there are
+  /// too many reduction elements, #repro.exact (K4). A body with checks (E1) is
+  /// excluded because both orders would drop the checks.
   bool isPlain() const {
     return isOfElements() && !hasOtherOperations && type.isF32();
   }

@@ -398,16 +398,15 @@ Value AccumulatorChain::round(const Sum &sum) {
     Value rest = arith::SubIOp::create(b, sum.magnitude,
                                        arith::ShLIOp::create(b, kept, wideCut));
     Value twice = arith::AddIOp::create(b, rest, rest);
-    // Rounds to nearest even: halfway cases are rounded up if the result is
-    // odd.
+    // Rounds to nearest even: a halfway case is rounded up if `kept` is odd.
     Value odd = arith::AndIOp::create(b, kept, i64(1));
     Value unit = arith::ShLIOp::create(b, i64(1), wideCut);
     Value isUp = isLess(b, unit, arith::AddIOp::create(b, twice, odd));
     kept = arith::AddIOp::create(
         b, kept, arith::ExtUIOp::create(b, b.getI64Type(), isUp));
   }
-  // Multiplies by two powers of two, because one may exceed the range of f32.
-  // Every result beyond 2^250 is infinite.
+  // Multiplies by two powers of two, because a single one may exceed the range
+  // of f32. Every result beyond 2^250 is infinite.
   Value place = arith::MinSIOp::create(
       b, arith::AddIOp::create(b, sum.place, cut), i32(250));
   Value half = arith::ShRSIOp::create(b, place, i32(1));

@@ -97,7 +97,7 @@ private:
 
   Number split(Value value, int64_t leastExponent);
   Product multiply(Value x, Value y);
-  /// (M2) Returns the exact sum of the products [start, end), whose Exp is 0.
+  /// (M2) Returns the exact sum of the products [start, end). Its Exp is 0.
   Product addGroup(Value start, Value end, Load loadX, Load loadY);
   /// (M2) Returns `product` multiplied by the scale of product k.
   Product scale(const Product &product, const Scale &by, Value k);

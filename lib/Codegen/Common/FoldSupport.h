@@ -58,8 +58,8 @@ struct FoldInfo {
   /// (F4) Returns the start value as a vector, or as a scalar if `lanes` is 0.
   Value getStart(KernelBuilder &b, int64_t lanes);
   /// Returns the initial value of output `i` in the accumulator's type, as a
-  /// vector, or as a scalar if `lanes` is 0. Returns null if the value is not a
-  /// constant but in the output's buffer.
+  /// vector, or as a scalar if `lanes` is 0. Returns null if the initial value
+  /// is not a constant; it is then in the output's buffer.
   Value getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes);
 };
 

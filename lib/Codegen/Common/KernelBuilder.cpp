@@ -42,8 +42,8 @@ Type repro::kernels::getStorageType(Type element) {
 
 KernelBuilder::KernelBuilder(FunctionOpInterface kernel, Operation *op)
     : ImplicitLocOpBuilder(op->getLoc(), op), kernel(kernel) {
-  // `op`, which `finish` erases, marks the end of the prologue, which the loops
-  // follow.
+  // `op` marks the end of the prologue, and the loops are inserted after it.
+  // `finish` erases `op`.
   prologueEnd = op;
   setInsertionPointAfter(op);
 }

@@ -101,8 +101,8 @@ public:
   /// elements have their type in memory (getStorageType).
   Value flatten(Value memref);
   Access getAccess(Value operand, AffineMap map);
-  /// Returns the offset in the buffer of the element at `coordinates`, one for
-  /// each dimension.
+  /// Returns the offset in the buffer of the element at `coordinates`, which
+  /// has one coordinate for each dimension.
   Value getOffset(const Access &access, ValueRange coordinates);
   /// Loads the element at `offset` of a buffer that `flatten` returned, as type
   /// `element`.

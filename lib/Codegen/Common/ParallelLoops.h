@@ -46,8 +46,8 @@ foldRuns(KernelBuilder &b, ArrayRef<CollapsedDim> loops, Value begin, Value end,
                                          Value upper, ValueRange carried)>
              body);
 
-/// Returns the offset at `coordinates`, one for each loop, for the access with
-/// index `access`.
+/// Returns the offset of access number `access` at `coordinates`, which has one
+/// coordinate for each loop.
 Value getLoopOffset(KernelBuilder &b, ArrayRef<CollapsedDim> loops,
                     ArrayRef<Value> coordinates, unsigned access);
 

@@ -101,8 +101,8 @@ static Value compareMagnitude(RewriterBase &rewriter, Location loc, Value x,
       floatConstant(rewriter, loc, bound, x.getType()));
 }
 
-/// (S2): replaces a maximum or minimum that prefers numbers by the other
-/// operand if one operand is a NaN, else by the NaN-propagating extreme.
+/// (S2): replaces a number-preferring maximum or minimum. The result is the
+/// other operand if one operand is a NaN, else the NaN-propagating extreme.
 template <typename Ordered>
 static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
   Location loc = op->getLoc();

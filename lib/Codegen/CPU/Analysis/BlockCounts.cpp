@@ -17,17 +17,17 @@ using namespace mlir::repro;
 
 static constexpr char countsName[] = "repro_counts";
 
-/// These passes remove dead code and then replace each loop that only
-/// increments counters by one addition of its trip count.
+/// These passes remove dead code. If a loop then only increments counters, they
+/// replace it by one addition per counter.
 static constexpr char passes[] =
     "ipsccp,function(adce,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(loop-rotate,licm,indvars,loop-deletion),"
     "simplifycfg,instcombine<no-verify-fixpoint>)";
 
 /// Makes each basic block increment its own element of `counts`. The increment
-/// is volatile outside loops and in loops that contain at least two levels of
-/// loops: promoting such a counter to a register would add a phi to every
-/// block.
+/// is volatile outside loops, and in loops that contain at least two levels of
+/// loops, so that these counters are not promoted to registers: each promoted
+/// counter would add a phi to every block.
 static void addCounters(Function &function, GlobalVariable &counts,
                         unsigned &next) {
   DominatorTree dominators(function);

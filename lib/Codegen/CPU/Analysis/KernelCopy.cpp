@@ -48,9 +48,9 @@ static constexpr char leftName[] = "repro_iterations_left";
 /// iterations together.
 static constexpr char runName[] = "run";
 
-/// Whether to keep an access because its value may decide a branch. This is so
-/// for accesses to allocas and to integers in scratch memory, such as the lists
-/// of a scatter.
+/// Whether to keep an access because its value may decide a branch: an access
+/// to an alloca, or to an integer in scratch memory (such as an entry of a
+/// scatter's list).
 static bool isKept(const Function &kernel, const llvm::Value *pointer,
                    const llvm::Type *type) {
   const llvm::Value *base = getUnderlyingObject(pointer, /*MaxLookup=*/0);

@@ -26,12 +26,13 @@ static constexpr unsigned kWays = 8;
 /// The first kRunBegin lines of a run (4 KB) count as not prefetched, because
 /// prefetchers stop at page boundaries.
 static constexpr unsigned kRuns = 32, kRunBegin = 64;
-/// The distance between the assumed addresses of two buffers is the sum of
-/// these two constants, so that buffers begin in different sets of the cache.
+/// The distance between the assumed addresses of consecutive buffers is the sum
+/// of these two constants, so that buffers begin in different sets of the
+/// cache.
 static constexpr uint64_t kBufferReach = uint64_t(1) << 40,
                           kBufferShift = 4096 + 64;
-/// The assumed address of scratch memory: below the addresses of all buffers,
-/// and in another set of the cache than the first buffers.
+/// The assumed address of scratch memory: below the addresses of all buffers.
+/// Its cache set differs from those of the first buffers.
 static constexpr uint64_t kScratchBegin = (uint64_t(1) << 32) + (1 << 16);
 
 namespace {
@@ -165,7 +166,7 @@ static uint64_t addAccess(Trace *trace, uint64_t address, uint64_t size,
   return trace->add(address, size, block, isStore, isFirst);
 }
 
-/// Returns the loads and stores of a basic block, except those of the stack.
+/// Returns the loads and stores of a basic block, except accesses to the stack.
 static SmallVector<Access> findAccesses(BasicBlock &block,
                                         const llvm::DataLayout &layout) {
   SmallVector<Access> found;

@@ -10,10 +10,10 @@
 // to their powers 2^Exp (0 for zeros). If each product includes the scales,
 // values and powers are packed with their scale multiplied in. A first pass
 // through a block finds 2^E, the greatest product of two powers. A second pass
-// multiplies the products by 2^(F - E), cuts them to integers and adds these.
-// If the products of a group share one scale per factor, the first pass
-// computes the exact sum of the group's code products, multiplies it by the
-// scales, and keeps the result for the second pass.
+// multiplies the products by 2^(F - E), cuts the results to integers and adds
+// the integers. If the products of a group share one scale per factor, the
+// first pass computes the exact sum of the group's code products, multiplies it
+// by the scales, and keeps the result for the second pass.
 //
 // Codes and scales have no infinities; a NaN makes the result a NaN.
 //
@@ -56,7 +56,7 @@ public:
 
 private:
   /// Elements of rows or columns and their powers 2^Exp, both multiplied by the
-  /// scale if each product includes it.
+  /// scale if each product includes the scales.
   struct Factor {
     Value value, power;
   };
@@ -95,8 +95,8 @@ private:
   void packPanel(Value firstColumn);
 
   void emitTile(const Tile &tile);
-  /// Continues the chain of sums `c` with the products [from, to), block after
-  /// block. Returns the sums as f64.
+  /// Adds the products [from, to) to the chain of sums `c`, block after block.
+  /// Returns the sums as f64.
   SmallVector<Value> addChain(const Tile &tile, Value from, Value to,
                               ValueRange c);
   SmallVector<Value> addBlock(const Tile &tile, Value from, Value to,
@@ -153,9 +153,9 @@ LogicalResult AccumulatedBlocks::match() {
       rule.getRound() == SumRounding::rne_f16 ||
       terms / rule.getGroup() > (isGrouped() ? kMostGroups : terms))
     return failure();
-  // The width of a sum: F bits, plus two bits each for products of two codes
-  // and products of two scales, whose significands are below 4. The sum of a
-  // group also spans the exponents of its codes.
+  // The width of a sum: F bits, plus two bits for the product of two codes and
+  // two for that of two scales, because these products of significands are
+  // below 4. The sum of a group also spans the exponents of its codes.
   int64_t most = *rule.getFraction() + 4;
   if (isGrouped())
     for (Type type : op.getCodeTypes())

@@ -177,8 +177,8 @@ SmallVector<Value> AccumulatorKernel::addProducts(const Tile &tile,
   int64_t safe = limits.getSafeProducts();
   if (safe >= rule.getTerms())
     return forEachProduct(part, zeros, multiply);
-  // Each inner loop adds only as many products as cannot overflow. The outer
-  // loop adds the sums of the inner loops with a check for overflow.
+  // Each inner loop adds so few products that their sum cannot overflow. The
+  // outer loop adds the sums of the inner loops with a check for overflow.
   SmallVector<Value> carried = zeros;
   carried.push_back(overflow);
   carried =

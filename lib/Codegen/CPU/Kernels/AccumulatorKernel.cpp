@@ -117,8 +117,8 @@ Value AccumulatorKernel::getExponents(Value elements, int64_t least,
 
 void AccumulatorKernel::packRowExponents(Value first, Value count) {
   Value low = splat(0xffff), places = splat(16);
-  // Processes whole vectors. Elements that this writes after the rows are
-  // unused, or are overwritten when they are packed later.
+  // Processes whole vectors. Elements written beyond the rows are unused, or
+  // are overwritten later, when their own rows are packed.
   b.loop(first, b.add(first, count), lanes, [&](Value at) {
     Value exponents = getExponents(b.loadVector(block, type, at, 1, lanes),
                                    limits.leastX, limits.bitsX, -kF32Bias);

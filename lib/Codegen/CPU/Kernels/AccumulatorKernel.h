@@ -10,8 +10,8 @@
 // i32, a column's as an i16. A block of products takes two passes. The first
 // pass finds the greatest exponent E for each result, in i16. The second pass
 // multiplies each product by 2^(F - E), which is exact in f32, and converts it
-// to i32 toward zero: this is the cut of the rule. It adds these in i32 and
-// converts the sum to f32.
+// to i32 toward zero: this is the cut of the rule. The integers are added in
+// i32, and their sum is converted to f32.
 //
 // Exponents are biased by 127, like f32 exponent fields. Zeros have an exponent
 // below all others; elements that are not finite or have too many significand
@@ -132,8 +132,8 @@ private:
   SmallVector<Value> getGreatest(const Tile &tile, const BlockPart &part);
   /// Returns Exp(c) as an f32 exponent field; 0 for a zero or a subnormal f32.
   Value getExponentOf(Value c);
-  /// Returns, for each row, the sum of the part's cut products with vector `v`
-  /// of the columns. `scales` are the rows' factors 2^(F - E).
+  /// Returns, for each row, the sum over `part` of the cut products of the row
+  /// and vector `v` of the columns. `scales` are the rows' factors 2^(F - E).
   SmallVector<Value> addProducts(const Tile &tile, const BlockPart &part,
                                  int64_t v, ArrayRef<Value> scales,
                                  Value &overflow);

@@ -13,9 +13,9 @@
 // divided into segments, which are packed and added one after another.
 //
 // Where an instruction adds products of bytes in i16, a group of words is added
-// in i16 and then widened to i32. This requires that neither the products of
-// one word nor those of a group can exceed i16. Intermediate additions may
-// wrap.
+// in i16 and then widened to i32. This requires that i16 can represent the
+// exact sum of the products of one word, and that of a group. The sums in
+// between may wrap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -169,8 +169,8 @@ static int64_t getMostGroupedWords(const Level &level, BlockContractionOp op) {
   constexpr int64_t kMost = INT16_MAX;
   if (level.machine == repro_runtime::Machine::AArch64)
     return kMost / (x * y);
-  // x86 adds two products at a time and saturates. x is offset by 128, so these
-  // two products must fit in i16 even with the offset.
+  // x86 adds two products at a time, with saturation. x is offset by 128, so
+  // the sum of two products must fit in i16 even with the offset.
   return 2 * (128 + x) * y > kMost ? 0 : kMost / (2 * x * y);
 }
 
@@ -319,7 +319,7 @@ void BlockContraction::packPanel(Value panel) {
   if (!hasUnsignedRows())
     return;
   // The offset of the rows' bytes increases each sum by 128 times the sum of
-  // the columns' bytes. Stores this amount for each group.
+  // the columns' bytes. Stores this correction for each group of words.
   VectorType words = getWordsType(lanes);
   Value zero = b.zero(getSumsType());
   Value signs =

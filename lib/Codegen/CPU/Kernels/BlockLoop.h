@@ -18,8 +18,8 @@ namespace mlir::repro::cpu {
 /// The loop of a kernel over its blocks of rows. Each block is one work item.
 class BlockLoop {
 public:
-  /// Turns the body of `blocks` into a loop over this thread's blocks, and the
-  /// allocations in it into scratch memory.
+  /// Turns the body of `blocks` into a loop over this thread's blocks, and
+  /// turns the allocations in that body into scratch memory.
   BlockLoop(FunctionOpInterface kernel, scf::ForallOp blocks);
 
   Block *getBody() { return loop.getBody(); }

@@ -164,8 +164,8 @@ void ContractionKernel::packRowsAlongReduction(Value first, Value end,
 void ContractionKernel::packColumns(Value first, const KBlock &kBlock) {
   SmallVector<PanelVector> vectors;
   for (int64_t g = 0; g < config.groupPanels; ++g) {
-    // If the last group has fewer panels, it is filled up with copies of the
-    // last panel.
+    // If the last group has fewer panels than the others, copies of its last
+    // panel fill it up.
     Value panel = b.add(first, g);
     if (g)
       panel = b.min(panel, b.sub(endPanel, b.index(1)));

@@ -66,13 +66,14 @@ private:
     return !inputs[input].linear && isInnermost(inputs[input]) &&
            !isContiguous(input, loops.size() - 1);
   }
-  /// Whether an access depends on the innermost loop. The innermost loop has
-  /// one dimension if any access is not linear.
+  /// Whether an access depends on the innermost loop. The loop's first
+  /// dimension decides: if any access is not linear, the loop has only this
+  /// dimension.
   bool isInnermost(const Access &access) const {
     return access.expression.isFunctionOfDim(loops.back().dims[0]);
   }
-  /// Whether an input is contiguous along `loop`, possibly with each element
-  /// used by a pair of lanes.
+  /// Whether an input is contiguous along `loop`. This is also true if each
+  /// element is used by two adjacent lanes.
   bool isContiguous(unsigned input, unsigned loop) const;
   /// Returns a vector of `lanes` lanes in which each loaded element fills two
   /// adjacent lanes.
@@ -415,8 +416,8 @@ void ElementwiseKernel::expand() {
     expandTransposed();
     return;
   }
-  // Twice the lanes give two independent chains, which keep the execution units
-  // busy.
+  // Doubling the lanes gives two independent chains, which keep the execution
+  // units busy.
   if (body && hasLongChain(*body) && lanes && loops.back().size >= 2 * lanes)
     lanes *= 2;
   if (body && lanes && isOfBytes(*body))

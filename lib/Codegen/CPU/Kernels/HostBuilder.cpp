@@ -113,8 +113,9 @@ Value HostBuilder::convertTowardZero(Value vector) {
     return arith::BitcastOp::create(*this, floats,
                                     takeExcess(value, ofMagnitude));
   }
-  // Truncation saturates, so INT32_MAX, rounded to 2^31, would give difference
-  // 0. INT32_MAX - 1 has the same result toward zero.
+  // INT32_MAX is rounded to 2^31, and truncation saturates this to INT32_MAX,
+  // so the difference would be 0. Rounded toward zero, INT32_MAX - 1 gives the
+  // same float.
   Value magnitude = arith::MinSIOp::create(
       *this, math::AbsIOp::create(*this, vector), splat(INT32_MAX - 1));
   Value value = arith::SIToFPOp::create(*this, floats, magnitude);

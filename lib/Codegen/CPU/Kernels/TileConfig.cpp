@@ -17,7 +17,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 using namespace mlir::repro::kernels;
 
-/// The maximum number of columns of a strip, for which rows are packed once.
+/// The maximum number of columns of a strip. Rows are packed once per strip.
 /// The limit is lower if totals are kept from chunk to chunk.
 static constexpr int64_t kStripColumns = 2048, kChunkedStripColumns = 1024;
 /// If one K-block contains the whole chunk, panels with up to this number of
@@ -49,15 +49,15 @@ static constexpr double kFewSets = 0.8;
 /// vectors.
 static constexpr double kOwnAddresses = 2;
 /// The minimum number of unused elements after packed panels, tiles and rows of
-/// whole chunks: distances that are powers of two would map to few sets of a
-/// cache.
+/// whole chunks. Without them, the distances could be powers of two, which map
+/// to few sets of a cache.
 static constexpr int64_t kSlack = 16;
 /// A factor that is read several times is packed if the first and the last
 /// element of a chunk are more than this number of bytes apart.
 static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
 /// If columns are used only once, a K-block has this number of elements of K.
-/// Each of them is read as a stream, and hardware prefetchers follow about as
-/// many streams.
+/// The columns' values for one element of K are read as one stream, and
+/// hardware prefetchers follow about this number of streams.
 static constexpr int64_t kStreams = 8;
 /// The number of sums that stay in the L1 cache while columns are read only
 /// once.
@@ -71,7 +71,7 @@ static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
 /// which packing transposes columns.
 static constexpr int64_t kTransposedOperations = 3;
 /// The number of loads that take as long as one vector multiply-add, and the
-/// number of independent multiply-adds that hides their latency.
+/// number of independent multiply-adds that hides the latency of each.
 static constexpr double kLoadsPerMultiplyAdd = 4, kMultiplyAddsInFlight = 8;
 /// Items with more than kDividedWork multiply-adds are divided until there are
 /// kSharedItems, which a few threads can share. A block keeps at least

@@ -169,7 +169,7 @@ static std::string findUnknownExternal(StringRef object) {
 }
 
 /// Optimizes `module` and returns its object code. If `prepare` is given, calls
-/// it and returns assembly instead.
+/// it on the optimized code and returns assembly instead.
 static std::string compile(llvm::Module &module, const Level &level,
                            PrepareAssembly prepare, std::string &error) {
   std::unique_ptr<llvm::TargetMachine> machine =

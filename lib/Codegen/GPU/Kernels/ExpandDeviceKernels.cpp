@@ -128,7 +128,8 @@ void DeviceKernelFactory::finish() {
       continue;
     }
     // Erases the argument without eraseArgument(), which does not support
-    // functions with shared-memory tiles: these follow the arguments.
+    // functions with shared-memory tiles: the tiles are block arguments that
+    // follow those of the function.
     SmallVector<DictionaryAttr> attrs;
     for (unsigned i = 0; i < types.size(); ++i)
       attrs.push_back(function.getArgAttrDict(i));

@@ -258,9 +258,8 @@ Value FoldDevice::foldGroup(const Level &level, Value member, Value start,
   };
   if (level.run == level.n ||
       (level.run % lanes == 0 && level.chunk % lanes == 0)) {
-    // Element t belongs to lane t mod lanes. If a chunk begins at another lane
-    // than 0, the loop begins at lane 0 and skips the elements before the
-    // chunk.
+    // Element t belongs to lane t mod lanes. If a chunk does not begin at lane
+    // 0, the loop begins at lane 0 and skips the elements before the chunk.
     bool isAligned = level.getChunks() == 1 || level.chunk % lanes == 0;
     Block &body = *fold.op.getBody();
     int64_t operations = std::distance(body.begin(), body.end());

@@ -126,9 +126,8 @@ Value RemainderBuilder::build(Value x, Value y) {
   Value normal = either(
       low, left(select(isNormal, at, zero), constant(int64_t(mantissa))));
   Value by = select(isNormal, zero, sub(one, at));
-  // The shift of a nonzero remainder is below `width`. Other shift amounts,
-  // whose results are not used, become 0, because the results would be
-  // undefined.
+  // The shift of a nonzero remainder is below `width`. A shift by any other
+  // amount is undefined, so such amounts become 0; their results are not used.
   by = select(compare(P::ugt, by, constant(int64_t(width - 1))), zero, by);
   Value magnitude = select(isNormal, normal, right(normalized, by));
   magnitude = select(isZero, zero, magnitude);

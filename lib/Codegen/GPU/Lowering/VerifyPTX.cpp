@@ -218,7 +218,7 @@ private:
   /// store only a part of a register.
   void noteFloats(StringRef opcode, StringRef statement, unsigned line);
   /// Reports each store of the kernel that stores only a part of a register
-  /// with a float.
+  /// that holds a float.
   void finishKernel();
 
   struct NarrowStore {

@@ -116,8 +116,9 @@ static void separateFills(func::FuncOp function) {
       op.erase();
 }
 
-/// If an operation reads and writes equal slices of a tensor, makes it write
-/// the slice that it reads. Elementwise operations then work in place.
+/// If an operation reads and writes the same part of a tensor through two equal
+/// slices, makes it use one slice for both. Elementwise operations then work in
+/// place.
 static void mergeSlices(func::FuncOp function) {
   function.walk([](DestinationStyleOpInterface op) {
     for (OpOperand &init : op.getDpsInitsMutable()) {

@@ -181,8 +181,8 @@ bool EpilogueFusion::findAccesses() {
   return true;
 }
 
-/// Whether the contraction can move to the op, and both can run tile by tile:
-/// no element is overwritten that either one still has to read.
+/// Whether the contraction can move to the op, and both can then run tile by
+/// tile: no element is overwritten before its last read.
 bool EpilogueFusion::mayMove() {
   const LinearAccess &output = accesses.back();
   Block *block = fold->getBlock();
@@ -280,9 +280,10 @@ bool EpilogueFusion::followDimensions() {
 }
 
 /// Whether the op can work on the contraction's vectors. Rows of images fill
-/// vectors only if merged: the op must be contiguous across them. For images,
-/// no other input may depend on several dimensions: vectors along channels
-/// would have to gather it.
+/// vectors only if they are merged, so the op must be contiguous across rows.
+/// For images, no input other than the contraction's result may depend on
+/// several dimensions: vectors along channels would have to gather its
+/// elements.
 bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =

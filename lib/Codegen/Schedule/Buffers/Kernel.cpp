@@ -173,8 +173,8 @@ static std::optional<int64_t> getByteOffset(Value buffer) {
 }
 
 /// Returns a view of the buffer's root with the kernel's argument type. The
-/// view has the offset, not the type, so that slices at different offsets share
-/// a kernel.
+/// offset belongs to the view, not to its type, so that slices at different
+/// offsets share a kernel.
 static Value createView(OpBuilder &builder, Location loc, Value buffer,
                         MemRefType argument) {
   Value root = getRootBuffer(buffer);

@@ -12,10 +12,10 @@
 
 namespace mlir::repro {
 
-/// Returns the operation in a kernel function: a structured operation, or the
-/// `scf.forall` over blocks of rows or the scope that contains several; null if
-/// there is none. Emits an error if the function violates the kernel contract
-/// (docs/contributors/architecture.md).
+/// Returns the operation in a kernel function; null if there is none. It is a
+/// structured operation, or one that contains several of them: the `scf.forall`
+/// over blocks of rows, or a scope. Emits an error if the function violates the
+/// kernel contract (docs/contributors/architecture.md).
 FailureOr<Operation *> findKernelBody(func::FuncOp function);
 
 } // namespace mlir::repro

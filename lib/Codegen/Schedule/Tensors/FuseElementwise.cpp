@@ -514,8 +514,8 @@ Operation *FuseElementwise::fuseOnce(Operation *consumer) {
       continue;
     IRRewriter rewriter(consumer->getContext());
     rewriter.setInsertionPoint(consumer);
-    // A copy of the producer is fused if it is cheap and has other uses, or if
-    // the consumer uses it twice.
+    // If the producer is cheap and has other uses, or if the consumer uses it
+    // twice, a copy of the producer is fused.
     bool isOnlyUse = producer->hasOneUse();
     bool usedTwice = llvm::count_if(consumer->getOperands(), [&](Value value) {
                        return value.getDefiningOp() == producer;

@@ -125,7 +125,7 @@ int64_t launch::getBufferBytes(MemRefType type) {
 
 /// Returns the number of bytes from the first element of a buffer to the end of
 /// the last one; std::nullopt if that number is dynamic or overflows, or if the
-/// buffer is not row-major, has an offset or a negative stride.
+/// buffer is not row-major or has an offset or a negative stride.
 static std::optional<int64_t> getExtent(MemRefType type) {
   SmallVector<int64_t> strides;
   int64_t offset = 0;

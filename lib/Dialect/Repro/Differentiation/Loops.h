@@ -40,10 +40,10 @@ struct Loops {
   SmallVector<int64_t> getDims(AffineMap map) const;
 };
 
-/// Computes a number at one point of the loops from the elements `extra` and
-/// from the elements that the loops read at the point; `point` maps the body's
-/// arguments to the latter. The function clones operations that it needs with
-/// `point`.
+/// A callback that returns a number for one point of the loops. `point` maps
+/// the body's arguments to the elements that the loops read at this point;
+/// `extra` has the elements of additional operands. The callback may clone
+/// operations of the body with `point`.
 using PointFunction = llvm::function_ref<Value(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
@@ -56,7 +56,7 @@ Value computeOver(ImplicitLocOpBuilder &b, const Loops &loops,
 
 /// Clones an operation of the body, unless it is a check or the terminator,
 /// into the body of a `linalg.generic`. `point` must map the operation's
-/// operands. The function adds the results to `point`.
+/// operands. Adds the results of the clone to `point`.
 void cloneAtPoint(ImplicitLocOpBuilder &b, Operation &op, IRMapping &point);
 
 /// (J4) Sums `values`, a tensor over the loop dimensions `dims` in this order,

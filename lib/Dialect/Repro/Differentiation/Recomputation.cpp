@@ -61,8 +61,8 @@ static bool isMadeOfNothing(Operation *op) {
          });
 }
 
-/// Returns the values defined outside of an operation that the operation and
-/// its regions read.
+/// Returns the values that an operation and its regions read and that are
+/// defined outside of the operation.
 static SetVector<Value> getReadValues(Operation *op) {
   SetVector<Value> read;
   read.insert(op->operand_begin(), op->operand_end());

@@ -111,7 +111,7 @@ static LogicalResult addAdjointsOf(ScanOp op, ImplicitLocOpBuilder &b,
 // repro.sort and repro.arg_reduce
 //===----------------------------------------------------------------------===//
 
-/// Sorts all `inputs` along `dim` by the first one.
+/// Sorts all `inputs` along `dim` by the first input.
 static ValueRange sort(ImplicitLocOpBuilder &b, ValueRange inputs,
                        SortDirection direction, int64_t dim) {
   SmallVector<Value> empty = llvm::map_to_vector(
@@ -121,7 +121,7 @@ static ValueRange sort(ImplicitLocOpBuilder &b, ValueRange inputs,
 }
 
 /// Sorting positions along with the key gives the permutation. Sorting
-/// gradients by these positions restores the original order.
+/// gradients by the permuted positions restores the original order.
 static LogicalResult addAdjointsOf(SortOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   int64_t dim = op.getDimension();
@@ -227,8 +227,8 @@ static LogicalResult addOfExtremes(ScatterOp op, ImplicitLocOpBuilder &b,
 }
 
 /// (J3) Each factor gets the gradient times the product of the other factors.
-/// This product consists of all nonzero factors if the factor is the only zero,
-/// and is 0 if another factor is zero.
+/// For the only factor that is zero, this is the product of all nonzero
+/// factors; it is 0 if another factor is zero.
 static LogicalResult addOfProducts(ScatterOp op, ImplicitLocOpBuilder &b,
                                    Adjoints &adjoints) {
   Value g = adjoints.get(op.getResult(0)), indices = op.getIndices();

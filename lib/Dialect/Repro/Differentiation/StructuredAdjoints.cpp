@@ -81,15 +81,15 @@ private:
 };
 } // namespace
 
-/// Returns values of the body at a point, each with its gradient, which is
-/// computed from the elements `extra`.
+/// A callback that returns values of the body at a point, each paired with its
+/// gradient. The gradients are computed from the elements `extra`.
 using SeedFunction = llvm::function_ref<SmallVector<std::pair<Value, Value>>(
     ImplicitLocOpBuilder &b, IRMapping &point, ValueRange extra)>;
 
 /// Adds the contributions of the loops to the adjoints of all values that they
 /// read. `seed` provides the gradients of some values of the body. The
-/// operation `skipped`, which may be null, gets no gradient, because `seed`
-/// provides those of its operands. Fails after an error.
+/// operation `skipped`, which may be null, is not differentiated, because
+/// `seed` provides the gradients of its operands. Fails after an error.
 static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
                                       ArrayRef<Loops::Read> extra,
                                       SeedFunction seed, Operation *skipped) {
@@ -135,7 +135,7 @@ static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
       sum = reshape(b, sum, type.getShape());
     else
       // The map indexes a dimension of several elements by a constant, so the
-      // other elements of that dimension get a zero.
+      // gradient of the other elements of that dimension is zero.
       sum = accumulate(b, loops, sum, dims, read.map, type);
     found.emplace_back(read.value, sum);
   };

@@ -41,8 +41,8 @@ struct IndexRange {
 };
 } // namespace
 
-/// Returns the minimum and maximum of `range` for dimensions d in [0,
-/// extents[d]); std::nullopt if they exceed kMaxIndex.
+/// Returns the minimum and maximum of `range` if the index of each dimension d
+/// is in [0, extents[d]); std::nullopt if they exceed kMaxIndex.
 static std::optional<Interval> getBounds(const IndexRange &range,
                                          ArrayRef<int64_t> extents) {
   Interval bounds = range.rest;

@@ -13,7 +13,8 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Products of two numbers below this limit, and their sums, do not overflow.
+/// Strides, dilations and paddings are below this limit in magnitude, so the
+/// sum of two of them does not overflow.
 static constexpr int64_t kWindowLimit = int64_t(1) << 31;
 
 Type ConvolutionOp::getAccumulatorType() {

@@ -378,8 +378,8 @@ static void replaceFold(FoldOp fold, const BitVector &keepInputs,
 }
 
 namespace {
-/// Replaces an input that is a cast from a more static shape by the cast's
-/// source.
+/// If an input is a cast from a more static shape, replaces the input by the
+/// source of the cast.
 struct FoldInputCast : public OpRewritePattern<FoldOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(FoldOp fold,

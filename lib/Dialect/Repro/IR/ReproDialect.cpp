@@ -113,8 +113,8 @@ LogicalResult OrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// (M1) limits the terms; the floor's limit exceeds the exponent of any product
-/// of two f32.
+/// The limit of (M1) on the terms, and a limit on the floor that exceeds the
+/// exponent of any product of two f32.
 static constexpr int64_t kMaxFdpaTerms = 128, kMaxFdpaFloor = 300;
 
 LogicalResult ExactAttr::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -23,7 +23,8 @@ LogicalResult reifyStructuredShapes(DestinationStyleOpInterface op,
                                     OpBuilder &builder,
                                     ReifiedRankedShapedTypeDims &shapes);
 
-/// Rewrites the operation on buffers, with the buffers of the inits as outputs.
+/// Replaces the operation by one on buffers, whose outputs are the buffers of
+/// the inits.
 LogicalResult bufferizeStructured(DestinationStyleOpInterface op,
                                   RewriterBase &rewriter,
                                   const bufferization::BufferizationOptions &o,

@@ -12,7 +12,8 @@
 
 namespace mlir::repro {
 
-/// (A4) The maximum rank of a tensor and number of iterators of an operation.
+/// (A4) The maximum rank of a tensor, and the maximum number of iterators of an
+/// operation.
 constexpr int64_t kMaxRank = 24;
 
 /// (A4) Whether the rank and the size in bytes of a tensor are within the

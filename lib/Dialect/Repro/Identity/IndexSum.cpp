@@ -32,8 +32,8 @@ static char getKind(AffineExprKind kind) {
 }
 
 /// The maximum number of rounds of simplification. A round reduces the number
-/// of terms or divisions, or of terms within divisions; random expressions need
-/// at most 4 rounds.
+/// of terms, of divisions, or of terms within divisions; random expressions
+/// need at most 4 rounds.
 static constexpr unsigned kMaxRounds = 64;
 
 FailureOr<IndexSum> IndexSum::get(Emitter emitError, AffineExpr expr) {

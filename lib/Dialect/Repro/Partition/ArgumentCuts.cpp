@@ -30,14 +30,14 @@ struct Trace {
   bool isNeededWhole = false;
   /// Whether the cut divides a contraction that is worth dividing.
   bool isWorthIt = false;
-  /// The numbers of blocks and the unit (`getEvenCut`) with which a cut could
-  /// continue through the operation that this cut does not divide.
+  /// A hint: the number of blocks and the unit (`getEvenCut`) with which a cut
+  /// could continue through an operation that this cut does not divide.
   int64_t blocks = 1, unit = 1;
 };
 } // namespace
 
-/// Records the blocks or the unit with which a cut could continue through a
-/// reshape or a slice.
+/// Records in `trace` the number of blocks, or the unit, with which a cut could
+/// continue through a reshape or a slice.
 static void findHint(OpOperand &use, const Cut &cut, const Cut &start,
                      Trace &trace) {
   Operation *op = use.getOwner();
@@ -87,8 +87,9 @@ static Trace traceCut(Value argument, const Cut &start, int64_t least) {
       trace.isWorthIt |= division && isContraction;
       if (!division) {
         trace.isNeededWhole |= entry.isOfArgument;
-        // Give a hint only if the extent of a block is that of the argument:
-        // otherwise the offsets of the two cuts count different elements.
+        // Give a hint only if a block of this cut has the extent of a block of
+        // the argument: otherwise the offsets of the two cuts count different
+        // elements.
         if (entry.cut.getBlock() == start.getBlock())
           findHint(use, entry.cut, start, trace);
         continue;

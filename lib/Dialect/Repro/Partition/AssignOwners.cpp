@@ -148,9 +148,9 @@ Value OwnedValues::getOwned(Value value, unsigned owner) {
   return owner == rank ? result : Value();
 }
 
-/// Returns the owner of the tensors that the operation reads; std::nullopt if
-/// these tensors have several owners or none. Owners of tensors of one element
-/// count only if the operation reads no larger tensor.
+/// Returns the owner of the tensors that the operation reads and that only
+/// their owners have; std::nullopt if there is none or more than one. Tensors
+/// of one element are ignored if any of these tensors is larger.
 std::optional<unsigned> OwnedValues::findOwner(Operation *op) const {
   if (!llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
     return std::nullopt;

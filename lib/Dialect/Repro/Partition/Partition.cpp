@@ -50,8 +50,8 @@ public:
     parts[value].push_back({cut, part});
   }
   void addWhole(Value value) { whole.map(value, value); }
-  /// Creates the operations with which this rank computes its part of `op`, or
-  /// all of `op`, which is an operation of the whole program.
+  /// Creates the operations with which this rank computes its part of `op`, an
+  /// operation of the whole program, or all of it.
   void add(Operation *op);
   /// (T2) Returns the value on every rank, gathered if only parts are
   /// available.
@@ -188,8 +188,9 @@ int64_t RankValues::countMoved(Operation *op, const Division *division) const {
 }
 
 /// Returns the division that gathers the fewest bytes; std::nullopt if the
-/// operation should be computed whole. Except for large contractions, this is
-/// preferred if it requires no gathering.
+/// operation should be computed whole. If all values that an operation reads
+/// are available as a whole, it is computed whole, unless it is a large
+/// contraction.
 std::optional<Division> RankValues::choose(Operation *op) const {
   auto divisible = dyn_cast<PartitionOpInterface>(op);
   if (!divisible || ranks == 1 ||

@@ -188,8 +188,8 @@ private:
     std::array<Value, 2> operands;
     std::array<std::optional<Request>, 2> requests;
     Attribute result;
-    /// (Q4) The step of the block contraction that replaces the fold, if one
-    /// does.
+    /// (Q4) The step of the block contraction that replaces the fold;
+    /// std::nullopt if the fold stays.
     std::optional<BlockStep> step;
     FdpaAttr accumulator; ///< (M5) null for exact dot products
   };
