@@ -21,8 +21,8 @@ void buildCPUExpandPipeline(OpPassManager &manager, const Level &level);
 /// Lowers expanded kernel functions to the LLVM dialect and keeps the plan.
 void buildCPULowerPipeline(OpPassManager &manager, const Level &level);
 
-/// Translates the result of the pipeline `cpu`, a plan and kernels in the LLVM
-/// dialect, to an artifact. Up to `jobs` threads generate code.
+/// Translates the result of the pipeline `cpu` (a plan and kernels in the LLVM
+/// dialect) to an artifact. Up to `jobs` threads generate code.
 FailureOr<std::string> translateToArtifact(ModuleOp module, const Level &level,
                                            unsigned jobs);
 

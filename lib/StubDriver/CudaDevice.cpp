@@ -16,8 +16,8 @@
 //   REPRO_STUB_MEMORY      bytes of device memory (16 GiB)
 //   REPRO_STUB_THREADS     host threads of a launch (one per processor)
 //   REPRO_STUB_CHECKED     1: find races and reads of unwritten shared memory
-//   REPRO_STUB_FAIL        "cuMemAlloc_v2=2,cuGraphLaunch=700@3": from the
-//                          third call on cuGraphLaunch returns 700
+//   REPRO_STUB_FAIL        "cuMemAlloc_v2=2,cuGraphLaunch=700@3": from its
+//                          third call on, cuGraphLaunch returns 700
 //
 //===----------------------------------------------------------------------===//
 

@@ -43,8 +43,8 @@ EXPORT int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     void *memory = std::aligned_alloc(256, rounded);
     if (!memory)
       return OutOfMemory;
-    // Fill new memory with NaNs, so that code that reads memory before writing
-    // it fails.
+    // Fill new memory (at most its first 64 MiB) with NaNs, so that code that
+    // reads memory before writing it fails.
     std::memset(memory, 0xff, std::min<size_t>(rounded, 64 << 20));
     reproEmulatorMemoryAdd(d.memory, memory, bytes,
                            MlirStringRef{"device memory", 13});

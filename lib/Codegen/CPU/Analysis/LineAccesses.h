@@ -19,7 +19,7 @@ namespace mlir::repro {
 struct LineAccesses {
   /// `missed` is the number of lines loaded from beyond the L2 cache, plus the
   /// number written back later: a line that a store misses counts twice.
-  /// `scattered` counts only those that no hardware prefetcher loads.
+  /// `scattered` counts only the lines that no hardware prefetcher loads.
   uint64_t missed = 0, scattered = 0;
 };
 

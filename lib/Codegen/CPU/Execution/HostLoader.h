@@ -21,8 +21,8 @@ namespace mlir::repro {
 /// An artifact that is loaded into this process, ready to run.
 class LoadedArtifact {
 public:
-  /// Copies and loads an artifact, to run with `threads` threads. Returns null
-  /// and sets `error` if the artifact is damaged or was made for another
+  /// Copies and loads an artifact, to be run with `threads` threads. Returns
+  /// null and sets `error` if the artifact is damaged or was made for another
   /// machine.
   static std::unique_ptr<LoadedArtifact>
   create(llvm::StringRef artifact, unsigned threads, std::string &error);

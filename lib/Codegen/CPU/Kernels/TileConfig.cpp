@@ -63,12 +63,12 @@ static constexpr int64_t kStreams = 8;
 /// once.
 static constexpr int64_t kStreamedSums = 4096;
 /// Rows are packed if there are more vectors along N than kPackingVectors, or
-/// than kReachingVectors if their elements are far apart in memory. Columns are
-/// packed if there are more rows than kPackingRows.
+/// than kReachingVectors if the elements of the rows are far apart in memory.
+/// Columns are packed if there are more rows than kPackingRows.
 static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
                          kPackingRows = 24;
-/// The maximum number of operations that compute an element of a factor for
-/// which packing transposes columns.
+/// Packing transposes columns only if at most this number of operations compute
+/// an element of the factor.
 static constexpr int64_t kTransposedOperations = 3;
 /// The number of loads that take as long as one vector multiply-add, and the
 /// number of independent multiply-adds that hides the latency of each.

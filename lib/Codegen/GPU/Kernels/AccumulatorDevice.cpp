@@ -178,9 +178,9 @@ LogicalResult AccumulatorDevice::match() {
       !(isFloat8(elements[0]) && isFloat8(elements[1])))
     return failure();
   toF16 = rule.getRound() == SumRounding::rne_f16;
-  // For late rules, mma.sync converts f8 to f16, which gives the subnormals of
-  // one f8 type other exponents. This matters only in products with the other
-  // f8 type, so such products are not supported.
+  // For rules that add c late, mma.sync converts f8 to f16, which changes the
+  // exponents of one f8 type's subnormals. This matters only in products with
+  // the other f8 type, so such products are not supported.
   std::optional<MatrixRule> native = unit->getRule(elements[0], toF16);
   if (elements[0] != elements[1] && native && native->late)
     return failure();

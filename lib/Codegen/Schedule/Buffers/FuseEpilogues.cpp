@@ -39,9 +39,9 @@ using namespace mlir::repro;
 /// The maximum number of kernels between the contraction and the elementwise op
 /// that reads its results. Until that op runs, the factors must stay in memory.
 static constexpr size_t mostBetween = 8;
-/// The maximum numbers of operations per result and of other buffers that the
-/// elementwise op reads. With more operations, arithmetic dominates the time,
-/// and every tile shape of the kernel has a copy of the operations.
+/// The maximum number of operations per result of the elementwise op, and of
+/// other buffers that the op reads. With more operations, arithmetic dominates
+/// the time, and every tile shape of the kernel has a copy of the operations.
 static constexpr size_t mostOperations = 16, mostInputs = 5;
 /// The maximum number of lanes of a vector on any target.
 static constexpr int64_t widestVector = 16;
@@ -132,8 +132,8 @@ static bool isPlainContraction(FoldOp fold) {
   return hasDimension;
 }
 
-/// Finds the elementwise op that reads the results. Returns false unless it is
-/// their only reader.
+/// Finds the elementwise op that reads the results. Returns false unless this
+/// op is the only reader of the results.
 bool EpilogueFusion::findReader() {
   for (OpOperand *use : getBufferUses(getRootBuffer(fold.getOutputs()[0]))) {
     if (use->getOwner() == fold)

@@ -79,8 +79,8 @@ struct LinearAccess {
 };
 
 /// Returns the access of an operand as a linear function of the loops. Returns
-/// std::nullopt if its shape or layout is dynamic, an index is not a sum of
-/// dimensions and constants, or a step is negative.
+/// std::nullopt if the operand's shape or layout is dynamic, an index is not a
+/// sum of dimensions and constants, or a step is negative.
 std::optional<LinearAccess> getLinearAccess(Value memref, AffineMap map);
 
 /// Returns the strides of a memref and sets `offset`, which may be dynamic.

@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace mlir::repro;
 
 /// Returns the only operation of a kernel function that implements
-/// KernelOpInterface, null if there is none. Emits an error if there are
+/// KernelOpInterface; null if there is none. Emits an error if there are
 /// several.
 static FailureOr<Operation *> findOnlyOp(func::FuncOp function) {
   Operation *found = nullptr;

@@ -36,7 +36,8 @@ using namespace mlir::repro::launch;
 
 static constexpr int64_t bufferAlignment = 64;
 /// The maximum size of the arena in bytes. Tensors have at most 2^50 bytes in
-/// total (A4); with this bound, sums of sizes and offsets do not overflow.
+/// total (A4). Below this limit of the arena, sums of sizes and offsets do not
+/// overflow.
 static constexpr int64_t maxArenaBytes = int64_t(1) << 60;
 
 namespace {

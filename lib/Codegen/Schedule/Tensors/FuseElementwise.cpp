@@ -295,7 +295,8 @@ static AffineExpr getWholeLoop(Value index, ArrayRef<int64_t> loops,
 }
 
 /// Turns extractions of elements in the order of the loops, or in reverse
-/// order, into inputs with indexing maps, so that their producers can be fused.
+/// order, into inputs with indexing maps, so that the producers of these inputs
+/// can be fused.
 static void readFlips(linalg::GenericOp op) {
   SmallVector<int64_t> loops = op.getStaticLoopRanges();
   for (auto extract :
@@ -451,8 +452,8 @@ bool FuseElementwise::wants(linalg::GenericOp producer, OpOperand &operand) {
       }))
     return false;
   if (hasGatherOrCheck(producer)) {
-    // A gather loads one element at a time, and so does all work fused with it,
-    // so only little work is fused.
+    // A gather loads one element at a time, and the operations fused with it
+    // also run one element at a time, so only few are fused.
     if (!once || !onlyUser || isa<FoldOp>(consumer) ||
         (getBodyCost(consumer) > 2 * cheapCost && !hasGatherOrCheck(consumer)))
       return false;

@@ -126,8 +126,8 @@ static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                   windows, groups, 1);
 }
 
-/// The kernel's gradient is the convolution with w and out exchanged, and also
-/// channels and batch.
+/// The kernel's gradient is the convolution with w and out exchanged, and with
+/// channels and batch exchanged.
 static Value getKernelGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                                Value g, Value input, ArrayRef<int64_t> shape,
                                int64_t groups, Type element) {

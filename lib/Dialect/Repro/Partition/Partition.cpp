@@ -92,8 +92,8 @@ static bool isWithoutElements(Value value) {
   return type && type.getNumElements() == 0;
 }
 
-/// Creates a mapping for one operation. Mappings are not shared because a clone
-/// adds the values in its regions.
+/// Creates a mapping for one operation. Operations do not share a mapping,
+/// because cloning an operation adds the values in its regions to the mapping.
 IRMapping RankValues::mapRead(Operation *op) const {
   IRMapping mapping;
   for (Value value : getRead(op))
@@ -161,8 +161,8 @@ Value RankValues::getPart(Value value, const Cut &cut) {
   return part;
 }
 
-/// Returns the number of bytes to gather if the operation is divided by
-/// `division`, or computed whole if `division` is null.
+/// Returns the number of bytes to gather if the operation is divided as
+/// `division` says, or computed whole if `division` is null.
 int64_t RankValues::countMoved(Operation *op, const Division *division) const {
   SetVector<Value> gathered;
   for (OpOperand &operand : op->getOpOperands()) {

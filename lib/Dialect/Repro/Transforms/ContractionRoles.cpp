@@ -379,8 +379,8 @@ void Analysis::findWgrad() {
   // weight is used more than once, the contraction that reads the step's input
   // has no such wgrad.
   llvm::DenseSet<int64_t> complete;
-  // Try better matches first: in both factors; then in one factor, with a
-  // result that reaches the weight.
+  // Try better matches first: first those in both factors, then those in one
+  // factor whose result reaches the weight.
   for (unsigned match : {0, 1, 2})
     for (auto [number, candidate] : llvm::enumerate(candidates))
       for (unsigned side : {0, 1}) {

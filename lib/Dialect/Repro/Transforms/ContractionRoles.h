@@ -52,12 +52,13 @@ struct StepShape {
 /// Returns the role of each contraction of `getContractions`.
 ///
 /// - fprop: the loss depends on it, and one factor is the weight, that is,
-///   state that was only moved, converted and rounded. Without a loss, all
-///   results count. A recomputed contraction (V5) has the same role.
+///   state that was only moved, converted or rounded. Without a loss, it is
+///   enough that any result depends on it. A recomputed contraction (V5) has
+///   the role of the original.
 /// - dgrad: any other contraction of a weight and a gradient.
 /// - wgrad: a contraction of an activation of fprop and the gradient of the
-///   layer's dgrad; or one that matches one of the two, if the result has the
-///   size of the weight and reaches its new value.
+///   layer's dgrad; or a contraction with only one of these factors, if its
+///   result has the size of the weight and reaches the weight's new value.
 /// - product: any other contraction of two matrices that the loss depends on. A
 ///   factor is a computed weight, such as a normalized one, if it depends on
 ///   state alone and the other factor depends on an input.

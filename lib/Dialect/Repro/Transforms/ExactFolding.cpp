@@ -22,8 +22,8 @@ using namespace mlir::repro;
 // Upstream folders that keep every bit
 //===----------------------------------------------------------------------===//
 
-/// Whether `op` is the step of a fold. A fold whose step is folded away would
-/// need another order (F6), so steps are not folded.
+/// Whether `op` is the step of a fold. Without its step, the fold would need a
+/// different order (F6), so steps are not folded to other values.
 static bool isStep(Operation *op) {
   auto fold = dyn_cast_or_null<FoldOp>(op->getParentOp());
   return fold && fold.getStep() == op;

@@ -39,7 +39,7 @@ static Value updateElements(ImplicitLocOpBuilder &b, Value tensor, Type element,
 // Floats
 //===----------------------------------------------------------------------===//
 
-/// Rounds f32 to tf32, which has 13 fraction bits fewer, to nearest even. A NaN
+/// Rounds f32 to tf32, which has 13 fewer fraction bits, to nearest even. A NaN
 /// becomes the canonical one (V4).
 static Value roundToTF32(ImplicitLocOpBuilder &b, Value tensor) {
   auto integer = [&](int64_t value) -> Value {

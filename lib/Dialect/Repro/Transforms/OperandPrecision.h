@@ -53,7 +53,7 @@ struct OperandPrecision {
 };
 
 /// Rounds a float tensor to bf16, f16 or tf32. The result of rounding to tf32
-/// has elements of f32.
+/// has the element type f32.
 Value roundTensor(ImplicitLocOpBuilder &b, Value tensor, Type type);
 
 /// How an operand is viewed as a matrix: the order of its dimensions (batch,

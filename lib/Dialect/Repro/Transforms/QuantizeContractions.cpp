@@ -44,8 +44,8 @@ namespace {
 struct Request {
   OperandPrecision precision;
   std::optional<DelayedScaling> delayed;
-  /// If not -1, the factor reads the values that this forward contraction's
-  /// factor `forwardSide` reads.
+  /// The number of a forward contraction, or -1. If it is not -1, the factor
+  /// reads the values that factor `forwardSide` of that contraction reads.
   int64_t forward = -1;
   unsigned forwardSide = 0;
 };
@@ -279,8 +279,8 @@ QuantizeContractions::read(FoldOp fold) {
   return contraction;
 }
 
-/// (R1) Finds seed, step and the first unused site. If seed and step are
-/// missing, adds them to the state.
+/// (R1) Finds the seed, the step counter and the first unused site. Adds the
+/// seed and the step counter to the state if they are missing.
 LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   function.walk([&](Operation *op) {
     auto site = op->getAttrOfType<IntegerAttr>("site");
@@ -308,7 +308,7 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
       }))
     return function.emitError("(R1) expected the positions of seed and step, "
                               "i64 of shape []");
-  // In a microbatch (B1), seed and step are not state.
+  // In a microbatch (B1), the seed and the step counter are not state.
   if (places[1] < numState &&
       function.getBody().front().getTerminator()->getOperand(places[1]) ==
           function.getArgument(places[1]))
