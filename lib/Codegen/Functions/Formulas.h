@@ -453,8 +453,8 @@ private:
     return p;
   }
 
-  /// Returns the terms from `first` on, divided by x^first. There are `count`
-  /// terms, at most 2^level. `powers` are x, x^2, x^4 and x^8.
+  /// Returns the sum of the terms from `first` on, divided by x^first. There
+  /// are `count` terms, at most 2^level. `powers` are x, x^2, x^4 and x^8.
   F64 terms(const double *table, size_t first, size_t count, const F64 *powers,
             size_t level) {
     if (count == 1)

@@ -39,7 +39,7 @@ static unsigned getIndex(const Function &kernel, Other other) {
 static constexpr uint64_t kMostScratch = uint64_t(1) << 30;
 
 /// The maximum number of loop iterations of all kernels together, after
-/// optimization. They take about ten seconds.
+/// optimization. This many iterations take about ten seconds.
 static constexpr uint64_t kMostIterations = uint64_t(1) << 32;
 static constexpr char leftName[] = "repro_iterations_left";
 

@@ -427,8 +427,8 @@ void ElementwiseKernel::expand() {
   while (lanes > 2 && loops.back().size <= lanes / 2)
     lanes /= 2;
 
-  // A work item is a group of inner loops, or a part of the innermost loop if
-  // that is long.
+  // A work item covers the inner loops that have at most kItemElements elements
+  // together, or a part of the innermost loop if it has more.
   unsigned first = loops.size();
   int64_t elements = 1;
   while (first > 0 && elements * loops[first - 1].size <= kItemElements)

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-expand-arithmetic (Passes.td), run by lib/Pipelines/CPU.cpp and
-// GPU.cpp: rewrites each `arith` operation whose result LLVM leaves undefined
-// for some operands or computes by a library call, so that the result is
-// defined for all operands (I1), (S3), (S4).
+// GPU.cpp: rewrites `arith` operations so that their results are defined for
+// all operands (I1), (S3), (S4): those whose results LLVM leaves undefined for
+// some operands, or computes by a library call.
 //
 //===----------------------------------------------------------------------===//
 

@@ -62,7 +62,7 @@ public:
   bool isChecked() const { return elements[0] == MatrixElement::TF32; }
   int64_t getNumTiles() const;
   /// Builds the first kernel. If elements are checked, `flags` is the offset of
-  /// its flags in the workspace: one word for each tile, nonzero if the tile
+  /// the flags in the workspace: one word for each tile, nonzero if the tile
   /// has no results yet.
   void expand(int64_t flags);
   /// Builds the second kernel, which computes the tiles whose flag is nonzero.
@@ -236,9 +236,9 @@ void AccumulatorDevice::chooseTile() {
            llvm::divideCeil(columns.size, extents[1]);
   };
   // Large tiles have many sums, so they are used only without chunks, whose
-  // totals would double the number of registers. For late sums they have fewer
-  // rows, because ptxas also keeps factors as f16 and the sums of each half in
-  // registers.
+  // totals would double the number of registers. Large tiles have fewer rows if
+  // c is added late, because ptxas also keeps factors as f16 and the sums of
+  // each half in registers.
   bool isLarge = rows.size >= kLargeProduct && columns.size >= kLargeProduct &&
                  fold.chunk >= fold.n &&
                  setTile(rule.getLate() ? 2 : 4, 8) >=
@@ -371,8 +371,8 @@ void AccumulatorDevice::multiply(ArrayRef<Value> left, ArrayRef<Value> right,
       word = LLVM::BitcastOp::create(
           b, VectorType::get({packed}, b.getF16Type()), word);
   llvm::append_range(operands, sums);
-  // The name of LLVM's intrinsic contains the element types, because operands
-  // are 32-bit words for most of them.
+  // The name of LLVM's intrinsic contains the element types, because the
+  // operands of most element types are 32-bit words.
   auto getName = [&](unsigned f) {
     return std::string(repro_target::matrixElementNames[unsigned(elements[f])]);
   };

@@ -82,7 +82,7 @@ private:
                   Value end);
   void storeSlice(const Slice &slice, ArrayRef<Value> values, Value buffer);
   /// Returns `sums` after adding the products of the slice in `buffer`. Calls
-  /// `before` with each k before its products.
+  /// `before` for each k before the products of k are added.
   SmallVector<Value> compute(Value buffer, ValueRange sums,
                              function_ref<void(int64_t k)> before);
   void fillBuffer(Value start, Value end);

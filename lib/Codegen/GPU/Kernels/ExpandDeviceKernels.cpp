@@ -198,8 +198,8 @@ LogicalResult ExpandDeviceKernels::expand(func::FuncOp function) {
   return success();
 }
 
-/// (E1) Verifies that the plan has a message with the number of each check in
-/// `function`.
+/// (E1) Verifies that the number of each check in `function` is the number of a
+/// message of the plan.
 LogicalResult ExpandDeviceKernels::verifyMessages(func::FuncOp function) {
   launch::LaunchDialect::MessageAttrHelper message(function.getContext());
   return failure(function

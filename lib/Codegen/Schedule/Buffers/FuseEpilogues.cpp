@@ -339,8 +339,8 @@ void EpilogueFusion::write() {
   Location loc =
       FusedLoc::get(b.getContext(), {fold.getLoc(), generic.getLoc()});
   unsigned numDims = sizes.size();
-  // Views each other operand as a buffer with one dimension for each dimension
-  // of the fold on which it depends.
+  // Views each operand other than the contraction's result as a buffer with one
+  // dimension for each dimension of the fold on which the operand depends.
   SmallVector<Value> operands;
   SmallVector<AffineMap> maps;
   for (auto [number, access] : llvm::enumerate(accesses)) {

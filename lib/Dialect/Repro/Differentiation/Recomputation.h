@@ -18,9 +18,10 @@ namespace mlir::repro {
 FailureOr<SetVector<Operation *>> findNamed(func::FuncOp main,
                                             ArrayRef<std::string> patterns);
 
-/// (J5) Makes the operations between `last` and the end of its block read
-/// clones of `named`, which precede `last`. A clone is inserted before its
-/// first reader and reads other values through barriers (V5).
+/// (J5) Clones the operations `named`, which precede `last`, for the operations
+/// between `last` and the end of its block, and makes these read the clones. A
+/// clone is inserted before its first reader and reads other values through
+/// barriers (V5).
 void computeAgain(const SetVector<Operation *> &named, Operation *last);
 
 } // namespace mlir::repro

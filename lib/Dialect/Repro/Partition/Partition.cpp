@@ -50,8 +50,8 @@ public:
     parts[value].push_back({cut, part});
   }
   void addWhole(Value value) { whole.map(value, value); }
-  /// Creates the operations with which this rank computes its part of `op`, an
-  /// operation of the whole program, or all of it.
+  /// Creates the operations with which this rank computes its part of `op`, or
+  /// all of `op`. `op` is an operation of the whole program.
   void add(Operation *op);
   /// (T2) Returns the value on every rank, gathered if only parts are
   /// available.

@@ -39,7 +39,8 @@ using namespace mlir::repro;
 /// time.
 static constexpr int64_t mostOperations = 1'000'000;
 
-/// Limits the recursion, so that a thread's stack suffices.
+/// The maximum nesting of loops, branches and calls: a thread's stack must
+/// suffice for the recursion.
 static constexpr size_t mostNesting = 256;
 
 /// StableHLO is not registered, so its loops and branches are in generic form.
