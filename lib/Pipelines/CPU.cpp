@@ -146,8 +146,8 @@ FailureOr<std::string> mlir::repro::compileForCPU(ModuleOp canonical,
   expand.enableTiming(scope);
   lower.enableTiming(scope);
   buildCPUPipeline(expand, lower, level);
-  // Verify lowered IR only at the end: it contains most of the operations, so
-  // that verifying it after each pass, as repro-opt does, would be slow.
+  // Verify lowered IR only at the end: it has many operations, so verifying it
+  // after each pass, as repro-opt does, would be slow.
   lower.enableVerifier(false);
   if (failed(expand.run(*module)) || failed(lower.run(*module)) ||
       failed(verify(*module)))

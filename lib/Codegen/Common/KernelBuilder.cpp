@@ -417,8 +417,8 @@ Value KernelBuilder::loadDescending(Value flat, VectorType type, Value offset,
 Value KernelBuilder::loadEverySecond(Value flat, VectorType type, Value offset,
                                      LaneMask mask) {
   int64_t lanes = type.getDimSize(0);
-  // The second vector ends at the last element instead of after it, because the
-  // memory there may not exist.
+  // The second vector ends at the last element, because the memory after this
+  // element may not exist.
   auto loadHalf = [&](int64_t begin) -> Value {
     Value at = add(offset, begin);
     if (!mask)

@@ -118,7 +118,7 @@ static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
 // Integer divisions with other rounding (I1)
 //===----------------------------------------------------------------------===//
 
-/// Replaces a division that rounds up or down by a truncating division. The
+/// Computes a division that rounds up or down from a truncating division. The
 /// quotient is corrected if there is a remainder and the signs of the operands
 /// differ (floor) or agree (ceil).
 static void replaceRoundingDivision(RewriterBase &rewriter, Operation *op,
@@ -245,8 +245,9 @@ static LogicalResult dropFlags(Operation *op) {
 // The pass
 //===----------------------------------------------------------------------===//
 
-/// Replaces a constant that refers to a resource by one that contains its
-/// elements: a canonical program contains the elements of all constants.
+/// If a constant refers to a resource, replaces the constant by one that
+/// contains the elements, because a canonical program contains the elements of
+/// all constants.
 static LogicalResult inlineResource(arith::ConstantOp op) {
   auto resource = dyn_cast<DenseResourceElementsAttr>(op.getValue());
   if (!resource)

@@ -27,8 +27,8 @@ static constexpr int64_t kGreatest = 126;
 static constexpr int64_t kNaN = 0x7fc00000;
 /// If the rule has no chunks, tiles store c after this number of elements of K.
 static constexpr int64_t kSpan = 1024;
-/// The largest chunk (F3) for which this kernel is used, because the rows of a
-/// whole chunk are packed together.
+/// The largest chunk (F3) for which this kernel is used. It is limited because
+/// the rows of a whole chunk are packed together.
 static constexpr int64_t kLongestChunk = 4096;
 /// The significand bits that f32 elements may use, as in tf32: products of
 /// wider significands are not exact in f32.

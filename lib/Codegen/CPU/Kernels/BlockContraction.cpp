@@ -159,8 +159,8 @@ private:
 };
 } // namespace
 
-/// Returns the maximum number of byte words whose sum fits in i16; 0 if the
-/// products of one word may not fit.
+/// Returns the maximum number of byte words whose products can be added in i16;
+/// 0 if this is not possible even for the products of one word.
 static int64_t getMostGroupedWords(const Level &level, BlockContractionOp op) {
   auto magnitudes = op.getMagnitudes();
   if (!magnitudes)

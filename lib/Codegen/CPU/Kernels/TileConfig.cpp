@@ -49,8 +49,8 @@ static constexpr double kFewSets = 0.8;
 /// vectors.
 static constexpr double kOwnAddresses = 2;
 /// The minimum number of unused elements after packed panels, tiles and rows of
-/// whole chunks. Without them, the distances could be powers of two, which map
-/// to few sets of a cache.
+/// whole chunks. Without them, the distances between panels, tiles or rows
+/// could be powers of two, which map to few sets of a cache.
 static constexpr int64_t kSlack = 16;
 /// A factor that is read several times is packed if the first and the last
 /// element of a chunk are more than this number of bytes apart.

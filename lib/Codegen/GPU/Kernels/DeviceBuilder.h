@@ -47,7 +47,8 @@ struct LaunchShape {
 
 /// Builds the body of a device kernel for one thread of the grid. The body
 /// replaces a structured operation. The arguments of the kernel are its
-/// buffers, the workspace and the error word. All operations are on scalars.
+/// buffers, the workspace and the error word. By default, operations are on
+/// scalars.
 ///
 /// By default the threads are independent: thread t of n processes the work
 /// items t, t + n, t + 2 n, ..., so that adjacent threads process adjacent

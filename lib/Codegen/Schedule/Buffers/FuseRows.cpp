@@ -48,8 +48,8 @@ static constexpr int64_t rowBytesLimit = 4 << 20;
 /// not occupy all threads, whereas an op in a kernel of its own could.
 static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
-/// The maximum number of ops in a run, because compile time grows faster than
-/// the length of the run.
+/// The maximum number of ops in a run. It is limited because compile time grows
+/// faster than the length of the run.
 static constexpr size_t mostOps = 64;
 /// The maximum number of neighbouring ops that are added to a run in order to
 /// include one that shares rows with the run.

@@ -403,7 +403,7 @@ struct DecomposeQuantize : OpConversionPattern<QuantizeOp> {
     Tiling tiling(b, format, shape, input.order);
     if (tiling.isEmpty()) {
       // (E1) Even an empty tensor needs the check that the step counter fits in
-      // 32 bits, which comes with drawing the bits.
+      // 32 bits; `drawBits` creates this check.
       if (op.getSeed())
         drawBits(b, op);
       rewriter.replaceOp(

@@ -225,8 +225,8 @@ static void dropResults(linalg::GenericOp op) {
   op.erase();
 }
 
-/// Replaces each destination whose old contents the body does not read by an
-/// empty tensor, to remove the dependency on them.
+/// If the body does not read the old contents of a destination, replaces the
+/// destination by an empty tensor, to remove the dependency on these contents.
 static void dropUnreadInits(linalg::GenericOp op) {
   OpBuilder builder(op);
   for (OpOperand &init : op.getDpsInitsMutable()) {

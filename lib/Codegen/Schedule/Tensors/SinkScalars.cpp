@@ -288,8 +288,9 @@ void SinkScalars::replaceFromElements(tensor::FromElementsOp op) {
   op.erase();
 }
 
-/// Replaces a splat constant that an operation overwrites or inserts by a fill,
-/// because a constant would be stored in the artifact and copied.
+/// If an operation overwrites or inserts a splat constant, replaces the
+/// constant by a fill, because a constant would be stored in the artifact and
+/// copied.
 void SinkScalars::fillConstants(Operation *op) {
   auto dps = dyn_cast<DestinationStyleOpInterface>(op);
   if (!dps)

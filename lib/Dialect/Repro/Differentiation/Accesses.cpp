@@ -83,7 +83,8 @@ static Solution solve(ArrayRef<IndexSum> sums, ArrayRef<int64_t> extents) {
   unsigned numDims = extents.size();
   Solution solution;
   solution.solved.assign(sums.size(), -1);
-  // Solve sums of fewer dimensions first; the other sums use their solutions.
+  // Solve sums of fewer dimensions first; sums of more dimensions use these
+  // solutions.
   solution.order = llvm::to_vector(llvm::seq<unsigned>(0, sums.size()));
   auto count = [&](unsigned i) {
     return llvm::count_if(sums[i].factors, [](int64_t f) { return f != 0; });

@@ -73,8 +73,8 @@ static Value createFill(OpBuilder &builder, Location loc, RankedTensorType type,
 }
 
 namespace {
-/// Replaces an input whose elements are all one constant by that constant in
-/// the body.
+/// If all elements of an input equal one constant, replaces the input by that
+/// constant in the body.
 struct InlineConstantInput : public OpRewritePattern<linalg::GenericOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -137,7 +137,8 @@ struct DropUnreadInit
   }
 };
 
-/// Replaces an empty slice that starts after the last element by an empty fill.
+/// If an empty slice starts after the last element, replaces the slice by an
+/// empty fill.
 struct DropSliceAtEnd : public OpRewritePattern<tensor::ExtractSliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -154,7 +155,7 @@ struct DropSliceAtEnd : public OpRewritePattern<tensor::ExtractSliceOp> {
   }
 };
 
-/// Replaces amounts of padding that are constant values by attributes.
+/// If amounts of padding are constant values, replaces them by attributes.
 struct StaticPadding : public OpRewritePattern<tensor::PadOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -8,7 +8,7 @@
 // Pass repro-quantize-contractions (Passes.td), run from Python, outside of the
 // pipelines: converts, function by function, the factors of contractions that
 // have a `repro.precision` attribute to the requested precision; contractions
-// without one stay as they are.
+// without this attribute stay as they are.
 //
 //===----------------------------------------------------------------------===//
 

@@ -198,9 +198,9 @@ struct SplitMicrobatches
     return arguments;
   }
 
-  /// Replaces reductions of values that do not depend on a microbatch by these
-  /// values: the mean of equal numbers may differ from the number because of
-  /// rounding.
+  /// If a reduced value does not depend on the microbatch, replaces the
+  /// reduction by the value: the mean of equal numbers may differ from the
+  /// number because of rounding.
   void dropShared(func::FuncOp main) {
     SmallVector<Value> sources = getPartArguments(main);
     if (step >= 0)
