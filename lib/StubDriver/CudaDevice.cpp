@@ -12,12 +12,13 @@
 // machine code.
 //
 // Environment variables, read at cuInit:
-//   REPRO_STUB_CAPABILITY  compute capability of the device (9.0)
-//   REPRO_STUB_MEMORY      bytes of device memory (16 GiB)
-//   REPRO_STUB_THREADS     host threads of a launch (one per processor)
-//   REPRO_STUB_CHECKED     1: find races and reads of unwritten shared memory
-//   REPRO_STUB_FAIL        "cuMemAlloc_v2=2,cuGraphLaunch=700@3": from its
-//                          third call on, cuGraphLaunch returns 700
+//   REPRO_STUB_CAPABILITY   compute capability of the device (9.0)
+//   REPRO_STUB_MATRIX_UNIT  matrix unit: a class or an architecture (sm_90)
+//   REPRO_STUB_MEMORY       bytes of device memory (16 GiB)
+//   REPRO_STUB_THREADS      host threads of a launch (one per processor)
+//   REPRO_STUB_CHECKED      1: find races and reads of unwritten shared memory
+//   REPRO_STUB_FAIL         "cuMemAlloc_v2=2,cuGraphLaunch=700@3": from its
+//                           third call on, cuGraphLaunch returns 700
 //
 //===----------------------------------------------------------------------===//
 

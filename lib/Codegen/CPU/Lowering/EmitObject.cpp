@@ -92,7 +92,7 @@ static void alignStack(llvm::Module &module, const Level &level) {
     module.setOverrideStackAlignment(level.vectorWidth / 8);
 }
 
-/// Defines the entry of a kernel. All entries have one signature; this one
+/// Defines the entry of a kernel. All entries have one signature. The entry
 /// unpacks the array of buffers and calls the kernel.
 static void addEntry(llvm::Module &module, llvm::Function &kernel) {
   llvm::LLVMContext &context = module.getContext();
