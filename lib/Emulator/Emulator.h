@@ -76,7 +76,7 @@ enum class Order : int {
   Shuffled = 3
 };
 
-/// Options of a launch other than its size.
+/// Options of a launch, in addition to its size.
 struct LaunchOptions {
   unsigned threads = 1;
   bool checked = false;

@@ -31,7 +31,7 @@ constexpr bool isFloat8(MatrixElement element) {
   return element == MatrixElement::E4M3 || element == MatrixElement::E5M2;
 }
 
-/// (M1) How the sum of a block is rounded, and so the format of c.
+/// (M1) How the sum of a block is rounded, which determines the format of c.
 enum class MatrixRounding : uint8_t { ToF32, ToE8M13, ToF16 };
 
 /// The parameters of `fdpa` (M1), and whether c is added late (M3).

@@ -136,7 +136,7 @@ LaneValue BodyVectorizer::compute(Operation *op) {
       return {affine::expandAffineExpr(b, b.getLoc(), map.getResult(0),
                                        all.take_front(map.getNumDims()),
                                        all.drop_front(map.getNumDims()))};
-    // The map is evaluated for each lane on its own.
+    // The map is evaluated separately for each lane.
     SmallVector<Value> elements;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       SmallVector<Value> at;

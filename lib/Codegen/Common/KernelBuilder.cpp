@@ -418,7 +418,7 @@ Value KernelBuilder::loadEverySecond(Value flat, VectorType type, Value offset,
                                      LaneMask mask) {
   int64_t lanes = type.getDimSize(0);
   // The second vector ends at the last element, because the memory after this
-  // element may not exist.
+  // element may be out of bounds.
   auto loadHalf = [&](int64_t begin) -> Value {
     Value at = add(offset, begin);
     if (!mask)

@@ -361,7 +361,8 @@ Value AccumulatedBlocks::loadColumn(Value packed, Value k, int64_t vector) {
 }
 
 Value AccumulatedBlocks::multiplyAdd(Value x, Value y, Value sum) {
-  // Both forms give the same bits, because products and sums are exact here.
+  // With or without fma, the bits are the same, because products and sums are
+  // exact here.
   if (b.getLevel().hasFma)
     return math::FmaOp::create(b, x, y, sum);
   return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, x, y));

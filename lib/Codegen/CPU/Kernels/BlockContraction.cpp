@@ -361,7 +361,8 @@ Value BlockContraction::call(StringRef intrinsic, Type result,
 
 Value BlockContraction::multiplyAdd(Value row, Value column, Value sum) {
   if (isFloat()) {
-    // Both forms give the same bits, because products and sums are exact here.
+    // With or without fma, the bits are the same, because products and sums are
+    // exact here.
     if (b.getLevel().hasFma)
       return math::FmaOp::create(b, row, column, sum);
     return arith::AddFOp::create(b, sum, arith::MulFOp::create(b, row, column));

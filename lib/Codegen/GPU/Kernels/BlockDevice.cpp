@@ -346,8 +346,8 @@ SmallVector<Value> BlockDevice::compute(Value slice, Value buffer,
         endBlock();
         return totals;
       };
-      // In the last slice, the second half may not exist. It is then skipped
-      // instead of padded with zeros, which could change a sum of -0.
+      // In the last slice, the second half may be missing. It is then skipped,
+      // because padding it with zeros could change a sum of -0.
       if (endsInHalf)
         totals = b.choose(b.less(slice, b.index(slices - 1)), addSecond,
                           [first = totals] { return first; });

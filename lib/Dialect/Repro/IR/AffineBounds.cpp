@@ -27,7 +27,7 @@ using namespace mlir::repro;
 static constexpr int64_t kMaxIndex = int64_t(1) << 62;
 
 namespace {
-/// The integers from a minimum to a maximum, both included.
+/// The integers from a minimum to a maximum, inclusive.
 struct Interval {
   int64_t low = 0, high = 0;
 };

@@ -701,7 +701,7 @@ void QuantizeContractions::replace(const Contraction &contraction,
   element.replaceAllUsesExcept(extended, extended);
 }
 
-/// Replaces the uses of `result` by its rounded value.
+/// Makes the users of `result` read its rounded value instead.
 static void roundResult(Value result, Type type) {
   if (getElementTypeOrSelf(result.getType()) == type)
     return;

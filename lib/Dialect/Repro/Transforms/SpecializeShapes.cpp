@@ -364,7 +364,7 @@ static bool hasConstantPlaces(Operation *op) {
          });
 }
 
-/// Gives the results of an operation with static operands static types.
+/// Gives static types to the results of an operation with static operands.
 static LogicalResult specialize(IRRewriter &rewriter, Operation *op) {
   if (auto assertion = dyn_cast<cf::AssertOp>(op))
     return checkAssertion(rewriter, assertion);

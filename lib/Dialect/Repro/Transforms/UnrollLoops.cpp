@@ -165,7 +165,7 @@ private:
   ElementEvaluator evaluator;
   /// The loops, branches and calls that are being emitted, outermost first.
   SmallVector<Operation *> active;
-  /// The number of branches in `active` that the program may not take.
+  /// The number of branches in `active` that the program might skip.
   unsigned numMaybe = 0;
   int64_t numOperations = 0;
 };
