@@ -262,8 +262,8 @@ Value RowFold::foldElements() {
     return applyBody(outer, base, acc, mask);
   };
   int64_t chunks = llvm::divideCeil(fold.n, chunk);
-  // Whether each part of a run begins at a multiple of the number of lanes,
-  // even if a chunk begins within the run.
+  // Whether chunks that begin within a run begin there at a multiple of the
+  // number of lanes.
   bool aligned = chunks == 1 || (loops.size() == 1 && chunk % lanes == 0) ||
                  (loops.back().size % lanes == 0 && chunk % lanes == 0);
   if (chunks == 1)

@@ -79,9 +79,8 @@ static Value expandSingle(math::FmaOp op) {
   Value inexact =
       arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, error, zero);
   // Rounds to odd: if the error is nonzero and the last bit of the sum is 0,
-  // moves the sum by one unit toward the exact value. The magnitude of the sum
-  // increases if the sum and the error have the same sign, and decreases
-  // otherwise.
+  // moves the sum by one unit toward the exact value. The sum's magnitude
+  // increases if sum and error have the same sign; otherwise it decreases.
   Value sumBits = arith::BitcastOp::create(b, bits, sum);
   Value one = createConstant(b, bits, b.getI64IntegerAttr(1));
   Value minusOne = createConstant(b, bits, b.getI64IntegerAttr(-1));

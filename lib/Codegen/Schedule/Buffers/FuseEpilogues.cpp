@@ -281,9 +281,8 @@ bool EpilogueFusion::followDimensions() {
 
 /// Whether the op can work on the contraction's vectors. Rows of images fill
 /// vectors only if they are merged, so the op must be contiguous across rows.
-/// For images, no input other than the contraction's result may depend on
-/// several dimensions: vectors along channels would have to gather its
-/// elements.
+/// For images, no other input may depend on several dimensions: vectors along
+/// channels would have to gather its elements.
 bool EpilogueFusion::suitsVectors() {
   SmallVector<AffineMap> maps = getMaps(fold);
   const LinearAccess written =

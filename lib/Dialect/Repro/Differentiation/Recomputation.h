@@ -18,10 +18,9 @@ namespace mlir::repro {
 FailureOr<SetVector<Operation *>> findNamed(func::FuncOp main,
                                             ArrayRef<std::string> patterns);
 
-/// (J5) Clones the operations `named`, which precede `last`, for the operations
-/// between `last` and the end of its block, and makes these read the clones. A
-/// clone is inserted before its first reader and reads other values through
-/// barriers (V5).
+/// (J5) Makes the operations after `last` in its block read clones of the
+/// operations `named`, all of which precede `last`. A clone is inserted before
+/// its first reader and reads other values through barriers (V5).
 void computeAgain(const SetVector<Operation *> &named, Operation *last);
 
 } // namespace mlir::repro

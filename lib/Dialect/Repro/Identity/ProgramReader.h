@@ -14,9 +14,8 @@
 namespace mlir::repro {
 
 /// Reads the canonical module that writeProgram has written as `bytes`, in
-/// linear time and memory. For all other bytes, even another encoding of a
-/// program, returns null after an error, which names the position of the wrong
-/// byte if it is known.
+/// linear time and memory. Returns null for all other bytes, even another
+/// encoding of a program. The error names the wrong byte if it is known.
 OwningOpRef<ModuleOp> readProgram(StringRef bytes, MLIRContext *context);
 
 } // namespace mlir::repro

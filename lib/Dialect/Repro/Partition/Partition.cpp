@@ -188,9 +188,8 @@ int64_t RankValues::countMoved(Operation *op, const Division *division) const {
 }
 
 /// Returns the division that gathers the fewest bytes; std::nullopt if the
-/// operation should be computed whole. If all values that an operation reads
-/// are available as a whole, it is computed whole, unless it is a large
-/// contraction.
+/// operation should be computed whole. Operations that need no gathering are
+/// computed whole, except large contractions.
 std::optional<Division> RankValues::choose(Operation *op) const {
   auto divisible = dyn_cast<PartitionOpInterface>(op);
   if (!divisible || ranks == 1 ||
