@@ -280,8 +280,8 @@ class Trainer(ConstantAttributes):
         Returns:
           the loss; with `returns` a `StepResult`.
         Raises:
-          ReproError: an unknown name in `returns`; a step that cannot be captured; a value of the batch that differs from
-            the one captured as a constant; or a change since the last step that no program can express, or that a
+          ReproError: an unknown name in `returns`; a step that cannot be captured; a value of the batch that differs
+            from the one captured as a constant; or a change since the last step that no program can express, or that a
             receipt cannot record.
           StepFailed: a check of the program failed, such as a class out of range; the state is unchanged.
           NonFiniteLoss: the run stops at a loss that is NaN or infinite.
