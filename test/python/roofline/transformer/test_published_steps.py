@@ -37,8 +37,8 @@ def test_the_documentation_has_the_mean_errors() -> None:
     held_out = published.held_out(seen)
     text = " ".join((ROOT / "docs" / "guides" / "roofline.md").read_text().split())
     assert f"with {len(found)} published figures" in text
-    assert f"For the {len(seen)} dense training steps" in text and f"For all {len(steps)}," in text
-    assert f"For the {len(held_out)} of them" in text
+    assert f"For the {len(seen)} dense training steps" in text and f"For all {len(steps)} training steps" in text
+    assert f"for the {len(held_out)} of these {len(seen)} steps" in text
     for rows in (seen, held_out, steps):
         assert f"{published.mean_error(rows) * 100:.1f} %" in text
 
