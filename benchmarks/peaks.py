@@ -15,7 +15,7 @@ from repro_mlir.program.canonical import to_bytes
 from timing import interleaved
 
 # The numbers of independent chains of multiply-adds to try; only the fastest variant counts. More chains hide the
-# latency better, but need more registers: one for each chain, or two if a vector of 16 elements takes two.
+# latency better, but need more registers: at least one for each chain.
 _CHAINS, _LENGTH, _ELEMENTS = (4, 6, 8, 12), 100, 1 << 17
 _PRODUCT = 512
 _STREAM_ELEMENTS = 1 << 24

@@ -172,8 +172,8 @@ static uint32_t addBlock(const Significand *a, const Significand *b,
   return round(total, top - fraction, rule.rounding);
 }
 
-/// (M3) Returns the bits of x + y, rounded once to nearest even. Both operands
-/// and the sum are in the format of results.
+/// (M3) Returns the bits of x + y, rounded once to nearest even. x, y and the
+/// sum are f16 if `rounding` is ToF16, otherwise f32.
 static uint32_t addLate(uint32_t x, uint32_t y, MatrixRounding rounding) {
   if (rounding != MatrixRounding::ToF16) {
     float left, right;

@@ -79,7 +79,7 @@ def _on_a_target(path: Path) -> list[str]:
 
 
 def attest_command(folder: Path) -> Reader:
-    """Runs `attest` on a damaged receipt."""
+    """Returns a reader that runs `attest` on a damaged receipt."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ed25519
 
@@ -94,7 +94,7 @@ def attest_command(folder: Path) -> Reader:
 
 
 def diff_command(folder: Path) -> Reader:
-    """Runs `diff` on a damaged and a correct receipt."""
+    """Returns a reader that runs `diff` on a damaged and a correct receipt."""
 
     def use(path: Path) -> str:
         return _outcome("diff", path, folder / "right", "--targets", "reference", statuses=(0, 1, 2))
@@ -103,22 +103,22 @@ def diff_command(folder: Path) -> Reader:
 
 
 def inspect_bundle_command(folder: Path) -> Reader:
-    """Runs `inspect` on a damaged bundle."""
+    """Returns a reader that runs `inspect` on a damaged bundle."""
     return of_archive(folder, write_bundle_of_two_steps, lambda path: _outcome("inspect", path), is_command=True)
 
 
 def inspect_program_command(folder: Path) -> Reader:
-    """Runs `inspect` on a damaged program file."""
+    """Returns a reader that runs `inspect` on a damaged program file."""
     return of_archive(folder, handmade.program().save, lambda path: _outcome("inspect", path), is_command=True)
 
 
 def inspect_receipt_command(folder: Path) -> Reader:
-    """Runs `inspect` on a damaged receipt."""
+    """Returns a reader that runs `inspect` on a damaged receipt."""
     return of_receipt(folder, lambda path: _outcome("inspect", path), is_command=True)
 
 
 def run_bundle_command(folder: Path) -> Reader:
-    """Runs a bundle on the PTX emulator instead of a GPU."""
+    """Returns a reader that runs a bundle on the PTX emulator instead of a GPU."""
     os.environ[LIBRARY_VARIABLE] = str(LIBRARY)
 
     def use(path: Path) -> str:
@@ -128,7 +128,7 @@ def run_bundle_command(folder: Path) -> Reader:
 
 
 def run_command(folder: Path) -> Reader:
-    """Runs `run` on a program, inputs and a state, one of which is damaged."""
+    """Returns a reader that runs `run` on a program, inputs and a state, one of which is damaged."""
     program = handmade.program()
     program.save(folder / "program.repro")
     arrays = {kind.name: array for kind, array in zip(program.inputs, handmade.steps(1)[0], strict=True)}
@@ -160,7 +160,7 @@ def run_command(folder: Path) -> Reader:
 
 
 def verify_command(folder: Path) -> Reader:
-    """Runs `verify` on a damaged receipt."""
+    """Returns a reader that runs `verify` on a damaged receipt."""
 
     def use(path: Path) -> str:
         target = _on_a_target(path / "seal.json")
@@ -183,7 +183,7 @@ def _dispute(stranger: object, honest: object, is_first: bool, *options: object)
 
 
 def dispute_command(folder: Path) -> Reader:
-    """Disputes a damaged receipt against a correct one."""
+    """Returns a reader that disputes a damaged receipt against a correct one."""
 
     def use(path: Path) -> str:
         is_first = zlib.crc32((path / "steps.jsonl").read_bytes()) % 2 == 0
@@ -231,7 +231,8 @@ def _secret(folder: Path) -> Path:
 
 
 def dispute_connection_command(folder: Path) -> Reader:
-    """Disputes an honest receipt against a prover on a socket. The prover, honest or not, sends one damaged answer."""
+    """Returns a reader that disputes an honest receipt against a prover on a socket. The prover, honest or not, sends
+    one damaged answer."""
     write_receipt(folder / "right")
     honest, cheat = runs()
     token, path = _secret(folder), folder / "prover"
@@ -268,8 +269,8 @@ def dispute_connection_command(folder: Path) -> Reader:
 
 
 def serve_command(folder: Path) -> Reader:
-    """Runs a prover for a referee that sends one damaged question. If this referee gets no answer at all, a second
-    referee connects and must get an answer."""
+    """Returns a reader that runs a prover for a referee that sends one damaged question. If this referee gets no answer
+    at all, a second referee connects and must get an answer."""
     write_receipt(folder / "right")
     questions = conversations(runs())[0].questions
     token, path = _secret(folder), folder / "prover"

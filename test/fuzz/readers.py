@@ -89,17 +89,17 @@ def _read_bundle(path: Path) -> None:
 
 
 def receipt(folder: Path) -> Reader:
-    """Reads a damaged receipt."""
+    """Returns a reader of damaged receipts."""
     return of_receipt(folder, lambda path: attempt(lambda: _read_receipt(path)))
 
 
 def bundle(folder: Path) -> Reader:
-    """Reads a damaged bundle."""
+    """Returns a reader of damaged bundles."""
     return of_archive(folder, write_bundle_of_two_steps, lambda path: attempt(lambda: _read_bundle(path)))
 
 
 def program(folder: Path) -> Reader:
-    """Reads a damaged program file."""
+    """Returns a reader of damaged program files."""
     return of_archive(folder, handmade.program().save, lambda path: attempt(lambda: Program.load(path)))
 
 
@@ -107,14 +107,15 @@ def program(folder: Path) -> Reader:
 
 
 def tensors(folder: Path) -> Reader:
-    """Reads a damaged file of tensors."""
+    """Returns a reader of damaged files of tensors."""
     program = handmade.program()
     right = write_tensors(program.state, program.initial)
     return Reader([right], lambda data: attempt(lambda: read_tensors(program.state, data, "a file")))
 
 
 def artifact(folder: Path) -> Reader:
-    """Reads a damaged artifact with the inspection tool; test/fuzz/native covers the reader of the executor."""
+    """Returns a reader of damaged artifacts: the reader of the inspection tool. test/fuzz/native tests the reader of
+    the executor."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         changed = mutate(data, seeds, draw)
@@ -128,7 +129,7 @@ def artifact(folder: Path) -> Reader:
 
 
 def plan(folder: Path) -> Reader:
-    """Reads launch plans; an accepted plan must serialize to the same bytes."""
+    """Returns a reader of launch plans; an accepted plan must serialize to the same bytes."""
 
     def read_one(data: bytes, processor: str) -> None:
         if write_plan(read_plan(data, processor, "plan")) != data:
@@ -144,7 +145,7 @@ def plan(folder: Path) -> Reader:
 
 
 def text(folder: Path) -> Reader:
-    """Reads mutated tokens of canonical programs."""
+    """Returns a reader of canonical programs as text, in which tokens are mutated."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         return change_tokens(data.decode(), draw).encode()
@@ -156,7 +157,7 @@ def text(folder: Path) -> Reader:
 
 
 def stored(folder: Path) -> Reader:
-    """Reads programs as bytes; half of the mutations change a number in place."""
+    """Returns a reader of programs as bytes; half of the mutations change a number in place."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         if draw.random() < 0.5:
@@ -182,7 +183,7 @@ def stored(folder: Path) -> Reader:
 
 
 def ptx(folder: Path) -> Reader:
-    """Assembles mutated PTX text for the emulator."""
+    """Returns a reader that assembles mutated PTX text for the emulator."""
 
     def change(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
         if draw.random() < 0.3:
@@ -212,7 +213,7 @@ class _Stranger(LocalChannel):
 
 
 def prover(folder: Path) -> Reader:
-    """Sends damaged questions to a prover: the prover must answer each question and continue."""
+    """Returns a reader that sends damaged questions to a prover: the prover must answer each question and continue."""
     honest, _ = pair = runs()
 
     def read(data: bytes) -> str:
@@ -223,8 +224,8 @@ def prover(folder: Path) -> Reader:
 
 
 def referee(folder: Path) -> Reader:
-    """Sends damaged answers to a referee: the honest party must never lose, and the referee must always return a
-    verdict.
+    """Returns a reader that sends damaged answers to a referee: the honest party must never lose, and the referee must
+    always return a verdict.
 
     The first byte selects the answer to replace, whether the damaged party comes first, and whether its other answers
     are honest.

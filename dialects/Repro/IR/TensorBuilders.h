@@ -13,9 +13,9 @@
 
 namespace mlir::repro {
 
-/// Creates a tensor of `shape`. `body` computes each element from one element
-/// of each input: the one at the position that the input's map in `maps` gives
-/// for the position of the result. A null or missing map is the identity.
+/// Creates a tensor of `shape`. `body` computes the element at position p from
+/// one element of each input: for input i, the element at position maps[i](p).
+/// A null or missing map is the identity.
 Value mapElements(
     ImplicitLocOpBuilder &b, ArrayRef<int64_t> shape, Type element,
     ValueRange inputs, ArrayRef<AffineMap> maps,

@@ -255,7 +255,8 @@ class Executable(Compiled):
 
         Args:
           addresses: the addresses of states, inputs and outputs, which are contiguous and aligned and have the types
-            of the program; NaNs in `moved` are canonical (V4). No state or output shares memory with another buffer.
+            of the program. In the arguments at the positions `moved`, NaNs are canonical (V4). No state or output
+            shares memory with another buffer.
         Raises:
           ReproError: out of memory.
           StepFailed: a check of the program failed.

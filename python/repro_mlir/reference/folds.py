@@ -215,7 +215,7 @@ def scatter(
     groups, totals = grouped_fold(destinations * max(chunks, 1) + position, updates, start, combine)
     rows = groups // max(chunks, 1)
     # The groups ascend, so the chunk totals of a row are adjacent, in the order of the chunks. The first total of a row
-    # is used unchanged; the others are added to it.
+    # is used unchanged; the others are combined with it in this order.
     leads = np.flatnonzero(np.diff(rows, prepend=-1))
     total = totals[leads].copy()
     counts = np.diff(np.append(leads, len(rows)))

@@ -14,9 +14,9 @@ class Module;
 
 namespace mlir::repro {
 
-/// Replaces masked stores of one constant lane by stores of that element: for
-/// AVX-512, LLVM 22.1.8 merges truncations into such stores and overwrites the
-/// memory after the element (llvm/llvm-project#179489).
+/// Replaces masked stores by scalar stores if a constant mask selects one lane.
+/// For AVX-512, LLVM 22.1.8 merges truncations into such masked stores and
+/// overwrites the memory after the element (llvm/llvm-project#179489).
 void replaceSingleLaneStores(llvm::Module &module);
 
 } // namespace mlir::repro

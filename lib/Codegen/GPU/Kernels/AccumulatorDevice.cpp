@@ -6,15 +6,15 @@
 //===----------------------------------------------------------------------===//
 //
 // A thread block of 2 x 2 warps computes a tile of the result with mma.sync,
-// whose sums are those of the rule (M3). The block reads both factors in slices
-// along K into shared memory, as 32-bit words of one, two or four elements that
-// are adjacent along K. Threads read the next slice while the warps multiply
-// the current one.
+// whose sums are those of the rule (M3). The thread block reads both factors in
+// slices along K into shared memory, as 32-bit words of one, two or four
+// elements that are adjacent along K. Threads read the next slice while the
+// warps multiply the current one.
 //
-// An instruction adds one block of the rule, or two in ascending order of K.
-// Zeros pad the last block: a product of zeros has no exponent and adds nothing
-// (M1). The last block never consists of zeros only, because that would change
-// a sum of -0 to +0.
+// An instruction adds one block of products (M1), or two in ascending order of
+// K. Zeros pad the last block of products: a product of zeros has no exponent
+// and adds nothing. The last block of products never consists of zeros only,
+// because that would change a sum of -0 to +0.
 //
 // The instruction ignores the f32 bits that tf32 lacks. If an element of a tile
 // has such bits set, the first kernel stores no results for the tile, and a

@@ -85,7 +85,8 @@ class Call:
         run_graph: Callable[[onnx.GraphProto, Sequence[Value]], list[Value]],
         spend: Callable[[int], None],
     ) -> None:
-        """Wraps a node. `spend(n)` counts n operations (n depends on shapes) and raises OnnxError above the limit."""
+        """Wraps a node. `spend(n)` adds n to the model's number of operations, and raises OnnxError if it exceeds the
+        limit. Operators call `spend` if shapes determine how many operations they emit."""
         self.node = node
         self.inputs = inputs
         self.run_graph = run_graph

@@ -135,8 +135,8 @@ def _pair(operation: ir.Operation, arguments: list[ir.Value]) -> int | None:
 
 
 def _plain(value: ir.Value) -> ir.Value:
-    """Skips selects that replace -0 by 0 or every NaN by one NaN, since such selects do not change the order by
-    (D2)."""
+    """Looks through selects that replace -0 by 0 or every NaN by one NaN, and returns the value that the first of them
+    reads. These selects do not change the order that (D2) defines."""
     operation = _owner(value)
     while operation is not None and operation.name == "stablehlo.select":
         condition = _owner(operation.operands[0])

@@ -27,8 +27,10 @@ _MOST = 1 << 20
 
 @dataclass(frozen=True)
 class Parallelism:
-    """The degrees of parallelism, whose product is the number of devices; ranks are ordered by tensor, context, data
-    and pipeline.
+    """The degrees of parallelism.
+
+    The number of devices is the product of `tensor`, `context`, `data` and `pipeline`. In the order of the ranks, the
+    index along `tensor` varies fastest, then those along `context`, `data` and `pipeline`.
 
     Attributes:
       tensor: the number of devices that share each layer (Shoeybi et al., arXiv:1909.08053).

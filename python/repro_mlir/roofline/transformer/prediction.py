@@ -194,7 +194,7 @@ class _Stage:
         self.ends["tensor"] = self._end_exchanges()
 
     def layers(self, count: int) -> dict[str, float]:
-        """Returns the seconds by cause of the kernels and the communication of `count` layers, forward and backward."""
+        """Returns, by cause, the seconds of the kernels and communication of `count` layers, forward and backward."""
         found = added_causes((self._forward, self._backward, {"recomputation": self._again}, self._exchanges))
         return {cause: seconds * count for cause, seconds in found.items()}
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Terms: the agreement of two parties before their runs, against which a referee judges data."""
+"""Terms: the run on which two parties agree beforehand. A referee checks headers, inputs, programs and state changes of
+both parties against the terms."""
 
 from __future__ import annotations
 

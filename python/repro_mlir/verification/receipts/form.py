@@ -294,7 +294,7 @@ def committed_microbatches(every: int | None, step: int, program: StepProgram) -
 
 
 def program_file(identity: str) -> str:
-    """Returns the path, within a receipt, of the file of the program with an identity."""
+    """Returns the path, within a receipt, of the file of the program that has this identity."""
     return f"{PROGRAMS}/{identity}.repro"
 
 

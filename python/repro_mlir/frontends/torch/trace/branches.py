@@ -133,8 +133,8 @@ class _SelectedGradients(TorchFunctionMode):
         return self._selected[id(tensor)][1]
 
     def require_all(self, results: Iterable[torch.Tensor]) -> None:
-        """Raises a CaptureError if a gradient of `results` reaches tensors from outside the branch without passing
-        `select`.
+        """Raises a CaptureError if a gradient of `results` flows to a tensor from outside the branch other than through
+        a result of `select`.
         """
         seen = {selected.grad_fn for _, selected in self._selected.values()}
         rest = [each.grad_fn for each in results if each.grad_fn is not None]

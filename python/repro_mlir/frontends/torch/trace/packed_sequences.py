@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Represents packed sequences (`torch.nn.utils.rnn`) as elements that a mask selects, including for recurrent networks.
+"""Represents packed sequences (`torch.nn.utils.rnn`) as elements that a mask selects. Recurrent networks accept them.
 
-The rows of a packed tensor are the rows of the padded tensor, time first, that a mask of times and sequences selects.
-Operators treat these rows like any other selection (selected_rows.py). A recurrent network computes all times, and
-keeps the state of sequences that have ended or not begun.
+A mask of shape [times, sequences] selects the rows of the packed tensor from those of the padded tensor, of shape
+[times, sequences, ...]. Operators treat these rows like any other selection (selected_rows.py). A recurrent network
+runs its cell at all times. At a time at which a sequence has no element, the state of the sequence does not change.
 """
 
 from __future__ import annotations
