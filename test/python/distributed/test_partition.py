@@ -171,7 +171,7 @@ def test_invalid_cuts_are_refused() -> None:
         with pytest.raises(ReproError, match=message) as error:
             partition(program, 4, 0, cut)
         assert "\n" not in str(error.value) and "pass pipeline" not in str(error.value)
-    with pytest.raises(ReproError, match="expected ranks"):
+    with pytest.raises(ReproError, match="cut selects what is divided among ranks: pass ranks too"):
         repro_mlir.compile(program, "reference", cut={"up.weight": 0})
 
 

@@ -165,7 +165,7 @@ def test_ranks_with_other_batches_or_numbers_are_named() -> None:
         found, _ = run(given, 3, between=change(position))
         assert all("ranks disagree: 2 of 3 have another batch" in str(each) for each in found)
     found, _ = run(given, 2, between=lambda rank, *rest: change(0)(2 * rank, *rest))
-    assert all("ranks 0 / 1 have another batch" in str(each) for each in found)
+    assert all("ranks 0 / 1 each have another batch" in str(each) for each in found)
 
 
 def test_a_failed_check_on_one_rank_fails_on_all() -> None:

@@ -100,7 +100,7 @@ def test_a_replacement_must_have_the_shape_and_element_type_of_its_operator(monk
     plain = convolutions._plain
     for change, found in ((lambda y: y[..., 1:], r"float32 of shape \[2, 3, 6\]"), (torch.Tensor.double, "float64")):
         monkeypatch.setattr(convolutions, "_plain", lambda *given, change=change: change(plain(*given)))
-        match = rf"test_convolutions.py:\d+: aten.convolution gives {found}.*, expected float32 of shape \[2, 3, 7\]"
+        match = rf"test_convolutions.py:\d+: aten.convolution returns {found}.*, expected float32 of shape \[2, 3, 7\]"
         with pytest.raises(CaptureError, match=match):
             trace(lambda x, weight: [F.conv1d(x, weight)], [x, weight])
 

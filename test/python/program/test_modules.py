@@ -191,8 +191,11 @@ REFUSED = {
     "no function": ("module {}", "expected a function main, or one public function, got none"),
     "unknown": (TOSA.replace("tosa.tanh %x", '"foo.tanh"(%x)'), "line 6: 'foo.tanh' op has no meaning"),
     "shape": (TOSA.replace("tensor<3x7xf32>", "tensor<?x7xf32>"), "line [0-9]+: "),
-    "double name": (TOSA.replace("-> (tensor<4x8xf32>", '-> (tensor<4x8xf32> {repro.name = "result1"}'), "two output"),
-    "brackets": ("module {" + "[" * 1000, "1,001 levels of brackets"),
+    "double name": (
+        TOSA.replace("-> (tensor<4x8xf32>", '-> (tensor<4x8xf32> {repro.name = "result1"}'),
+        "expected output tensors with different names",
+    ),
+    "brackets": ("module {" + "[" * 1000, "at most 256 levels of brackets, got 1,001"),
     "calls": (
         "".join(
             f"func.func private @f{i}() {{\n call @f{i + 1}() : () -> ()\n call @f{i + 1}() : () -> ()\n return\n}}\n"

@@ -104,7 +104,9 @@ def test_names_that_are_none_are_refused_in_one_line() -> None:
 def test_a_contraction_that_a_class_does_not_have_is_named_M3(program: repro_mlir.Program) -> None:
     with pytest.raises(ReproError, match=r"contraction 0 at loc\(.*\) of tensor<.*: volta does not multiply bf16"):
         repro_mlir.set_accumulators(program, "volta")
-    with pytest.raises(ReproError, match=r"the name of a class \(volta, turing, .*\), got 'cdna3'"):
+    with pytest.raises(
+        ReproError, match=r"expected an accumulator or a name of a class \(volta, turing, .*\), got 'cdna3'"
+    ):
         repro_mlir.set_accumulators(program, "cdna3")
 
 

@@ -148,7 +148,7 @@ def test_checkpoints_hold_it(tmp_path: Path) -> None:
     assert second.state_hash() == whole.state_hash()
     model = Steep()
     plain = Trainer(model, _loss, MAKES["sgd"](model.parameters()))
-    with pytest.raises(repro_mlir.ReproError, match="the state has loss_scale, expected Trainer"):
+    with pytest.raises(repro_mlir.ReproError, match="the state has loss_scale, but the trainer has none"):
         plain.load_checkpoint(tmp_path / "run.safetensors")
     with pytest.raises(repro_mlir.ReproError, match="the state has no loss_scale"):
         second.load_state_dict(plain.state_dict())
