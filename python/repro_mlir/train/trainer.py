@@ -475,7 +475,7 @@ class Trainer(ConstantAttributes):
         try:
             step.binding.pull()
         except frontend.Stale:
-            step = self._find(batch, subject, anew=True)
+            step = self._find(batch, subject, again=True)
         if self._recorder is not None:
             self._recorder.state = step.binding.arrays
             if isinstance(step.kept, KeptMicrobatches):
@@ -492,13 +492,13 @@ class Trainer(ConstantAttributes):
                 step.refuse_touched()
         return step
 
-    def _find(self, batch: FlatBatch, subject: Subject, anew: bool = False) -> Step:
+    def _find(self, batch: FlatBatch, subject: Subject, again: bool = False) -> Step:
         """Selects the step for this batch and the user's objects as they are now. Captures it if it has not been
-        captured, or if `anew` is set."""
+        captured, or if `again` is set."""
         if self._step is not None:
             self._step.bring_back()
         frontend.refuse_hooks(dict(self._model.named_parameters()), self._optimizer)
-        if len(self._forms) and not anew:
+        if len(self._forms) and not again:
             for form, known in self._forms.find(subject, batch):
                 with suppress(frontend.Stale):
                     return self._take(form, known, subject)
