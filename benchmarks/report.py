@@ -8,6 +8,8 @@ python benchmarks/report.py benchmarks/results/FILE.json > docs/performance/MACH
 
 import argparse
 import json
+import re
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,15 @@ goal if the mean is at least the goal and, where the goal has a limit for each r
 this limit. A goal in seconds is a limit for the time to compile.
 
 """
+
+
+def _command(line: str) -> str:
+    """Returns a shell command in lines of at most 120 columns, after its remark."""
+    command, _, remark = line.partition("  # ")
+    # A quoted argument stays on one line.
+    joined = re.sub("'[^']*'", lambda quoted: quoted[0].replace(" ", "\xa0"), command)
+    lines = textwrap.wrap(joined, 116, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+    return (f"# {remark}\n" if remark else "") + " \\\n".join(lines).replace("\xa0", " ")
 
 
 def _time(seconds: float) -> str:
@@ -115,7 +126,7 @@ def summary(rows: list[Row]) -> str:
 def markdown(report: Mapping[str, Any], file: str) -> str:
     """Returns the text of a page of docs/performance."""
     rows: list[Row] = report["rows"]
-    commands = "\n".join(report["machine"]["commands"])
+    commands = "\n".join(map(_command, report["machine"]["commands"]))
     parts = [_INTRODUCTION.format(file=file, **report["machine"] | {"commands": commands})]
     parts.append("| level | threads | GFLOP/s | GB/s |\n| --- | --- | --- | --- |\n")
     parts += [
