@@ -180,9 +180,9 @@ bool Decoder::decodeReduce(const Statement &statement, Opcode &opcode) {
   return true;
 }
 
-/// Returns the element type that the name of an operand type of mma.sync stands
-/// for; std::nullopt if mma.sync does not support it with `depth` elements of K
-/// and results in f16 (`toF16`) or f32.
+/// Returns the element type that mma.sync calls `name`; std::nullopt if
+/// mma.sync does not support it with `depth` elements of K and results in f16
+/// (`toF16`) or f32.
 static std::optional<MatrixElement> findElement(std::string_view name,
                                                 unsigned depth, bool toF16) {
   struct Form {

@@ -93,7 +93,7 @@ static int64_t align(uint64_t significand, int places, bool negative) {
 }
 
 /// Returns the bits of total * 2^place in the format of results. A total of 0
-/// becomes +0, and so does a value that truncation makes 0.
+/// becomes +0, as does a value that truncation makes 0.
 static uint32_t round(int64_t total, int place, MatrixRounding rounding) {
   if (total == 0)
     return 0;

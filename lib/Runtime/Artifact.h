@@ -16,9 +16,9 @@
 //   32  u32      number of sections, u32 zero
 //   40           per section: u32 kind, u32 zero, u64 offset, u64 size
 //
-// Sections: 1 an ELF relocatable object (one or more), 2 the plan of a CPU
-// (docs/reference/plan.md), 3 the read-only constants, 4 the name of the level
-// that the code is made for (one of each). Offsets are multiples of 64. The
+// Sections: 1 an ELF relocatable object (one or more), 2 the plan for a CPU
+// (docs/reference/plan.md), 3 the read-only constants, 4 the name of the CPU
+// level that the code requires (one of each). Offsets are multiples of 64. The
 // objects together define `repro_kernels`, an array of the addresses of all
 // kernels.
 //

@@ -19,7 +19,7 @@
 namespace repro_runtime {
 
 /// Threads that live as long as the pool. Between loops they spin for some
-/// microseconds and then sleep, so that a step of many short loops needs no
+/// microseconds before they sleep, so that a step of many short loops needs no
 /// wake-ups. In each loop a thread starts with the same shares, whose data its
 /// caches may contain; when it has finished them, it takes shares of other
 /// threads. A loop waits only for threads that have started a share: on a busy

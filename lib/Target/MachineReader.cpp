@@ -38,7 +38,8 @@ struct Size {
   bool isFixed;
 };
 
-/// A property of the instructions, whose member is either `text` or `truth`.
+/// A property of the instructions. One of `text` and `truth` is the member that
+/// stores it; the other is null.
 template <typename T>
 struct Fact {
   StringLiteral key;
@@ -109,8 +110,8 @@ static std::string quote(StringRef text) {
   return quoted;
 }
 
-/// Counts the members of all objects in the tree. If the text has more members
-/// than this, an object has a key twice.
+/// Counts the members of all objects in the tree. If the text has more members,
+/// some object has a key twice.
 static size_t countMembers(const llvm::json::Value &value) {
   size_t count = 0;
   if (const llvm::json::Object *object = value.getAsObject())

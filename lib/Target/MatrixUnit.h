@@ -56,7 +56,7 @@ struct MatrixUnit {
   /// classes with bf16 do.
   bool hasDepth16() const { return terms[unsigned(MatrixElement::BF16)] != 0; }
 
-  /// Returns the rule for factors of an element type and results in f32, or in
+  /// Returns the rule for factors of type `element` and results in f32, or in
   /// f16 if `toF16`; std::nullopt if the class has no such rule.
   std::optional<MatrixRule> getRule(MatrixElement element,
                                     bool toF16 = false) const {

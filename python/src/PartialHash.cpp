@@ -184,9 +184,9 @@ struct Stretch {
       first = last = end / chunkBytes;
   }
 
-  /// Returns the number of bytes of the stretch before its whole chunks, or the
-  /// number of all its bytes if it has no whole chunk; getTail returns the
-  /// number of bytes after the whole chunks.
+  /// Returns the number of bytes of the stretch before its whole chunks, or of
+  /// all its bytes if it has no whole chunk. getTail returns the number of
+  /// bytes after the whole chunks.
   uint64_t getHead() const {
     return first < last ? first * chunkBytes - begin : end - begin;
   }
@@ -195,9 +195,9 @@ struct Stretch {
                                                    : 0;
   }
 
-  /// Calls a function, in order, with the range of chunks of each of the
-  /// largest nodes that are not the root and that consist of whole chunks of
-  /// the stretch.
+  /// Calls `function`, in order, with the range of chunks of each node that is
+  /// not the root, consists of whole chunks of the stretch, and is not part of
+  /// a larger such node.
   template <typename Function>
   void forEachNode(Function function) const {
     forEachNode(0, numChunks, function);

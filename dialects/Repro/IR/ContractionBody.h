@@ -23,8 +23,8 @@ struct ContractionBody {
     SmallVector<unsigned, 2> inputs;
     /// The dimensions of the fold that the maps of `inputs` use.
     llvm::SmallBitVector dims;
-    /// Whether the factor is an element of an input, or the exact extension of
-    /// one. Imported contractions have such factors; fusion creates others.
+    /// Whether the factor is an element of an input, or extends such an element
+    /// exactly. Imported contractions have such factors; fusion creates others.
     bool isElement = false;
     /// Whether the factor depends on the index of a loop, or on memory other
     /// than `inputs`.
@@ -57,16 +57,16 @@ struct ContractionBody {
 /// Describes the body of `fold`; std::nullopt if `fold` is not a contraction.
 std::optional<ContractionBody> getContraction(FoldOp fold);
 
-/// The tensor from which an input of a fold is computed by operations that only
-/// permute dimensions and extend elements exactly.
+/// A tensor from which an input of a fold is computed by permutations and exact
+/// extensions only.
 struct ExtendedInput {
   Value tensor;
   AffineMap map; ///< from the dimensions of the fold to those of `tensor`
 };
 
-/// Returns the tensor with narrower elements of which `input` is a permuted,
-/// exact extension; std::nullopt if there is none. `map` is the indexing map of
-/// `input` in the fold.
+/// If `input` is an exact extension, possibly permuted, of a tensor with
+/// narrower elements, returns this tensor; otherwise std::nullopt. `map` is the
+/// indexing map of `input` in the fold.
 std::optional<ExtendedInput> getExtendedInput(Value input, AffineMap map);
 
 /// (M4) Returns the element types of the two factors before any exact

@@ -181,7 +181,8 @@ def Repro_FdpaAttr : Repro_Attr<"Fdpa", "fdpa"> {
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The number of products for each addition of the accumulator c (M1).
+    /// (M1) The number of products that are added to the accumulator c at a
+    /// time.
     int64_t getBlock() const { return getLate() ? 2 * getTerms() : getTerms(); }
   }];
 }

@@ -70,8 +70,8 @@ Scalar compare(arith::CmpFPredicate predicate, Scalar a, Scalar b);
 Scalar select(Scalar condition, Scalar a, Scalar b);
 
 /// Rounds an f64, or each element of a vector of f64, to an f32 whose last bit
-/// is odd unless the conversion is exact. Rounding this f32 to fewer bits then
-/// gives the same result as rounding the f64 once.
+/// is odd unless the conversion is exact. Rounding this f32 to fewer bits gives
+/// the same result as rounding the f64.
 Value roundToOdd(ImplicitLocOpBuilder &b, Value wide);
 
 /// Returns the gradient of a power's base, given the power's gradient g; 0 if

@@ -44,9 +44,9 @@ Value transpose(ImplicitLocOpBuilder &b, Value tensor,
 Value padWithZeros(ImplicitLocOpBuilder &b, Value tensor,
                    ArrayRef<int64_t> shape);
 
-/// (Q2) Returns a tensor of `shape` with the maximum magnitudes of groups of
-/// elements of an f32 tensor. `map` maps the position of an element to the
-/// position of its group's maximum.
+/// (Q2) Divides the elements of an f32 tensor into groups. Returns a tensor of
+/// `shape` with the maximum magnitude of each group; `map` maps the position of
+/// an element to that of its group's maximum.
 Value createAmax(ImplicitLocOpBuilder &b, Value tensor, ArrayRef<int64_t> shape,
                  AffineMap map);
 

@@ -41,7 +41,7 @@ struct BlockPart {
 SmallVector<BlockPart> getBlockParts(KernelBuilder &b, FdpaAttr rule,
                                      Value first, Value end);
 
-/// (M1) Adds chains of blocks of products, whose factors have the element types
+/// (M1) Adds chains of blocks of products. The factors have the element types
 /// `x` and `y`.
 class AccumulatorChain {
 public:
@@ -52,8 +52,9 @@ public:
   /// Returns `c` plus the products [start, end), in f32. If the result is a
   /// NaN, it may be any NaN.
   Value add(Value start, Value end, Value c, Load loadX, Load loadY);
-  /// (M4) Adds `n` >= 1 products in chunks, of which the last may be shorter,
-  /// and `init`. Returns the sum in f32, not yet rounded to the result type.
+  /// (M4) Returns the f32 sum of `init` and `n` >= 1 products, which are added
+  /// in chunks; the last chunk may be shorter. The sum is not yet rounded to
+  /// the result type.
   Value addChunks(int64_t n, int64_t chunk, Value init, Load loadX, Load loadY);
 
   /// The scales of the products: f8E4M3FN, or f32 with the value of an

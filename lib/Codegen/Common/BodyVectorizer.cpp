@@ -283,7 +283,7 @@ Value BodyVectorizer::computeElementwise(Operation *op, ValueRange operands,
   if (isa<arith::BitcastOp>(op) && isStorageFloat(op->getOperand(0).getType()))
     converted[0] = b.convertFloat(operands[0], op->getOperand(0).getType());
   // The result of these operations is one of the operands, so operands and
-  // result may be kept in f32.
+  // result may stay in f32.
   if (isa<arith::MaximumFOp, arith::MinimumFOp, arith::SelectOp>(op) &&
       isStorageFloat(resultType)) {
     for (Value &operand : converted)

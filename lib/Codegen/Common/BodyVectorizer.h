@@ -35,7 +35,7 @@ public:
   /// Whether every operation of `body` can be emitted for several lanes.
   static bool canVectorize(Block &body);
 
-  /// Returns the index of the iterations along dimension `dim`.
+  /// Returns the index of each iteration along dimension `dim`.
   std::function<LaneValue(int64_t dim)> index;
 
   void map(Value from, LaneValue to) { values[from] = to; }

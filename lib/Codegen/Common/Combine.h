@@ -18,8 +18,8 @@ namespace mlir::repro::kernels {
 /// the storage type.)
 Type getCombineType(Type element);
 
-/// Returns the combination of `lhs` and `rhs`, scalars or vectors. `replace` is
-/// not supported. Integers are signed, and i1 false is less than true (D2).
+/// Combines `lhs` and `rhs`, which are scalars or vectors. `replace` is not
+/// supported. Integers are signed, and i1 false is less than true (D2).
 Value createCombine(KernelBuilder &b, Combine combine, Value lhs, Value rhs);
 
 /// (F4) Returns the start value of a fold with `combine`.

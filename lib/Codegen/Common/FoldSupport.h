@@ -52,14 +52,14 @@ struct FoldInfo {
   /// (F7) Returns the type in which output `i` is accumulated: f32 if the body
   /// accumulates in a storage type.
   Type getAccumulatorType(unsigned i = 0);
-  /// (F2), (F3) Returns the combination of two accumulators, scalars or
-  /// vectors, by the fold's step.
+  /// (F2), (F3) Applies the fold's step to two accumulators, which are scalars
+  /// or vectors.
   Value combine(KernelBuilder &b, Value lhs, Value rhs);
   /// (F4) Returns the start value as a vector, or as a scalar if `lanes` is 0.
   Value getStart(KernelBuilder &b, int64_t lanes);
   /// Returns the initial value of output `i` in the accumulator's type, as a
   /// vector, or as a scalar if `lanes` is 0. Returns null if the initial value
-  /// is in the output's buffer instead of being a constant.
+  /// is not a constant, but is in the output's buffer.
   Value getConstantInit(KernelBuilder &b, unsigned i, int64_t lanes);
 };
 

@@ -367,8 +367,8 @@ void KernelBuilder::storeVector(Value vector, Value flat, Value offset,
     return;
   }
   if (mask) {
-    // Stores lanes from memory in a loop: a branch for each lane would be far
-    // more code.
+    // Copies the vector to memory and stores its lanes in a loop: a branch for
+    // each lane would be far more code.
     Value slot = getLaneSlot(cast<VectorType>(vector.getType()));
     vector::StoreOp::create(*this, vector, slot, index(0));
     loop(index(0), mask.count, 1, [&](Value lane) {

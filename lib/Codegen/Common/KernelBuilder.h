@@ -128,8 +128,8 @@ public:
   /// Returns the constant 0 of a scalar or vector type.
   Value zero(Type type);
   Value broadcast(Value scalar, int64_t lanes);
-  /// (V4) Returns `value`, a scalar or vector, with the canonical NaN in place
-  /// of every NaN.
+  /// (V4) Returns the scalar or vector `value` with every NaN replaced by the
+  /// canonical NaN.
   Value canonicalizeNaN(Value value);
   /// (S2) Returns the maximum or minimum of f32 or f64 scalars or vectors: NaN
   /// wins, and -0 < +0. (MLIR's arith-expand does not order zeros.)
@@ -157,7 +157,7 @@ protected:
 private:
   Value loadDescending(Value flat, VectorType type, Value offset,
                        LaneMask mask);
-  /// Returns every second element. Also loads the elements in between, and
+  /// Returns every second element. Loads the elements in between too, but
   /// discards them.
   Value loadEverySecond(Value flat, VectorType type, Value offset,
                         LaneMask mask);

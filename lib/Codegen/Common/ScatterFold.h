@@ -20,8 +20,8 @@ class ScatterFold {
 public:
   ScatterFold(KernelBuilder &b, ScatterOp op);
 
-  /// Returns the row that update `p` writes. Sets `isValid` (i1) to whether the
-  /// indices of the update are in range.
+  /// Returns the row that update `p` writes. Sets `isValid` to an i1: whether
+  /// the indices of the update are in range.
   Value getRow(Value p, Value &isValid);
   /// Returns the offset of the first element of `row` in the destination.
   Value getBase(Value row);

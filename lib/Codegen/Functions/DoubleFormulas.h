@@ -72,8 +72,8 @@ public:
   F64 exp2(F64 x) {
     F64 v = clamp(x, -1076.0, 1025.0);
     F64 t = v + c(kRoundShift);
-    // 2^-1075 lies halfway between 0 and the least positive f64, and so rounds
-    // to even, which is 0 (see the select below).
+    // 2^-1075 lies halfway between 0 and the least positive f64, so it rounds
+    // to even: to 0 (see the select below).
     Fixed a = sum(7)
                   .plusReal(m.abs(v - (t - c(kRoundShift))), 8, unit(8))
                   .value(0.51);
@@ -819,7 +819,6 @@ private:
                   sign & i(kSignBit));
     return m.select(m.both(near, m.eq(l.f, c(0.0))), c(0.0), y);
   }
-  /// Returns the smaller of n and `most`.
   I64 smaller(I64 n, int64_t most) {
     I64 rest = i(most) - n;
     return n + (rest & m.sar(rest, 63));
@@ -843,7 +842,7 @@ private:
         shiftRight(multiply(difference, reciprocal(d, realD, 7), 7), 1, 7);
     return result;
   }
-  /// Returns |a - b|. Sets `sign` to -1 if a < b, otherwise to 0.
+  /// Returns |a - b|. Sets `sign` to -1 if a < b, else to 0.
   Fixed absoluteDifference(const Fixed &a, const Fixed &b, I64 &sign) {
     // Computes an eighth of the difference, which is below 1 as magnitude()
     // requires.

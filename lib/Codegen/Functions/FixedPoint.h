@@ -303,7 +303,7 @@ protected:
     return p;
   }
 
-  /// The number mantissa * 2^exponent, with the mantissa in [1/2, 1).
+  /// The number mantissa * 2^exponent; the mantissa is in [1/2, 1).
   struct Scaled {
     Fixed mantissa;
     I64 exponent;

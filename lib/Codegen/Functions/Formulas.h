@@ -394,7 +394,8 @@ public:
 
   F32 pow(F32 x, F32 y) {
     F64 w = m.widen(y);
-    // From 2^25 on, every f32 is an even integer, so y may be clamped to it.
+    // From 2^25 on, every f32 is an even integer, so a larger |y| is replaced
+    // by 2^25.
     F64 a = m.abs(w);
     a = m.select(m.lt(c(0x1p25), a), c(0x1p25), a);
     F64 t = a + c(kRoundShift);
@@ -436,7 +437,7 @@ private:
 
   /// Evaluates the polynomial with the coefficients `table` at x: by Estrin's
   /// scheme within groups of up to 8 terms, and by Horner's scheme over the
-  /// groups. Short dependency chains matter as much as few operations.
+  /// groups.
   template <size_t n>
   F64 polynomial(const double (&table)[n], F64 x) {
     constexpr size_t size = n < 5 ? 1 : n < 8 ? 2 : n < 16 ? 4 : 8;
@@ -766,7 +767,7 @@ private:
 
   /// Returns the remainder of x by pi / 2^doubling, after adding `halves` times
   /// half of this period. Computes the fraction of x * 2^doubling / pi in
-  /// integers, from only those bits of 1 / pi that matter.
+  /// integers, with only the bits of 1 / pi that affect it.
   Turn reduceHuge(F64 x, int64_t doubling, int64_t halves) {
     I64 b = m.bits(m.abs(x));
     I64 mantissa = m.shr((b & i(kMantissaMask)) | i(int64_t(1) << 52), 29);

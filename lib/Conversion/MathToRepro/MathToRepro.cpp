@@ -30,8 +30,8 @@ using namespace mlir::repro;
 // (S5) elementary functions
 //===----------------------------------------------------------------------===//
 
-/// Checks that (S5) defines the function for the element type: f32 and, by
-/// (V1), the storage types, or f64 for some functions.
+/// Checks that (S5) defines the function for the element type: f32, a storage
+/// type (V1) or, for some functions, f64.
 static LogicalResult checkElementType(Operation *op,
                                       RegisteredOperationName function) {
   Type type = op->getResult(0).getType();

@@ -107,7 +107,6 @@ static Value makeEmpty(OpBuilder &builder, Location loc, Type type) {
                                  shaped.getElementType());
 }
 
-/// Returns a tensor of `type` filled with `scalar`.
 static Value makeFill(OpBuilder &builder, Location loc, Value scalar,
                       Type type) {
   auto shaped = cast<RankedTensorType>(type);

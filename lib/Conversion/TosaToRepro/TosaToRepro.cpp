@@ -36,7 +36,7 @@ using namespace mlir::repro;
 //===----------------------------------------------------------------------===//
 
 /// Returns the destinations that `indices` [n, w] select, as a tensor [n * w,
-/// 2]: each row has the number of a batch and the index within that batch.
+/// 2]: each row has the index of a batch element and the index within it.
 static Value createPlaces(OpBuilder &builder, Location loc, Value indices) {
   auto type = cast<RankedTensorType>(indices.getType());
   Type element = type.getElementType();

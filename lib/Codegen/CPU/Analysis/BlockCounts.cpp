@@ -17,8 +17,8 @@ using namespace mlir::repro;
 
 static constexpr char countsName[] = "repro_counts";
 
-/// These passes remove dead code. If a loop then only increments counters, they
-/// replace it by one addition per counter.
+/// These passes remove dead code. A loop that then only increments counters
+/// becomes one addition per counter.
 static constexpr char passes[] =
     "ipsccp,function(adce,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(loop-rotate,licm,indvars,loop-deletion),"
@@ -48,7 +48,6 @@ static void addCounters(Function &function, GlobalVariable &counts,
   }
 }
 
-/// Returns how often each basic block of the kernels in `module` runs.
 static Expected<SmallVector<uint64_t>>
 countRuns(const Module &module, const StringMap<KernelWork> &work) {
   KernelCopy copy(module);

@@ -69,7 +69,6 @@ KernelCopy::KernelCopy(const llvm::Module &original)
     }
 }
 
-/// Implements `KernelCopy::removeEffects` for one kernel.
 static void removeEffectsOf(Function &kernel) {
   for (Instruction &instruction : make_early_inc_range(instructions(kernel))) {
     bool isRemoved = false;
@@ -146,7 +145,7 @@ void KernelCopy::addRun(const StringMap<KernelWork> &work,
     finished =
         builder.CreateAdd(finished, builder.CreateZExt(isFinished, number));
     kernel->setLinkage(Function::InternalLinkage);
-    // Inlining all kernels here would make one function that is slow to
+    // Inlining all kernels would create one large function that is slow to
     // optimize.
     kernel->addFnAttr(llvm::Attribute::NoInline);
   }

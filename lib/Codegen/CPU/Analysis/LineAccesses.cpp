@@ -63,8 +63,8 @@ private:
 class Runs {
 public:
   void clear() { runs.fill({}); }
-  /// Adds `line` to a run, or starts a run. Returns the number of lines of that
-  /// run.
+  /// Adds `line` to a run, or starts a run. Returns the number of lines that
+  /// this run then has.
   unsigned follow(uint64_t line) {
     auto *found = std::find_if(runs.begin(), runs.end() - 1, [&](Run run) {
       return run.length && line - run.last + 2 <= 4;
@@ -128,8 +128,8 @@ public:
     return left == 0;
   }
 
-  /// Returns the misses of each basic block, scaled from the recorded
-  /// executions of the block to `all` executions.
+  /// Returns the misses of each basic block. The recorded misses are scaled to
+  /// `all`, the number of executions of each block.
   std::vector<LineAccesses> scale(ArrayRef<uint64_t> all) const {
     std::vector<LineAccesses> scaled = accesses;
     for (auto [each, some, many] : zip_equal(scaled, runs, all))

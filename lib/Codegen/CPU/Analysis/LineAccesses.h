@@ -18,7 +18,7 @@ namespace mlir::repro {
 /// The cache misses of one basic block, over all its executions.
 struct LineAccesses {
   /// `missed` is the number of lines loaded from beyond the L2 cache, plus the
-  /// number written back later: a line that a store misses counts twice.
+  /// number of lines written back: a line that a store misses counts twice.
   /// `scattered` counts only the lines that no hardware prefetcher loads.
   uint64_t missed = 0, scattered = 0;
 };

@@ -47,7 +47,6 @@ static constexpr int64_t kExactBits = 53;
 static constexpr int64_t kF64Exponent = 0x7ff0000000000000;
 
 namespace {
-/// Builds the kernel of one block contraction.
 class AccumulatedBlocks {
 public:
   AccumulatedBlocks(HostBuilder &b, BlockContractionOp op);
@@ -81,8 +80,8 @@ private:
   Value getOffset(const Access &access, Value row, Value column);
 
   void beginSegment(Value first);
-  /// Calls `body` for each scale of the segment, with the number of the scale
-  /// and the elements [from, to) of the segment to which the scale applies.
+  /// Calls `body` for each scale of the segment, with the scale's number and
+  /// the elements [from, to) of the segment that it scales.
   void forBlocks(function_ref<void(Value number, Value from, Value to)> body);
   Value loadCodes(const Access &codes, Value offset, int64_t count);
   Factor getScale(Value scale);
@@ -102,7 +101,7 @@ private:
   SmallVector<Value> addBlock(const Tile &tile, Value from, Value to,
                               ValueRange c);
   Value multiplyAdd(Value x, Value y, Value sum);
-  /// (M1) Rounds an exact sum as the rule says; the result has type f64.
+  /// (M1) Rounds an exact sum as the rule says, to a value of type f64.
   Value round(Value exact);
   Value loadRow(Value packed, const Tile &tile, int64_t row, Value k);
   Value loadColumn(Value packed, Value k, int64_t vector);

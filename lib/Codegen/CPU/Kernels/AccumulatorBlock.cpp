@@ -54,8 +54,7 @@ SmallVector<Value> AccumulatorKernel::forEachProduct(
     const BlockPart &part, ValueRange starts,
     function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   std::optional<int64_t> count = getConstantIntValue(part.count);
-  // Unrolls by the largest divisor of the number of products that is at most
-  // kStraight.
+  // Unrolls by the largest divisor of the number of products up to kStraight.
   int64_t step = 1;
   if (count)
     for (int64_t i = 1; i <= kStraight; ++i)

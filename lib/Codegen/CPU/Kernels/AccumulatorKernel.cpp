@@ -35,8 +35,8 @@ static constexpr int64_t kLongestChunk = 4096;
 static constexpr int64_t kFactorBits = 11;
 
 namespace {
-/// A contraction in chunks. If its rule has no chunks, the chunks only divide
-/// K: tiles store c after each chunk.
+/// A contraction in chunks. If the rule has no chunks, K is still divided:
+/// tiles store c after each part.
 class AccumulatorContraction : public Contraction {
 public:
   AccumulatorContraction(HostBuilder &b, FoldOp op) : Contraction(b, op) {}
@@ -189,8 +189,9 @@ SmallVector<Value> AccumulatorKernel::getStarts(const Tile &tile) {
       if (vector.count)
         mask = b.getMask(b.max(vector.count, b.index(1)), lanes);
       Value init = loadInit(b.add(output, vector.outputOffset), mask);
-      // An initial c that may decide E and is too small for the vectors becomes
-      // a NaN, to be recomputed. A c that is added late does not affect E.
+      // An initial c that may decide E but is too small for the vector code
+      // becomes a NaN, which is recomputed. A c that is added late does not
+      // affect E.
       if (limits.checksLeast() && !rule.getLate()) {
         Value magnitude =
             arith::AndIOp::create(b, toBits(init), splat(INT32_MAX));

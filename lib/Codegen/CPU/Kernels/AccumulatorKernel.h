@@ -56,7 +56,8 @@ struct SumLimits {
   }
   /// Whether the rule's E may be less than the least E of the vector code.
   bool checksLeast() const { return getLeast() > rule.getFloor(); }
-  /// Returns how many cut products of a block an i32 can add without overflow.
+  /// Returns how many cut products of a block can be added in i32 without
+  /// overflow.
   int64_t getSafeProducts() const;
   /// Whether the sum of a block's products and c may overflow an i32.
   bool checksOverflow() const;
@@ -68,7 +69,7 @@ private:
   }
 };
 
-/// The values that a tile passes from one block of products to the next.
+/// The values that a tile carries from one block of products to the next.
 struct AccumulatorState {
   SmallVector<Value> sums; ///< c, row by row
   /// Properties of all blocks and rows so far; null if not needed. `greatest`:
@@ -108,7 +109,6 @@ private:
   void packColumns(Value first, const KBlock &kBlock) override;
   Value getResult(Value total, Value offset, LaneMask mask) override;
 
-  /// Whether the totals of several chains are added (F3).
   bool hasChunks() const { return rule.getChunk() && rule.getChunk() < fold.n; }
   bool startsFromInit() const { return rule.getStart() == SumStart::init; }
   /// Returns the initial values of c for a chain of blocks.
@@ -123,7 +123,7 @@ private:
   AccumulatorState addPart(const Tile &tile, const BlockPart &part,
                            const AccumulatorState &state);
   /// Calls `body` with each product's index and the values that the previous
-  /// call returned, `starts` at first. Returns the last call's values.
+  /// call returned, `starts` at first. Returns the values of the last call.
   SmallVector<Value>
   forEachProduct(const BlockPart &part, ValueRange starts,
                  function_ref<SmallVector<Value>(Value, ValueRange)> body);
@@ -132,8 +132,9 @@ private:
   SmallVector<Value> getGreatest(const Tile &tile, const BlockPart &part);
   /// Returns Exp(c) as an f32 exponent field; 0 for a zero or a subnormal f32.
   Value getExponentOf(Value c);
-  /// Returns, for each row, the sum over `part` of the cut products of the row
-  /// and vector `v` of the columns. `scales` are the rows' factors 2^(F - E).
+  /// Returns, for each row, the sum over `part` of the cut products of this row
+  /// and vector `v` of the columns. `scales` has the factor 2^(F - E) of each
+  /// row.
   SmallVector<Value> addProducts(const Tile &tile, const BlockPart &part,
                                  int64_t v, ArrayRef<Value> scales,
                                  Value &overflow);

@@ -64,7 +64,6 @@ namespace {
 /// words. `halves`, `words`: two i16 or one i32. `floats`: one f64.
 enum class Product { bytes, groupedBytes, halves, words, floats };
 
-/// Builds the kernel of one block contraction.
 class BlockContraction {
 public:
   BlockContraction(HostBuilder &b, BlockContractionOp op);
@@ -100,7 +99,7 @@ private:
   VectorType getWordsType(int64_t count) const {
     return VectorType::get({count}, getWordType());
   }
-  /// Returns the type of the sums of a group of words before `widen`.
+  /// Returns the type of the sums of a group, before `widen`.
   VectorType getSumsType() const {
     if (!isGrouped())
       return getWordsType(lanes);

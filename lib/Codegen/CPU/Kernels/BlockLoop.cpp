@@ -19,7 +19,7 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// A buffer in scratch memory, with only the rows that one block uses.
+/// A buffer in scratch memory that holds only the rows of one block.
 struct BlockBuffer {
   int64_t bytes;
   Operation *first, *last; ///< first and last use

@@ -25,8 +25,8 @@ public:
   Block *getBody() { return loop.getBody(); }
   int64_t getNumBlocks() const { return numBlocks; }
 
-  /// Returns the scratch size of the buffers of one block. The scratch memory
-  /// that all operations of the loop share follows these buffers.
+  /// Returns the scratch size of the buffers of one block. The buffers are
+  /// followed by the scratch memory that all operations of the loop share.
   int64_t getBufferBytes() const { return bufferBytes; }
 
 private:

@@ -23,8 +23,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The maximum numbers of elements of an unrolled fold and of operations in the
-/// unrolled code: the code should stay in the instruction cache.
+/// The maximum number of elements of an unrolled fold, and that of operations
+/// in the unrolled code: the code should stay in the instruction cache.
 constexpr int64_t kUnrolledElements = 32, kUnrolledOperations = 256;
 /// The number of vectors of a panel. The accumulators of several vectors are
 /// independent, which hides the latency of a step.
@@ -53,7 +53,8 @@ public:
   void expand();
 
 private:
-  /// One accumulator for each vector and output, ordered by vector first.
+  /// One accumulator for each vector and output; those of the outputs of one
+  /// vector are adjacent.
   using Accumulators = SmallVector<Value>;
   Accumulators applyBody(ArrayRef<Value> reductionAt, ValueRange accumulators);
   Accumulators foldRange(Value begin, Value end, ValueRange starts);

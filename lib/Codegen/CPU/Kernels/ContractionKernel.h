@@ -107,8 +107,8 @@ protected:
   // Defined in ContractionTile.cpp:
   virtual void emitTile(Value row, int64_t rowCount, Value panel,
                         ArrayRef<PanelVector> vectors, const KBlock &kBlock);
-  /// Returns the tile with the offsets of its rows, the masks of its columns
-  /// and its number set.
+  /// Returns the tile, with its number, the offsets of its rows and the masks
+  /// of its columns.
   Tile locateTile(Value row, int64_t rowCount, Value panel,
                   ArrayRef<PanelVector> vectors, const KBlock &kBlock);
   Value getSumsOffset(const Tile &tile);
@@ -131,7 +131,7 @@ protected:
   /// part number `share`.
   void prefetchColumns(Value share, int64_t shares, const NextKBlock &next);
   /// Returns the distance between the rows of adjacent tiles, in elements of
-  /// the packed rows or, if the rows are not packed, of the factor.
+  /// the packed rows or, without packing, of the factor.
   int64_t getTileStride() const;
 
   // Defined in ContractionPacking.cpp:
@@ -148,7 +148,7 @@ protected:
   /// Packs the K-block of the group of panels that begins with panel `first`.
   virtual void packColumns(Value first, const KBlock &kBlock);
   void packVectors(ArrayRef<PanelVector> vectors, const KBlock &kBlock);
-  /// Packs columns whose elements are contiguous along K: transposes them.
+  /// Packs columns whose elements are contiguous along K, by transposing them.
   void packVectorTransposed(const PanelVector &vector, const KBlock &kBlock);
   Value loadLeaf(const Factor &factor, unsigned leaf, Value offset,
                  int64_t stride, int64_t lanes, LaneMask mask);
@@ -200,7 +200,7 @@ protected:
   SmallVector<Value> applyEpilogue(ArrayRef<Value> totals,
                                    ArrayRef<ResultRow> resultRows,
                                    const PanelVector &vector, bool isEdge);
-  /// Returns the offset in `totals` of the totals of the tile.
+  /// Returns the offset of the tile's totals in `totals`.
   Value getTotalsOffset(const Tile &tile);
   ResultRow getResultRow(Value row);
   /// Returns the index of the first epilogue input (or of the output, if there

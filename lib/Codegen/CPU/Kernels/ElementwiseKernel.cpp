@@ -50,9 +50,9 @@ private:
   void emitElements(Value inner, int64_t lanes, LaneMask mask);
   void emitRow(Value lower, Value upper);
   void emitLoops(unsigned depth);
-  /// Sets `rowLoop` if some inputs are contiguous along that loop instead of
-  /// the innermost one. Squares of their elements are then transposed in
-  /// registers.
+  /// If some inputs are contiguous along a loop other than the innermost one,
+  /// sets `rowLoop` to that loop. Squares of their elements are then transposed
+  /// in registers.
   void findTranspose();
   void expandTransposed();
   /// Computes the square of `lanes` times `lanes` elements from (row, column)
@@ -66,9 +66,8 @@ private:
     return !inputs[input].linear && isInnermost(inputs[input]) &&
            !isContiguous(input, loops.size() - 1);
   }
-  /// Whether an access depends on the innermost loop. The loop's first
-  /// dimension decides: if any access is not linear, the loop has only this
-  /// dimension.
+  /// Whether an access depends on the innermost loop. If any access is not
+  /// linear, this loop has only one dimension, so its first dimension decides.
   bool isInnermost(const Access &access) const {
     return access.expression.isFunctionOfDim(loops.back().dims[0]);
   }
@@ -180,7 +179,7 @@ Value ElementwiseKernel::getOffset(unsigned i, Value inner) {
 }
 
 /// Prefetches the cache lines of `lanes` elements of each access in `fetches`,
-/// unless successive vectors would mostly prefetch the same line.
+/// unless this would mostly prefetch the lines of the previous vector again.
 void ElementwiseKernel::emitFetches(Value inner, int64_t lanes) {
   for (auto [i, fetch] : llvm::enumerate(fetches)) {
     int64_t line = b.getLineElements(fetch.access.element);
@@ -398,9 +397,9 @@ void ElementwiseKernel::expand() {
   lanes = b.getLanes();
   if (loops.empty() || (body && !BodyVectorizer::canVectorize(*body)))
     lanes = 0;
-  // If an output does not depend on the innermost loop, the loop's last
-  // iteration must win. Vector stores do not guarantee this, so scalar code is
-  // emitted.
+  // If an output does not depend on the innermost loop, the value of the loop's
+  // last iteration must remain. Vector stores do not guarantee this, so scalar
+  // code is emitted.
   for (size_t i = 0; lanes && i < outputs.size(); ++i)
     if (!outputs[i].linear || !loops.back().coefficients[inputs.size() + i])
       lanes = 0;

@@ -12,7 +12,6 @@ using namespace mlir;
 using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
-/// Whether a fold has few elements for each result.
 static bool isShortFold(FoldOp fold) {
   int64_t elements = 1;
   SmallVector<int64_t> sizes =

@@ -72,8 +72,8 @@ Value HostBuilder::truncate(Value vector) {
     return callIntrinsic("llvm.x86.sse2.cvttps2dq", integers, vector);
   if (lanes == 8)
     return callIntrinsic("llvm.x86.avx.cvtt.ps2dq.256", integers, vector);
-  // Mask -1 converts all lanes. Operand 4 means the current rounding mode,
-  // which a truncating conversion does not use.
+  // Mask -1 converts all lanes. 4 stands for the current rounding mode, which a
+  // truncating conversion ignores.
   return callIntrinsic("llvm.x86.avx512.mask.cvttps2dq.512", integers,
                        {vector, zero(integers),
                         constant(getIntegerAttr(getIntegerType(16), -1)),
@@ -94,9 +94,9 @@ Value HostBuilder::convertTowardZero(Value vector) {
   auto toIntegers = [&](Value value) -> Value {
     return arith::BitcastOp::create(*this, integers, value);
   };
-  // `value` is rounded to nearest. If its magnitude is larger than that of the
-  // integer, `difference` is negative, and 1 is subtracted from the bits of
-  // `value`, which gives the next float toward zero.
+  // `value` is rounded to nearest. If that increased the magnitude,
+  // `difference` is negative, and 1 is subtracted from the bits of `value`,
+  // which gives the next float toward zero.
   auto takeExcess = [&](Value value, Value difference) -> Value {
     return arith::AddIOp::create(
         *this, toIntegers(value),

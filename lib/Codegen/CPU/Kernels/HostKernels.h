@@ -33,7 +33,7 @@ LogicalResult expandScope(HostBuilder &b, memref::AllocaScopeOp op);
 void expandFold(HostBuilder &b, FoldOp op);
 /// (K1) Expands an fma fold of two factors, with lanes = 1, to register tiles.
 LogicalResult expandContraction(HostBuilder &b, FoldOp op);
-/// (M4) Expands a contraction whose sums are those of a matrix unit.
+/// (M4) Expands a contraction with the sums of a matrix unit.
 LogicalResult expandAccumulator(HostBuilder &b, FoldOp op);
 /// Expands a fold so that the lanes of a vector lie along the reduction.
 LogicalResult expandRowFold(HostBuilder &b, FoldOp op);

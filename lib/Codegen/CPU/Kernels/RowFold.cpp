@@ -86,7 +86,7 @@ LogicalResult RowFold::match() {
     accesses.push_back(&access);
   }
   // The dimensions of a run are collapsed separately from the other dimensions,
-  // because lanes restart at each run.
+  // because each run begins at lane 0.
   llvm::SmallBitVector fixed =
       getIndexedDims(*fold.op.getBody(), fold.sizes.size());
   unsigned runDims = fold.reduction.size();
@@ -262,8 +262,8 @@ Value RowFold::foldElements() {
     return applyBody(outer, base, acc, mask);
   };
   int64_t chunks = llvm::divideCeil(fold.n, chunk);
-  // Whether chunks that begin within a run begin there at a multiple of the
-  // number of lanes.
+  // Whether every chunk begins at a multiple of the number of lanes within its
+  // run.
   bool aligned = chunks == 1 || (loops.size() == 1 && chunk % lanes == 0) ||
                  (loops.back().size % lanes == 0 && chunk % lanes == 0);
   if (chunks == 1)

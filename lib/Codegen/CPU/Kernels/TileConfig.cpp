@@ -59,8 +59,8 @@ static constexpr int64_t kColumnReach = 65536, kRowReach = 131072;
 /// The columns' values for one element of K are read as one stream, and
 /// hardware prefetchers follow about this number of streams.
 static constexpr int64_t kStreams = 8;
-/// The number of sums that stay in the L1 cache while columns are read only
-/// once.
+/// The number of sums that stay in the L1 cache although columns that are used
+/// only once pass through the cache.
 static constexpr int64_t kStreamedSums = 4096;
 /// Rows are packed if there are more vectors along N than kPackingVectors, or
 /// than kReachingVectors if the elements of the rows are far apart in memory.
@@ -71,7 +71,7 @@ static constexpr int64_t kPackingVectors = 6, kReachingVectors = 4,
 /// an element of the factor.
 static constexpr int64_t kTransposedOperations = 3;
 /// The number of loads that take as long as one vector multiply-add, and the
-/// number of independent multiply-adds that hides the latency of each.
+/// number of independent multiply-adds that hides its latency.
 static constexpr double kLoadsPerMultiplyAdd = 4, kMultiplyAddsInFlight = 8;
 /// Items with more than kDividedWork multiply-adds are divided until there are
 /// kSharedItems, which a few threads can share. A block keeps at least
@@ -114,8 +114,8 @@ public:
 private:
   using Factor = ContractionShape::Factor;
 
-  /// Rates the choice of `vectors` as the columns, along which vectors lie, and
-  /// of `other` as the rows. Higher is better.
+  /// Returns a rating, higher is better, of the choice of factor `vectors` for
+  /// the columns, along which vectors lie, and of factor `other` for the rows.
   double rateVectors(const Factor &vectors, const Factor &other) const;
   /// Returns the maximum number of vectors of a tile that has the maximum
   /// number of rows.

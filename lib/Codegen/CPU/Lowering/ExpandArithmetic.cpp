@@ -181,9 +181,9 @@ public:
     hasInfinity = llvm::APFloat::semanticsHasInf(semantics);
   }
 
-  /// Returns `value` of the storage type as f32, which is exact.
+  /// Converts `value` from the storage type to f32, exactly.
   Value extend(Value value);
-  /// (S3) Returns `value` of type f32 rounded once to the storage type.
+  /// (S3) Rounds `value` once, from f32 to the storage type.
   Value truncate(Value value);
 
   Type like(Type shape, Type element) {

@@ -52,9 +52,8 @@ static Value createConstant(ImplicitLocOpBuilder &b, Type type,
 }
 
 /// Expands an f32 fma to f64 arithmetic. The product is exact in f64. The sum
-/// is rounded to odd to the 53 bits of an f64. These are more than 2 * 24 + 2
-/// bits, so rounding the sum again to the 24 bits of an f32 gives the correct
-/// result (S1).
+/// is rounded to odd, to 53 bits. Since 53 > 2 * 24 + 2, rounding again to the
+/// 24 bits of an f32 gives the correct result (S1).
 static Value expandSingle(math::FmaOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   Type wide = withElement(op.getType(), b.getF64Type());

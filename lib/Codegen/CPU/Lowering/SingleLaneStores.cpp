@@ -15,8 +15,8 @@
 
 #include <optional>
 
-/// Returns the number of the set lane if `mask` is a constant with exactly one;
-/// otherwise std::nullopt.
+/// If `mask` is a constant with exactly one set lane, returns the number of
+/// this lane; otherwise std::nullopt.
 static std::optional<unsigned> getSingleLane(const llvm::Value *mask) {
   const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
   const auto *type = llvm::dyn_cast<llvm::FixedVectorType>(mask->getType());

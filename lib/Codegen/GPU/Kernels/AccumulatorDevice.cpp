@@ -82,7 +82,8 @@ private:
   bool chooseSlice();
   void chooseTile();
   void beginBlock(int64_t blocksPerProcessor);
-  /// Returns the offset of the first element of row or column `at` of a factor.
+  /// Returns the offset in factor `f` of the first element of row or column
+  /// `at`.
   Value locate(unsigned f, Value at);
   void chooseGroups(unsigned f);
   void readSlice(unsigned f, Value slice, bool isLast,
@@ -100,9 +101,9 @@ private:
   /// f32 or two f16.
   SmallVector<Value> pack(ArrayRef<Value> values);
   SmallVector<Value> unpack(ArrayRef<Value> sums);
-  /// Calls `handle` for each sum of the thread, with the number of the sum, its
-  /// offset in the output, and an i1 that tells whether the sum is a result
-  /// (null: always).
+  /// Calls `handle` for each sum of the thread, with its number, its offset in
+  /// the output, and an i1 that tells whether it is a result, or null if it
+  /// certainly is.
   void forSums(function_ref<void(int64_t, Value offset, Value exists)> handle);
   Value readInit(Value offset);
   void storeResult(Value result, Value offset);

@@ -51,8 +51,8 @@ private:
   SmallVector<Value> readSlice(Value slice);
   void storeSlice(ArrayRef<Value> values, Value buffer);
   SmallVector<Value> compute(Value slice, Value buffer, ValueRange state);
-  /// Returns `totals` after adding block `number` of the slice, whose products
-  /// are in `sums`, to the chain of each result.
+  /// Adds block `number` of the slice to the chain of each result and returns
+  /// the new totals. `sums` has the sums of the block's products.
   SmallVector<Value> addBlock(Value buffer, int64_t number,
                               ArrayRef<Value> sums, ValueRange totals);
   /// Adds the products of a step (kStep elements of K) to `sums`, or those of

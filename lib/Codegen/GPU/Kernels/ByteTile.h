@@ -75,9 +75,9 @@ public:
   SmallVector<SmallVector<Value>> loadSlots(unsigned f, Value buffer,
                                             int64_t part);
 
-  /// Adds the products of a step to the `kResults` sums, which are ordered by
-  /// row and column of the instruction and then by register. `half` selects the
-  /// first or the second word of each row: 16 of the 32 elements.
+  /// Adds the products of a step to the `kResults` sums. The sums of an
+  /// instruction are adjacent; instructions are in row-major order. `half`
+  /// selects the first or the second word of each row: 16 of the 32 elements.
   void multiply(ArrayRef<SmallVector<Value>> rows,
                 ArrayRef<SmallVector<Value>> columns,
                 MutableArrayRef<Value> sums, std::optional<int64_t> half = {},

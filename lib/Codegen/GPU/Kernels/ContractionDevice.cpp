@@ -50,7 +50,7 @@ struct Slice {
   struct Group {
     Value own, k; ///< position of the first element in the tile
     Value exists; ///< null: always
-    /// The offset of each access (one for the group, or one per element) in
+    /// For each access (one for the group, or one per element): the offset in
     /// each input of the factor, without the part that depends on K.
     SmallVector<SmallVector<Value>> offsets;
   };

@@ -152,7 +152,7 @@ Value DeviceBuilder::getWorkspace(Type element, int64_t count, int64_t offset) {
 }
 
 /// (E1) Earlier messages have greater numbers in the error word, so the maximum
-/// over all threads is the first message.
+/// over all threads belongs to the first message.
 void DeviceBuilder::recordFailure(int64_t message) {
   Value error = launch::DeviceKernelSignature(kernel).getError();
   memref::AtomicRMWOp::create(

@@ -68,9 +68,9 @@ public:
   void setWork(int64_t items, int64_t grain) override;
   int64_t getLanes() const override { return 0; }
 
-  /// Sets the launch of a kernel that does not use `forEachItem`.
+  /// Sets the launch configuration of a kernel that does not use `forEachItem`.
   void setLaunch(LaunchShape shape) { launch = std::move(shape); }
-  /// Returns the launch of the kernel, which is final after `finish`.
+  /// Returns the launch configuration, which is final after `finish`.
   const LaunchShape &getLaunch() const { return launch; }
   /// Whether the kernel has no work items.
   bool isEmpty() const { return empty; }
@@ -115,8 +115,8 @@ protected:
 private:
   /// Returns a new index, which `finish` replaces by a constant.
   Value createPlaceholder();
-  /// Computes this thread's number at the start of the kernel, unless this has
-  /// been done already.
+  /// Computes this thread's number at the start of the kernel, unless it has
+  /// been computed already.
   void numberThreads();
 
   Workspace &workspace;

@@ -38,8 +38,7 @@ public:
       return success();
     });
   }
-  /// Does the same as `create`, but removes the kernel and fails if `build`
-  /// fails.
+  /// Like `create`, but if `build` fails, removes the kernel and fails.
   template <typename OpTy>
   LogicalResult
   tryCreate(StringRef suffix,
@@ -90,8 +89,8 @@ void expandCopy(DeviceBuilder &b, memref::CopyOp op);
 LogicalResult expandAnyFold(DeviceKernelFactory &factory, FoldOp op);
 /// (K1) Expands an fma fold of two factors, with lanes = 1, in tiles.
 LogicalResult expandContraction(DeviceKernelFactory &factory, FoldOp op);
-/// (M4) Expands a matrix product whose rule is that of the architecture's
-/// matrix unit.
+/// (M4) Expands a matrix product that has the rule of the architecture's matrix
+/// unit.
 LogicalResult expandAccumulators(DeviceKernelFactory &factory, FoldOp op);
 /// (K4) Expands a matrix product that repro-decompose-exact left as one fold.
 /// Fails for other folds.

@@ -22,8 +22,8 @@ struct Tile {
 } // namespace
 
 /// Large tiles read each element least often, but need many registers per
-/// thread. An f64 accumulator takes two registers. For products of few rows or
-/// columns, smaller tiles give more blocks and fewer idle threads.
+/// thread, twice as many for f64. For products of few rows or columns, smaller
+/// tiles give more blocks and fewer idle threads.
 static constexpr Tile kLargeTile{128, 128, 8, 8, 16},
     kLargeF64{64, 64, 8, 4, 4}, kMiddleTile{64, 64, 16, 8, 4},
     kSmallTile{32, 32, 16, 4, 4}, kSmallF64{32, 32, 8, 4, 4},

@@ -61,7 +61,8 @@ private:
     return llvm::divideCeil(getFactor(f).size, kTile) * kTile;
   }
   bool isAlongReduction(unsigned f);
-  /// Returns the offset of row `own` of a factor in each of its inputs.
+  /// Returns the offset of row `own` of factor `f` in each of the factor's
+  /// inputs.
   SmallVector<Value> locateRow(unsigned f, Value batchIndex, Value own);
   Value loadElement(unsigned f, ArrayRef<Value> row, Value k);
   Value loadMagnitude(unsigned f, const WorkspaceOffsets &offsets,
@@ -153,9 +154,9 @@ Value ExactDevice::loadElement(unsigned f, ArrayRef<Value> row, Value k) {
   });
 }
 
-/// Emits the kernel that finds the largest magnitude of each row, as bits.
-/// Compared as integers, these have the order of the floats, with infinities
-/// and NaNs last.
+/// Emits the kernel that finds the largest magnitude of each row, as bits. As
+/// integers, these bits have the order of the floats; infinities and NaNs are
+/// last.
 void ExactDevice::expandMagnitudes(unsigned f,
                                    const WorkspaceOffsets &offsets) {
   const Factor &factor = getFactor(f);
@@ -328,8 +329,8 @@ void ExactDevice::expandDigits(unsigned f, const WorkspaceOffsets &offsets) {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Returns this thread's slots of a slice: one slot for each part of the digits
-/// of both factors.
+/// Returns this thread's slots of a slice: one for each step and digit of both
+/// factors.
 SmallVector<Value> ExactDevice::readSlice(const ByteTile &tile, Value slice) {
   SmallVector<Value> slots;
   Value first =

@@ -43,8 +43,8 @@ constexpr int64_t kFreeLanes = 64, kFreeChunk = 8192, kFreeColumnChunk = 512;
 /// idle.
 constexpr int64_t kGroupElements = kWarp / 2;
 /// kUnrolledElements is the number of elements whose loads a thread keeps in
-/// flight. A loop is unrolled if its body has at most kUnrolledBody operations,
-/// or at most kUnrolledLanes for all lanes of a thread.
+/// flight. A loop is unrolled if its body has at most kUnrolledBody operations
+/// or, with lanes, at most kUnrolledLanes for all lanes of a thread.
 constexpr int64_t kUnrolledElements = 4, kUnrolledBody = 16,
                   kUnrolledLanes = 32;
 
@@ -388,8 +388,8 @@ void FoldDevice::storeResult(Value total) {
   b.store(result, output.buffer, bases.back());
 }
 
-/// Returns the index in a list of the value of a chunk. Threads that access a
-/// list at the same time access adjacent elements.
+/// Returns the index of a chunk's value in a list. Threads that access a list
+/// at the same time access adjacent elements.
 Value FoldDevice::getListIndex(const Level &of, Value result, Value chunk) {
   return hasLanes ? b.add(b.mul(result, of.getChunks()), chunk)
                   : b.add(b.mul(chunk, fold.results), result);

@@ -121,9 +121,9 @@ static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
   return builder.CreateCall(move, value);
 }
 
-/// Inserts a `mov` before a store of fewer bits than its value has. If the
-/// value comes from a float instruction, ptxas would otherwise store the float
-/// converted to an integer, not its low bits.
+/// Inserts a `mov` before a store that stores only the low bits of a value. If
+/// the value comes from a float instruction, ptxas would otherwise convert the
+/// float to an integer and store this integer.
 static void separateStore(llvm::StoreInst &store) {
   llvm::IRBuilder<> builder(&store);
   llvm::Value *value = store.getValueOperand();

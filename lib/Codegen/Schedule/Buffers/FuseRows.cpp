@@ -44,8 +44,8 @@ static constexpr int64_t blockBytes = 16 << 10;
 static constexpr int64_t leastBlockBytes = 4 << 10;
 /// The maximum number of bytes that one row accesses: a share of an L3 cache.
 static constexpr int64_t rowBytesLimit = 4 << 20;
-/// The same maximum if there are fewer than `leastRows` rows: so few rows may
-/// not occupy all threads, whereas an op in a kernel of its own could.
+/// The same maximum for fewer than `leastRows` rows: they may not occupy all
+/// threads, whereas an op in a kernel of its own could.
 static constexpr int64_t fewRowsBytesLimit = 512 << 10;
 static constexpr int64_t leastRows = 16;
 /// The maximum number of ops in a run. It is limited because compile time grows

@@ -152,9 +152,9 @@ Operation *mlir::repro::getKernelBody(func::FuncOp kernel) {
   return result;
 }
 
-/// Returns the byte offset, in its root buffer, of a buffer with a static shape
-/// and offset. Returns std::nullopt if the offset overflows or is hidden by a
-/// memref.view.
+/// Returns the byte offset of a buffer in its root buffer. The buffer's shape
+/// and offset must be static. Returns std::nullopt if the offset overflows or
+/// is hidden by a memref.view.
 static std::optional<int64_t> getByteOffset(Value buffer) {
   auto type = cast<MemRefType>(buffer.getType());
   int64_t offset = 0;

@@ -12,8 +12,8 @@
 
 namespace mlir::repro {
 
-/// Returns the operation in a kernel function; null if there is none. It is a
-/// structured operation, or one that contains several of them: the `scf.forall`
+/// Returns the operation in a kernel function; null if there is none. The
+/// operation is structured, or contains structured operations: the `scf.forall`
 /// over blocks of rows, or a scope. Emits an error if the function violates the
 /// kernel contract (docs/contributors/architecture.md).
 FailureOr<Operation *> findKernelBody(func::FuncOp function);

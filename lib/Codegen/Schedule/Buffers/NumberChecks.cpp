@@ -49,7 +49,6 @@ static std::string describe(Location loc) {
   return line.empty() ? name : line;
 }
 
-/// Returns the message that a user sees if the check fails.
 static std::string getMessage(cf::AssertOp check) {
   return describe(check.getLoc()) + check.getMsg().str();
 }

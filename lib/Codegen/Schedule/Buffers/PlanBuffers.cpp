@@ -319,7 +319,7 @@ void PlanBuffers::replaceBuffer(memref::AllocOp alloc, Value place,
 }
 
 /// Lets the result of an elementwise kernel share the buffer of an operand that
-/// no later launch reads, which saves memory and memory traffic.
+/// no later launch reads, to save memory and memory traffic.
 void PlanBuffers::reuseOperands() {
   for (auto [number, dispatch] : llvm::enumerate(dispatches)) {
     int64_t position = number;

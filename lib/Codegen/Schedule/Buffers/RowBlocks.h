@@ -35,8 +35,7 @@ struct RowOp {
   Operation *op;
   /// The extents of the dimensions that are viewed as rows.
   SmallVector<int64_t> sizes;
-  /// The accesses by operands, followed by those of loads in the order of
-  /// walk().
+  /// The accesses by operands, then those by loads in the order of walk().
   SmallVector<RowAccess> accesses;
 };
 

@@ -74,8 +74,8 @@ public:
   Value join(Value tiles) const;
   SmallVector<int64_t> getTileShape() const;
 
-  /// Returns the map from the dimensions of tiles to those of a tensor with one
-  /// element per block.
+  /// Returns the map from the dimensions of tiles to the dimensions of a tensor
+  /// with one element per block.
   AffineMap mapBlocks() const;
   /// (Q7) Returns the map from the dimensions of tiles to the indices of the
   /// bytes that hold the codes.
@@ -83,9 +83,9 @@ public:
   /// Returns, in a body over tiles, a number that is odd if and only if the
   /// index of the column is odd.
   Value createParity(ImplicitLocOpBuilder &inner) const;
-  /// Returns the map from `numDims` dimensions, which begin with those that
-  /// count blocks, to the dimensions of `tensor`, which has one value in total,
-  /// or one per index of its leading dimensions.
+  /// Returns the map from `numDims` dimensions, of which the first count
+  /// blocks, to the dimensions of `tensor`. `tensor` has one value in total, or
+  /// one for each index of the first dimensions.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
     SmallVector<AffineExpr> leading;
     for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)

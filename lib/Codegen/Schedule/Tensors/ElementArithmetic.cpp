@@ -292,8 +292,8 @@ static Value roundFloat(const FloatWords &w, Scalar magnitude,
                         const ElementFormat &format, RoundingAttr rounding,
                         Value random) {
   bool saturates = rounding.getSaturate();
-  // Larger magnitudes are clamped, and so get the code of the largest value or,
-  // without saturation, that of an overflow.
+  // Larger magnitudes are clamped: they get the code of the largest value or,
+  // without saturation, the code of an overflow.
   magnitude =
       w.atMost(magnitude, saturates ? format.largest
                                     : std::ldexp(1.0, format.maxExponent + 1));

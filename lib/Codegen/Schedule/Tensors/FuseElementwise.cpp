@@ -115,8 +115,8 @@ static SmallVector<AffineMap> getMaps(Operation *op) {
   return cast<IndexingMapOpInterface>(op).getIndexingMapsArray();
 }
 
-/// Returns the number of inputs of which each iteration reads a different
-/// element.
+/// Returns the number of inputs that yield a different element in each
+/// iteration.
 static unsigned countFullInputs(linalg::GenericOp op) {
   unsigned count = 0;
   for (OpOperand *input : op.getDpsInputOperands())
@@ -129,7 +129,6 @@ static bool isCheap(linalg::GenericOp op) {
   return getBodyCost(op) <= cheapCost && countFullInputs(op) <= 1;
 }
 
-/// Replaces the inputs of an operation and their indexing maps.
 static void setInputs(Operation *op, ValueRange inputs,
                       ArrayRef<AffineMap> maps) {
   Builder builder(op->getContext());

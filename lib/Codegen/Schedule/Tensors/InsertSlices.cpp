@@ -43,8 +43,8 @@ struct InsertSlices : public repro::impl::ReproInsertSlicesBase<InsertSlices> {
 
 } // namespace
 
-/// Returns the constant that all elements of the tensor equal; null if there is
-/// none.
+/// If all elements of the tensor equal one constant, returns the constant;
+/// otherwise null.
 static TypedAttr getSplat(Value tensor) {
   TypedAttr element;
   if (auto splat = tensor.getDefiningOp<tensor::SplatOp>()) {

@@ -85,8 +85,8 @@ createBroadcast(OpBuilder &builder, Location loc, RankedTensorType type,
 Value SinkScalars::createRankZero(
     OpBuilder &builder, Location loc, Value scalar, Type result,
     function_ref<Value(ImplicitLocOpBuilder &, Value)> finish) {
-  // `slice` becomes the operations that compute `scalar`, and `leaves` the
-  // values for which there are rank-0 tensors.
+  // `slice` collects the operations that compute `scalar`, and `leaves`
+  // collects the values for which there are rank-0 tensors.
   SetVector<Operation *> slice;
   SetVector<Value> leaves;
   SmallVector<Value> work{scalar};

@@ -39,13 +39,14 @@ Value createInsertion(OpBuilder &builder, Location loc, Value source,
 bool overlap(const TensorSlice &one, const TensorSlice &other);
 
 /// Returns what `slice`, of a tensor with the extents `extents`, becomes when
-/// dimensions are collapsed by `groups`; std::nullopt if that is not a slice.
+/// the groups `groups` of dimensions are collapsed; std::nullopt if that is not
+/// a slice.
 std::optional<TensorSlice> collapse(const TensorSlice &slice,
                                     ArrayRef<int64_t> extents,
                                     ArrayRef<ReassociationIndices> groups);
 
-/// Returns what `slice` becomes when its dimensions are expanded by `groups` to
-/// the extents `extents`; std::nullopt if that is not a slice.
+/// Returns what `slice` becomes when its dimensions are expanded to the groups
+/// `groups` with the extents `extents`; std::nullopt if that is not a slice.
 std::optional<TensorSlice> expand(const TensorSlice &slice,
                                   ArrayRef<int64_t> extents,
                                   ArrayRef<ReassociationIndices> groups);

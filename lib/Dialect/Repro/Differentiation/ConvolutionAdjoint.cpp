@@ -95,16 +95,16 @@ static Value exchangeFirst(ImplicitLocOpBuilder &b, Value tensor) {
   return transpose(b, tensor, order);
 }
 
-/// Returns the extent of a range that contains `count` elements at distance
-/// `step`, from the first to the last one.
+/// Returns the extent from the first to the last of `count` elements at
+/// distance `step`.
 static int64_t spread(int64_t count, int64_t step) {
   return (count - 1) * step + 1;
 }
 
 /// At positions `in` of the input and `out` of the result, window position w
 /// satisfies out * stride + w * kernel_dilation = low + in * input_dilation.
-/// The input's gradient is the convolution with in and out exchanged and w
-/// reversed.
+/// Returns the input's gradient: the convolution with in and out exchanged and
+/// w reversed.
 static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                               Value g, ArrayRef<int64_t> shape, Value kernel,
                               int64_t groups, Type element) {
@@ -126,8 +126,8 @@ static Value getInputGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                   windows, groups, 1);
 }
 
-/// The kernel's gradient is the convolution with w and out exchanged, and with
-/// channels and batch exchanged.
+/// Returns the kernel's gradient: the convolution with w and out exchanged, and
+/// with channels and batch exchanged.
 static Value getKernelGradient(ImplicitLocOpBuilder &b, ConvolutionOp op,
                                Value g, Value input, ArrayRef<int64_t> shape,
                                int64_t groups, Type element) {

@@ -25,8 +25,7 @@ static Value makeEmpty(ImplicitLocOpBuilder &b, Value like) {
 // repro.scan
 //===----------------------------------------------------------------------===//
 
-/// Returns the suffix sums: each element is the sum of itself and all later
-/// elements.
+/// Returns the suffix sums: each element plus all later elements.
 static Value sumBehind(ImplicitLocOpBuilder &b, Value tensor, int64_t dim) {
   return flip(b, scan(b, flip(b, tensor, dim), Combine::add, dim), dim);
 }
@@ -161,8 +160,8 @@ static LogicalResult addAdjointsOf(ArgReduceOp op, ImplicitLocOpBuilder &b,
 // repro.scatter
 //===----------------------------------------------------------------------===//
 
-/// Returns the slices of `from` at the positions in the rows of `indices`, as a
-/// tensor of `type`, which is the type of a scatter's updates.
+/// Returns the slices of `from` at the positions that the rows of `indices`
+/// give. `type`, the type of the result, is that of a scatter's updates.
 static Value gather(ImplicitLocOpBuilder &b, Value from, Value indices,
                     RankedTensorType type) {
   RankedTensorType source = getTensorType(from);

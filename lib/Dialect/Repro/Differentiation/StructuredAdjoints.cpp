@@ -279,8 +279,8 @@ static LogicalResult addOfExtreme(Adjoints &adjoints, StepFold &fold) {
         Value element = point.lookupOrDefault(fold.getElement());
         return one(isResult(b, element, extra[0]), wide).get();
       });
-  // The equal share of the gradient that each element, or initial value, gets
-  // if it equals the result.
+  // The share of the gradient that each element, and the initial value, gets if
+  // it equals the result.
   Value share =
       mapElements(b, type.getShape(), wide, {count, init, result, fold.adjoint},
                   {}, [&](ImplicitLocOpBuilder &b, ValueRange values) {

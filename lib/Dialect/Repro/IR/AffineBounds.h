@@ -24,15 +24,15 @@ struct IndexedShape {
 /// be in bounds. Accesses that depend on a dynamic extent are not checked.
 LogicalResult verifyAccesses(Operation *op, ArrayRef<IndexedShape> operands);
 
-/// (A1), (A2) Whether the accesses of an operand of static `shape` by `map`, in
-/// loops of static `extents`, are proved to be in bounds; false if interval
-/// arithmetic cannot prove it.
+/// (A1), (A2) Whether interval arithmetic proves that the accesses of an
+/// operand of static `shape` by `map`, in loops of static `extents`, are in
+/// bounds.
 bool mayAccess(AffineMap map, ArrayRef<int64_t> extents,
                ArrayRef<int64_t> shape);
 
-/// Whether the index or integer `value` in the body of `loops`, a
-/// `linalg.generic` or `repro.fold` with static extents, is in [0, `size`) in
-/// every iteration; false if interval arithmetic cannot prove it.
+/// Whether interval arithmetic proves that the index or integer `value` is in
+/// [0, `size`) in every iteration. `value` is in the body of `loops`, a
+/// `linalg.generic` or `repro.fold` with static extents.
 bool isWithin(Value value, Operation *loops, int64_t size);
 
 } // namespace mlir::repro

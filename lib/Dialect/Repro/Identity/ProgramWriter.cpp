@@ -140,7 +140,8 @@ void BodyWriter::writeElement(const APInt &bits) {
   writeNumber(bits.getZExtValue(), llvm::divideCeil(bits.getBitWidth(), 8));
 }
 
-/// (V4): returns the bits of a float; for any NaN, those of the canonical NaN.
+/// (V4) Returns the bits of a float, and the bits of the canonical NaN for any
+/// NaN.
 static APInt getCanonicalBits(const APFloat &value) {
   return (value.isNaN() ? APFloat::getQNaN(value.getSemantics()) : value)
       .bitcastToAPInt();
@@ -216,7 +217,8 @@ LogicalResult BodyWriter::writeMaps(Operation *op, ArrayAttr maps) {
   return verifyMaps(op, written);
 }
 
-/// Writes the attributes by which an accumulator adds the products of a block.
+/// Writes the attributes that define how an accumulator adds the products of a
+/// block.
 void BodyWriter::writeBlockSum(FdpaAttr fdpa) {
   writeNumber(fdpa.getTerms());
   writeNumber(fdpa.getFraction().value_or(0));

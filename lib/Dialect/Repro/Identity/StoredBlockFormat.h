@@ -17,7 +17,7 @@ namespace mlir::repro {
 SmallVector<int64_t> getStoredNumbers(BlockFormatAttr format);
 
 /// Returns the block format that `numbers` represent for codes of type
-/// `element`; null after an error by `emitError`.
+/// `element`; emits an error and returns null if there is none.
 BlockFormatAttr
 getStoredBlockFormat(function_ref<InFlightDiagnostic()> emitError, Type element,
                      ArrayRef<int64_t> numbers);

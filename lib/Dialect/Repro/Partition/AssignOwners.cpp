@@ -89,8 +89,8 @@ assignOwners(Block &block, const SetVector<Value> &ownable, unsigned ranks) {
 
 namespace {
 /// The values of the whole program on this rank: available on every rank, on
-/// the owner, or both. A value's stage, which is the number of broadcasts that
-/// must come one after the other before it, is equal on all ranks.
+/// the owner, or both. A value's stage, the number of successive broadcasts
+/// that it requires, is equal on all ranks.
 class OwnedValues {
 public:
   OwnedValues(Block &block, unsigned rank)

@@ -52,7 +52,7 @@ struct Cut {
   }
   /// Returns the extent of the dimension on a rank.
   int64_t getExtent(unsigned rank) const { return blocks * getSize(rank); }
-  /// Returns this cut for the dimension `other`.
+  /// Returns the same cut of the dimension `other`.
   Cut along(int64_t other) const { return {other, blocks, offsets}; }
 };
 

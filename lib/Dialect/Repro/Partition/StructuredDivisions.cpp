@@ -64,7 +64,6 @@ static SmallVector<Axis> getLoopAxes(Operation *op) {
   return axes;
 }
 
-/// Returns the loop that is divided among the ranks.
 static unsigned getDividedLoop(Operation *op, const Division &division) {
   AffineMap map =
       cast<IndexingMapOpInterface>(op).getIndexingMapsArray().back();

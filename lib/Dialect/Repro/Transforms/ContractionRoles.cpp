@@ -47,7 +47,7 @@ static Value getRoundedTensor(Value value) {
                                                    : Value();
 }
 
-/// Returns the value of which an operand is a copy, apart from moves,
+/// Returns the value that an operand copies, directly or through moves,
 /// conversions and roundings.
 static Value findRoot(Value value) {
   for (Value next = value; next; next = getRoundedTensor(value))

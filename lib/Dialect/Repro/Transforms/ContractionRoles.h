@@ -53,7 +53,7 @@ struct StepShape {
 ///
 /// - fprop: the loss depends on it, and one factor is the weight, that is,
 ///   state that was only moved, converted or rounded. Without a loss, it is
-///   enough that any result depends on it. A recomputed contraction (V5) has
+///   enough that some result depends on it. A recomputed contraction (V5) has
 ///   the role of the original.
 /// - dgrad: any other contraction of a weight and a gradient.
 /// - wgrad: a contraction of an activation of fprop and the gradient of the

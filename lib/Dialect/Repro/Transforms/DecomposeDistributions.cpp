@@ -7,8 +7,8 @@
 //
 // Pass repro-decompose-distributions (Passes.td), run by
 // lib/Pipelines/ImportPipelines.cpp: walks the random operations and computes
-// each distribution from bits or uniform numbers, which canonical programs
-// have, by the formulas of (R2).
+// each distribution with the formulas of (R2) from bits or uniform numbers,
+// which canonical programs have.
 //
 //===----------------------------------------------------------------------===//
 

@@ -186,8 +186,8 @@ SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
     if (points == 0)
       return {};
   }
-  // The result of a sum of integers does not depend on the order. That of a sum
-  // of floats does, and its order is chosen later.
+  // The order does not matter for a sum of integers. It matters for a sum of
+  // floats, and is chosen later.
   for (Value result : op->getResults())
     if (!isa<RankedTensorType>(result.getType()) ||
         (op.getNumReductionLoops() &&

@@ -40,8 +40,8 @@ public:
     known[value] = std::move(elements);
   }
 
-  /// Returns the elements of each result of `op`, computed from those of the
-  /// operands; empty if any of them is not known.
+  /// Returns the elements of each result of `op`, computed from the elements of
+  /// the operands; empty if those of an operand are not known.
   SmallVector<Elements> compute(Operation *op);
 
   /// Whether the limit on the work has been reached. After that, nothing is

@@ -31,7 +31,7 @@ struct RandomSites {
   int64_t next = 0; ///< the first unused site
 };
 
-/// The precision to which an operand is converted, and how.
+/// The precision of an operand, and how the operand is converted to it.
 struct OperandPrecision {
   /// The type bf16, f16 or tf32, or a BlockFormatAttr.
   Attribute format;

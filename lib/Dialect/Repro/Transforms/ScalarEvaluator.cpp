@@ -36,8 +36,8 @@ static TypedAttr makeFloat(const APFloat &value, FloatType type) {
   return FloatAttr::get(type, convert(value, type.getFloatSemantics()));
 }
 
-/// Returns the result of an operation on floats by (S1), (S2) or (S4);
-/// std::nullopt if the operation is not supported.
+/// Returns the result that (S1), (S2) or (S4) defines for an operation on
+/// floats; std::nullopt if the operation is not supported.
 static std::optional<APFloat> computeFloat(Operation *op,
                                            MutableArrayRef<APFloat> x) {
   APFloat result = x[0];
@@ -203,8 +203,8 @@ static bool compareIntegers(arith::CmpIPredicate predicate, const APInt &lhs,
   llvm_unreachable("unknown predicate of arith.cmpi");
 }
 
-/// Returns the result of an operation on integers by (I1), which defines it for
-/// all operands; std::nullopt if the operation is not supported.
+/// Returns the result that (I1) defines for an operation on integers;
+/// std::nullopt if the operation is not supported.
 static std::optional<APInt> computeInteger(Operation *op, ArrayRef<APInt> x) {
   unsigned width = x[0].getBitWidth();
   auto isOversized = [&] { return x[1].uge(width); };

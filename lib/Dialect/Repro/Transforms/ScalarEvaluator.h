@@ -12,8 +12,8 @@
 
 namespace mlir::repro {
 
-/// Evaluates a scalar `arith` or `math` operation on constants by (S1) to (S4),
-/// (V1) and (I1), without the host's float arithmetic. Returns null for
+/// Evaluates a scalar `arith` or `math` operation on constants as (S1) to (S4),
+/// (V1) and (I1) define, without the host's float arithmetic. Returns null for
 /// elementary functions, square roots and casts to f8E4M3FN.
 TypedAttr evaluateScalar(Operation *op, ArrayRef<Attribute> operands);
 

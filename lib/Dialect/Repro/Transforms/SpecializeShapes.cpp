@@ -353,8 +353,8 @@ static SmallVector<Value> getDestinations(Operation *op) {
   return {};
 }
 
-/// Whether an operation has constant operands that should be attributes,
-/// although the types of its results may already be static.
+/// Whether an operation has constant operands that should become attributes.
+/// Its result types may already be static.
 static bool hasConstantPlaces(Operation *op) {
   return isa<tensor::ExtractSliceOp, tensor::InsertSliceOp, tensor::PadOp>(
              op) &&
