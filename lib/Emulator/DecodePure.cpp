@@ -28,8 +28,7 @@ void Decoder::decodeTable(const Statement &statement,
   step.sources = std::move(sources);
 }
 
-/// Decodes a mov that the table of operations lacks: of the address of a
-/// variable, or between a register and a list of registers with its parts.
+/// Decodes a mov between a register and a list of registers with its parts.
 bool Decoder::decodeMove(const Statement &statement, Opcode &opcode) {
   Type type = opcode.takeType();
   if (!type || !opcode.atEnd() || !expectOperands(statement, 2))
@@ -76,8 +75,7 @@ static std::string getName(Type type) {
   return (type.kind == Type::Signed ? "s" : "u") + std::to_string(type.bits);
 }
 
-/// Decodes a cvt of an integer. Registers may be wider than the types of the
-/// cvt.
+/// Decodes a cvt of an integer if a register is wider than its type.
 bool Decoder::decodeConvert(const Statement &statement, Opcode &opcode) {
   if (opcode.parts.size() < 3 || statement.operands.size() != 2)
     return false;

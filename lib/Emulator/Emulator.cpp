@@ -137,8 +137,9 @@ static std::string checkLaunch(const Kernel &kernel, const LaunchSize &size,
   return {};
 }
 
-/// Returns the matrix unit whose class or architecture is named `name`. If
-/// there is none, sets `wrong` to an error message.
+/// Returns the matrix unit whose class or architecture is named `name`; null if
+/// there is none. Sets `wrong` to an error message if it does not support an
+/// element type that the kernel multiplies.
 static const MatrixUnit *chooseMatrixUnit(const Kernel &kernel,
                                           std::string_view name,
                                           std::string &wrong) {

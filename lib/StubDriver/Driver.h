@@ -70,7 +70,7 @@ Driver &driver();
 int injected(const char *name);
 
 /// Runs an entry point other than cuInit. Returns the injected failure if there
-/// is one, and otherwise the result of `work`.
+/// is one, NotInitialized before cuInit, and otherwise the result of `work`.
 template <typename Function>
 int call(const char *name, Function work) {
   if (int code = injected(name))

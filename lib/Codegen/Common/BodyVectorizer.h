@@ -50,7 +50,8 @@ public:
   /// Returns `value` for all lanes: a vector, or a scalar if `lanes` is 0.
   Value getLanes(Value value) { return spread(get(value)); }
 
-  /// Returns `value` for all lanes, converted to `element` if it is a float.
+  /// Returns `value` for all lanes, converted to `element` if that is a float
+  /// type.
   Value getLanes(Value value, Type element);
 
   /// Emits all operations, including those with side effects, except the

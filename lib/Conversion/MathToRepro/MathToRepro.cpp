@@ -55,8 +55,8 @@ static bool isExact(Operation *op) {
              math::RoundEvenOp, math::SqrtOp, math::TruncOp>(op);
 }
 
-/// Replaces an operation of the math dialect by the elementary function (S5)
-/// with the same name; fails if there is none.
+/// Replaces an operation of the math dialect by the corresponding elementary
+/// function (S5); fails if there is none.
 static LogicalResult replaceFunction(RewriterBase &rewriter, Operation *op) {
   StringRef name = op->getName().stripDialect();
   if (isa<math::PowFOp>(op))

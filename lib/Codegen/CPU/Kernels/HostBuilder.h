@@ -25,8 +25,8 @@ public:
   FunctionOpInterface getKernel() const { return kernel; }
   const Level &getLevel() const { return level; }
   int64_t getLanes() const override { return level.getLanes(); }
-  /// Returns how many elements of type `element` fit into a vector of
-  /// `getLanes()` f32 elements.
+  /// Returns the number of lanes of a vector of `element`: half of `getLanes()`
+  /// for types of 64 bits, otherwise `getLanes()`.
   int64_t getNativeLanes(Type element) const;
   /// Returns how many elements of type `element` fit into a cache line.
   int64_t getLineElements(Type element) const;

@@ -64,7 +64,8 @@ public:
 
   /// Emits a loop over this thread's work items.
   void forEachItem(function_ref<void(Value)> body) override;
-  /// Chooses the number of threads for `items` work items. `grain` is ignored.
+  /// Sets the number of work items, from which `finish` derives the number of
+  /// threads. `grain` is ignored.
   void setWork(int64_t items, int64_t grain) override;
   int64_t getLanes() const override { return 0; }
 

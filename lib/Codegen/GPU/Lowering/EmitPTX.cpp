@@ -95,8 +95,8 @@ createTargetMachine(const Architecture &architecture, StringRef version,
       std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// Gives all atomics relaxed ordering. Atomics only change the error word, on
-/// which no other work within a launch depends.
+/// Gives all atomics relaxed ordering and device scope. Atomics only change the
+/// error word, on which no other work within a launch depends.
 static void relaxAtomics(llvm::Module &module) {
   llvm::SyncScope::ID device =
       module.getContext().getOrInsertSyncScopeID("device");
@@ -121,9 +121,9 @@ static llvm::Value *separate(llvm::IRBuilder<> &builder, llvm::Value *value) {
   return builder.CreateCall(move, value);
 }
 
-/// Inserts a `mov` before a store that stores only the low bits of a value. If
-/// the value comes from a float instruction, ptxas would otherwise convert the
-/// float to an integer and store this integer.
+/// Inserts a `mov` before a store that may store only the low bits of a
+/// register. If a float instruction has written the register, ptxas would
+/// otherwise convert the float to an integer and store that.
 static void separateStore(llvm::StoreInst &store) {
   llvm::IRBuilder<> builder(&store);
   llvm::Value *value = store.getValueOperand();

@@ -32,7 +32,8 @@ struct ExpandRemainder
   void runOnOperation() override;
 };
 
-/// Builds the remainder of f32 or f64 with integers of the same width.
+/// Emits the remainder of f32 or f64 values, computed with integers of the same
+/// width.
 class RemainderBuilder {
 public:
   RemainderBuilder(ImplicitLocOpBuilder &b, FloatType type)

@@ -344,8 +344,8 @@ std::optional<int64_t> RowRun::chooseBlock() const {
   return isWorthIt ? block : 0;
 }
 
-/// Builds a loop from the op at `position` and all neighbouring ops that
-/// process the same rows.
+/// Builds a loop, if that is worthwhile, from the op at `position` and the
+/// neighbouring ops that process the same rows.
 void RowFuser::grow(size_t position, int64_t rows) {
   std::optional<RowOp> seed = getRowOp(ops[position], rows);
   if (!seed)

@@ -15,7 +15,8 @@
 
 namespace mlir::repro {
 
-/// Returns the launch plan of a module. Emits an error if there is none.
+/// Returns the launch plan of a module. Emits an error unless there is exactly
+/// one.
 FailureOr<launch::PlanOp> findPlan(ModuleOp module);
 
 /// A launch plan, and the bytes of the constants that its kernels read.

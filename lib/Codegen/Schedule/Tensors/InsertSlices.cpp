@@ -267,9 +267,8 @@ static Value getReshaped(Value tensor,
   return {};
 }
 
-/// Returns the shape that collapses to `collapsed` and whose dimensions are
-/// those of `source`, except for the first one of each group. Returns
-/// std::nullopt if there is none.
+/// Returns the shape `source` with the first extent of each group changed so
+/// that the shape collapses to `collapsed`; std::nullopt if that is impossible.
 static std::optional<SmallVector<int64_t>>
 getExpandedShape(ArrayRef<int64_t> collapsed, ArrayRef<int64_t> source,
                  ArrayRef<ReassociationIndices> groups) {

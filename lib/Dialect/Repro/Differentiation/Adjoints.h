@@ -19,7 +19,7 @@ namespace mlir::repro {
 /// operations are visited in reverse order.
 class Adjoints {
 public:
-  /// Inserts the operations that compute adjoints at the end of `block`. A
+  /// Operations that compute adjoints are inserted at the end of `block`. A
   /// value is active if it depends on one of `sources` through floats only.
   Adjoints(Block &block, ArrayRef<Value> sources);
 

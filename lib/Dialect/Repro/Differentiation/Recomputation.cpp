@@ -15,7 +15,7 @@
 using namespace mlir;
 using namespace mlir::repro;
 
-/// Returns the text of a location that is compared with patterns: its name, or
+/// Returns the text that is compared with patterns: the name of a location, or
 /// its file and line.
 static std::string getText(Location location) {
   if (auto name = dyn_cast<NameLoc>(location))

@@ -308,8 +308,9 @@ static bool isBlockCode(Type type) {
              Float4E2M1FNType>(type);
 }
 
-/// (M2) Whether sums of groups of products of two types, and the sum of a
-/// block, fit into an i64. The significands of the two scales are below 2.
+/// (M2) Whether the sum of a group of products of elements of `x` and `y`, and
+/// the sum of a block, fit into an i64. The significands of the two scales are
+/// below 2.
 static bool haveGroups(FdpaAttr by, Type x, Type y) {
   int64_t kept = *by.getFraction() + 2, units = by.getGroup();
   for (Type type : {x, y}) {

@@ -32,7 +32,7 @@ static bool isElementType(Type type) {
              Float6E2M3FNType, Float4E2M1FNType, Float8E8M0FNUType>(type);
 }
 
-/// Reports a type for which docs/reference/numerics.md defines no semantics.
+/// Reports a type that a canonical program may not contain.
 static LogicalResult verifyType(Operation *op, Type type) {
   if (isElementType(type) || type.isIndex())
     return success();
@@ -151,8 +151,7 @@ bool repro::readsElements(OpOperand &operand) {
            cast<DestinationStyleOpInterface>(owner).isDpsInit(&operand));
 }
 
-/// (Q4) Checks the element types: sums of products of wider integers may
-/// overflow.
+/// (Q4) Rejects elements of i16: sums of their products may overflow.
 static LogicalResult verifyBlocks(BlockContractionOp op) {
   for (Value input : op.getInputs())
     if (getElementTypeOrSelf(input.getType()).isInteger(16))
@@ -218,8 +217,8 @@ static LogicalResult verifyBitcast(arith::BitcastOp op) {
   return success();
 }
 
-/// (V1) Checks conversions of f8E8M0FNU: only extensions, which are exact, are
-/// permitted, because no rule defines a rounding to f8E8M0FNU.
+/// (V1) Checks that extensions are exact, and rejects conversions to f8E8M0FNU,
+/// for which no rule defines a rounding.
 static LogicalResult verifyConversion(Operation *op) {
   if (!isa<arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp>(
           op))

@@ -22,8 +22,8 @@ LogicalResult verifyCanonicalProgram(ModuleOp module);
 /// input that only determines a shape.
 bool readsElements(OpOperand &operand);
 
-/// (V1) Whether the type is a storage type: bf16, f16 or an f8 type. Tensors
-/// contain such elements, but arithmetic on them is in f32.
+/// (V1) Whether the type is a storage type: a float of less than 32 bits.
+/// Tensors contain such elements, but arithmetic on them is in f32.
 bool isStorage(Type type);
 
 /// (V1) Whether the operation computes on scalars of storage types. The step of

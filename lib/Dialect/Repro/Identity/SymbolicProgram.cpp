@@ -248,8 +248,9 @@ void SymbolicHash::hashAttribute(Attribute attribute) {
       });
 }
 
-/// Hashes the inherent attributes of a registered operation. Discardable
-/// attributes and the text of an assertion are not part of a program.
+/// Hashes the attributes that are part of a program: all attributes of an
+/// unregistered operation, the inherent ones of other operations, but not the
+/// text of an assertion.
 void SymbolicHash::hashAttributes(Operation *op) {
   SmallVector<NamedAttribute> attributes;
   for (NamedAttribute attribute : op->getAttrDictionary())

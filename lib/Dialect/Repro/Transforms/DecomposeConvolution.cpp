@@ -162,7 +162,7 @@ static Value getYielded(linalg::GenericOp op) {
 }
 
 /// For an operation that only permutes dimensions and keeps the last
-/// `numFixed`, returns the position of each dimension of the input in the
+/// `numFixed`, returns the dimension of the input for each dimension of the
 /// result; std::nullopt for other operations.
 static std::optional<SmallVector<unsigned>> getPermutation(linalg::GenericOp op,
                                                            unsigned numFixed) {

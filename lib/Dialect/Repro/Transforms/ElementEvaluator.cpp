@@ -21,7 +21,8 @@ using namespace mlir;
 using namespace mlir::repro;
 
 /// Returns the number of elements of a value of this type; std::nullopt if
-/// there are more than `most`, or if the type has no elements.
+/// there are more than `most`, or if the type is neither a scalar nor a tensor
+/// of static shape.
 static std::optional<int64_t> countElements(Type type, int64_t most) {
   if (type.isIntOrIndexOrFloat())
     return 1;
@@ -42,7 +43,8 @@ static std::optional<int64_t> countElements(Type type, int64_t most) {
 }
 
 /// (V1) Whether the operation computes in its own types: false for arithmetic
-/// on storage types, which is widened to f32 later, but true for conversions.
+/// on storage types, which is widened to f32 later, but true for conversions
+/// and selects.
 static bool hasWidth(Operation *op) {
   auto isNarrow = [](Type type) {
     return isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 32;
@@ -95,7 +97,8 @@ ElementEvaluator::findPosition(ArrayRef<int64_t> shape,
   return getPosition(shape, constants);
 }
 
-/// Computes an operation with one result and without a body.
+/// Returns the result of an operation that has one result and no body;
+/// std::nullopt if it is not known.
 std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
   Type type = op->getResult(0).getType();
   std::optional<int64_t> count = countElements(type, mostElements);
@@ -175,7 +178,8 @@ std::optional<Elements> ElementEvaluator::computeOne(Operation *op) {
       });
 }
 
-/// Computes a linalg.generic by running its iterations in order.
+/// Returns the results of a linalg.generic, whose iterations are run in order;
+/// empty if they are not known.
 SmallVector<Elements> ElementEvaluator::computeGeneric(linalg::GenericOp op) {
   SmallVector<int64_t> ranges = op.getStaticLoopRanges();
   int64_t points = 1;

@@ -104,7 +104,7 @@ static Value moveBack(OpBuilder &builder, Operation *op, Value values) {
 }
 
 /// Applies the movement `op` to `values`, which have the shape of its source
-/// `moved`.
+/// `moved`. Returns null if `op` also converts elements.
 static Value moveOn(OpBuilder &builder, Operation *op, Value moved,
                     Value values) {
   // A conversion between floats would round `values` again.

@@ -279,8 +279,8 @@ QuantizeContractions::read(FoldOp fold) {
   return contraction;
 }
 
-/// (R1) Finds the seed, the step counter and the first unused site. Adds the
-/// seed and the step counter to the state if they are missing.
+/// (R1) Finds the first unused site and, for stochastic rounding, the seed and
+/// the step counter. Adds these to the state if they are missing.
 LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   function.walk([&](Operation *op) {
     auto site = op->getAttrOfType<IntegerAttr>("site");

@@ -14,7 +14,7 @@ namespace mlir::repro {
 
 /// Evaluates a scalar `arith` or `math` operation on constants as (S1) to (S4),
 /// (V1) and (I1) define, without the host's float arithmetic. Returns null for
-/// elementary functions, square roots and casts to f8E4M3FN.
+/// functions (S5), square roots, and results of f8E4M3FN, f8E8M0FNU, f6 or f4.
 TypedAttr evaluateScalar(Operation *op, ArrayRef<Attribute> operands);
 
 } // namespace mlir::repro
