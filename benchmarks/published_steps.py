@@ -35,21 +35,21 @@ UNITS = {"seconds": "s", "device_tokens_per_second": "tokens/s/device", "tokens_
 HEAD = """\
 # Predictions compared with published figures
 
-This page compares predictions with figures that others have published. `python benchmarks/published_steps.py` writes it
-from benchmarks/published_steps.json, which contains each row's configuration and source.
-[roofline.md](../guides/roofline.md) describes what is predicted. A positive error means that the predicted time, speed
-or memory is too large. A mean error is the mean of the absolute values of errors.
+This page compares predictions ([roofline.md](../guides/roofline.md)) with figures that others have published.
+`python benchmarks/published_steps.py` writes it from benchmarks/published_steps.json, which contains the configuration
+and the source of each row. A positive error means that the predicted time, speed or memory is too large. A mean error
+is the mean of the absolute values of errors.
 
-No number was fitted to the published figures, but settings were chosen by somebody who knew the figures. The share of
-the peak that matrix products reach (`matrix_efficiency` in the machine's file) is a published number, one for each
-machine. If two values of this share are published for a machine, the value that agrees better with one of the rows was
-chosen; the last column of that row says so. If a source states the memory bandwidth or the time of a launch that its
-own machine reaches, the rows of this source use the stated value instead of the value in the machine's file. For groups
-with such rows, the column *file's settings* shows the mean error with the values in the machine's file. A row is marked
-as *looked at* if its error was known when a setting or an assumption was chosen; the mark names the choice. Hold-outs
-are rows that were added after all settings and assumptions had been fixed. A row is marked as blind if its speed
-depends on something that the source does not state or that the prediction does not model
-([below](#where-the-prediction-is-blind)).
+No number was fitted to the published figures, but the person who chose the settings knew the figures. In the tables:
+
+- `matrix_efficiency` is the share of a machine's peak that matrix products reach. Its value is taken from a
+  publication. If two values are published, the value that agrees better with one of the rows was chosen.
+- *Looked at* marks a row whose error was known when a setting or an assumption was chosen. The mark names the choice.
+- *Hold-outs* are rows that were added after all settings and assumptions had been fixed.
+- *Blind* marks a row whose speed depends on something that the source does not state or that the prediction does not
+  model ([below](#where-the-prediction-is-blind)).
+- If a source states the memory bandwidth or the launch time of its machine, the prediction uses these values. The
+  column *file's settings* shows the mean error with the values in the machine's file.
 
 """
 
@@ -57,20 +57,16 @@ TAIL = """\
 
 ## Where the prediction is blind
 
-- **Software.** Predictions assume kernels that are as fast as well-tuned ones. When torchao's rows were measured,
-  kernels on the MI300X were much slower. The large products of LLMCompass, which run alone, are faster than products
-  within a training step, so their predicted times are too long.
-- **Configurations that a source does not state.** The notes above the tables and the last column show what is assumed.
-  For example, nanoGPT states neither the number of sequences nor the number of devices.
+- **Software.** Predictions assume well-tuned kernels. When torchao's rows were measured, kernels on the MI300X were
+  much slower. LLMCompass measured products that run alone; its large products are faster than products within a
+  training step.
+- **Configurations that a source does not state.** The notes above the tables and the last columns show what is assumed.
 - **Power.** If a device has a power limit below its rated power, its peaks are assumed to be lower in proportion.
-- **Network.** The prediction models a link by a latency and a bandwidth. It does not model congestion, slow devices, or
-  multiprocessors that work on exchanges instead of kernels. The errors for the runs with the most devices show this.
-- **Host.** The prediction assumes that the CPU of a machine (the host) never delays a launch.
+- **Network.** The prediction does not model congestion, slow devices, or multiprocessors that work on exchanges instead
+  of kernels. The errors for the runs with the most devices show this.
+- **Host.** The prediction assumes that the CPU of a machine never delays a launch.
 - **Experts.** The prediction assumes that tokens are spread evenly over the experts, that one kernel computes all
-  experts of a device, and that the host never waits for the number of tokens of an expert. The host may explain a part
-  of the error: the source reports that a GB200, whose host has another CPU, is 2.6 times as fast as a B200. The latency
-  of exchanges does not explain the error: if the latency of an exchange were counted once for each device instead of
-  once in total, the predicted speeds would be lower by only 0.8 to 3.3 %.
+  experts of a device, and that the CPU never waits for the number of tokens of an expert.
 - **Memory.** The prediction does not count buffers of libraries, fragmentation of the allocator, or tensors that a
   framework keeps although the gradient does not need them.
 """
