@@ -15,7 +15,6 @@ def load_on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[
     """Returns the functions `__getattr__` and `__dir__` of a package; the former loads a name that is not loaded yet.
 
     Args:
-      package: the name of the package.
       homes: maps each name to the module that defines it, relative to the package.
     """
 

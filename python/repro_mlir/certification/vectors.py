@@ -179,7 +179,8 @@ KINDS: dict[str, tuple[int, Make, Make]] = {
     ),
     "edges": (12, _some(_among(_edges), 4, _exponents(-1, 1)), _some(_among(_edges), 2, _exponents(-2, 2))),
 }
-"""By name: the number of matrix products, and the generators of their elements and of their values c."""
+"""For each kind of test: the number of matrix products, and the generators of the factors' elements and of the values
+c."""
 
 # f16 sums have few bits, so their truncation is visible only if large products cancel.
 _KINDS_TO_F16 = KINDS | {"large": (KINDS["large"][0], _some(_ZERO, 2, _among(_far)), _ZERO)}

@@ -48,7 +48,6 @@ def compile_for(program: Program, architectures: Iterable[str], *, assembled: bo
     """Compiles a program for each architecture; the device code is cached on disk.
 
     Args:
-      program: the program.
       architectures: names such as "sm_90", or "sm_90+tensor-cores", whose code requires a certificate of the GPU.
       assembled: whether to include a cubin if ptxas is installed.
     Raises:

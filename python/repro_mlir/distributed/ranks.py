@@ -77,8 +77,8 @@ class Ranks(ConstantAttributes):
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]
 
     def measure(self, seconds: float) -> None:
-        """If the shares are "measured", sets them after the second step, in inverse proportion to the times. All ranks
-        call this in each step.
+        """If the shares are "measured", sets them after the second step, in inverse proportion to the times per
+        microbatch. All ranks call this in each step.
 
         Args:
           seconds: the time of one microbatch on this rank in this step; NaN if the rank had no microbatch.

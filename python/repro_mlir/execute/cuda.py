@@ -23,7 +23,6 @@ class CudaBackend(ResidentBackend):
     def __init__(self, program: Program, target: str) -> None:
         """
         Args:
-          program: the program.
           target: "cuda", "cuda:sm_90", or either with "+tensor-cores".
         Raises:
           ReproError: there is no driver or GPU, the GPU has another architecture or no certificate for its tensor

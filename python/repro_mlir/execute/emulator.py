@@ -27,15 +27,15 @@ from repro_mlir.base.errors import ReproError
 
 
 class PtxError(ReproError):
-    """PTX text that is malformed or has an unknown opcode; the message names the line."""
+    """Raised for PTX text that is malformed or has an unknown opcode; the message names the line."""
 
 
 class LaunchError(ReproError):
-    """A launch that cannot begin: the kernel does not exist, or sizes or parameters of the launch are wrong."""
+    """Raised for a launch that cannot begin: the kernel does not exist, or a size or the parameters are wrong."""
 
 
 class KernelFault(ReproError):
-    """An illegal operation of a kernel.
+    """Raised for an illegal operation of a kernel.
 
     Attributes:
       kind: "out of bounds", "misaligned", "race", "uninitialized", "divergence", "trap" or "unfinished".
@@ -47,7 +47,7 @@ class KernelFault(ReproError):
 
 
 class OrderDependence(ReproError):
-    """A kernel whose results depend on the order in which its threads run."""
+    """Raised for a kernel whose results depend on the order in which its threads run."""
 
 
 _KINDS = {
@@ -71,7 +71,6 @@ class Entry:
     """A kernel of a module.
 
     Attributes:
-      name: the name.
       parameters: the offset and size of each parameter in the parameter block, in bytes.
       shared_bytes: the size of the static shared memory that the kernel declares.
     """

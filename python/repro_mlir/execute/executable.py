@@ -144,7 +144,6 @@ class Executable(Compiled):
     """A compiled program that is ready to run.
 
     Attributes:
-      program: the program.
       target: the target that was passed to `compile`.
       threads: the number of threads of a step.
       arguments: converts and checks arguments of the program.

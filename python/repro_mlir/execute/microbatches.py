@@ -431,7 +431,6 @@ class KeptMicrobatches:
         return self._digest_of_part(number, sums)
 
     def _digest_of_part(self, number: int, sums: Sums) -> bytes:
-        """(C8) Returns the hash of the results of microbatch `number`."""
         return _digest([*sums.tensors, *self._own_of(number)], self._executable.program.part.outputs)
 
     def _own_of(self, number: int) -> list[np.ndarray]:
@@ -451,7 +450,6 @@ class KeptMicrobatches:
         return self._free.pop() if self._free else self._executable.layout.new()
 
     def _part(self, number: int) -> Sums:
-        """Runs microbatch `number` and returns its sums."""
         decode, own = self._executable.decode, self._own_of(number)
         if decode is None:
             sums = self._new()

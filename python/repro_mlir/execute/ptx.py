@@ -83,7 +83,6 @@ class PtxBackend(ResidentBackend):
     def __init__(self, program: Program, architecture: str, threads: int) -> None:
         """
         Args:
-          program: the program.
           architecture: the architecture of the PTX, such as "sm_90".
           threads: the number of host threads that share the blocks of a launch.
         Raises:

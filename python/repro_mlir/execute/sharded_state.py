@@ -45,7 +45,8 @@ def divides_own(program: MicrobatchProgram, ranks: Ranks) -> bool:
 
 
 class ShardedUpdate:
-    """The end of a step, after the gradients are summed, divided so that each rank computes the tensors that it owns.
+    """The end of a step (after the gradients are summed), divided among the ranks: each rank computes the tensors that
+    it owns.
 
     With a sharded optimizer, each rank owns some of the sums, and some of the states that only the end of the step
     reads and that are not `replicated`: the optimizer's state, and averages of parameters.

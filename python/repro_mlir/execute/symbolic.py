@@ -20,7 +20,6 @@ class SymbolicExecutable(Compiled):
     others.
 
     Attributes:
-      program: the program.
       target: the target that was passed to `compile`.
       threads: the number of threads of a step.
     """

@@ -270,7 +270,6 @@ class Generator(ConstantAttributes):
         return next(each for each in self._programs if positions.max() < each.reach)
 
     def _run(self, kept: Kept, *inputs: np.ndarray) -> np.ndarray:
-        """Runs a program and returns its logits."""
         if kept.resident and kept is not self._last:
             self._last.fetch()
             kept.load()

@@ -12,7 +12,7 @@ from repro_mlir.distributed.ranks import Ranks, Shares
 
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
 _SIZES = {_TORCHRUN: "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_SIZE", "PMI_SIZE": "PMI_SIZE"}
-"""Environment variables by which to detect torchrun, Open MPI and MPICH, and those with the number of processes."""
+"""Maps an environment variable that torchrun, Open MPI or MPICH sets to the variable with the number of processes."""
 
 
 def _launcher() -> str | None:

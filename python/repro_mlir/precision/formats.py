@@ -53,7 +53,7 @@ DELAYED = "delayed"
 """(Q6) The scale rule that derives a scale from the amax of earlier steps."""
 
 RULES = (*_POWERS, *_SMALL, *_SINGLE, DELAYED)
-"""(Q2), (Q6) Scale rules by name."""
+"""(Q2), (Q6) The names of the scale rules."""
 
 ALGORITHMS = ("max", "most_recent")
 """(Q6) How the amax is selected from a history."""
@@ -96,7 +96,6 @@ class Rounding:
     def is_stochastic(self) -> bool:
         """Whether rounding needs random bits."""
         return self.direction == "sr"
-        """Whether elements are rounded stochastically."""
 
     @staticmethod
     def named(name: str) -> Rounding:

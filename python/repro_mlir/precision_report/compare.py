@@ -320,7 +320,6 @@ def _recipe(given: Recipe | str | Mapping[str, Any]) -> Recipe:
 
 
 def _combined(tensors: Sequence[tuple[np.ndarray, str]]) -> bytes:
-    """Combines the digests of all tensors into one."""
     return bytes.fromhex(combine_digests([tensor_digest(array, element) for array, element in tensors]))
 
 

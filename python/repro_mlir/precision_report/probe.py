@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Rewrites a step so that it also returns the operands and results of its contractions. The rewritten step is a
+"""Rewrites a step so that it also returns the operands and results of its contractions. The rewritten step is called a
 probe."""
 
 from __future__ import annotations

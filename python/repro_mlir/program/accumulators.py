@@ -158,7 +158,6 @@ def set_accumulators(
     hash of the program change.
 
     Args:
-      program: a canonical program.
       accumulator: an `Accumulator`, or the name of a class, such as `hopper`. With a class, each contraction uses the
         class's accumulator for its element type (tf32 if that is f32) and its result type (f16, else f32).
       select: a function that returns whether to change a contraction; by default all are changed.

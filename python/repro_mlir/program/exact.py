@@ -27,7 +27,6 @@ def exact_contractions(program: Program, digits: int, select: Callable[[Contract
     """Returns the program with exact contractions (K4). The results and thus the hash of the program change.
 
     Args:
-      program: a canonical program.
       digits: the number of signed bytes that represent a factor. 3 is about as accurate as f32 arithmetic (22 bits
         relative to the largest factor of a result); 2 keeps 14 bits, which is sufficient for bf16 inputs.
       select: a function that returns whether to change a contraction; by default all are changed.

@@ -142,9 +142,7 @@ def partition(
     """Returns the part of a program that rank `rank` of `size` ranks computes.
 
     Args:
-      program: the program.
       size: the number of ranks.
-      rank: the rank.
       cut: maps the names of the partitioned state tensors and inputs to the partitioned dimension. None: the compiler
         partitions unchanged state tensors that are factors of contractions with at least `least` products.
       least: see `cut`.
@@ -173,9 +171,7 @@ def assign_owners(program: Program, size: int, rank: int, positions: Sequence[in
     only (T3).
 
     Args:
-      program: the program.
       size: the number of ranks.
-      rank: the rank.
       positions: the argument positions (state, then inputs) of the tensors, which are changed state tensors or inputs.
     """
     options = f"ranks={size} rank={rank}"
@@ -246,7 +242,6 @@ def _standalone(ir: Any, function: Any) -> bytes:
 
 
 def _attributes(ir: Any, main: Any, count: int) -> list[Any]:
-    """Returns the attributes of each of `count` arguments."""
     if "arg_attrs" not in main.attributes:
         return [{}] * count
     return [ir.DictAttr(each) for each in ir.ArrayAttr(main.attributes["arg_attrs"])]

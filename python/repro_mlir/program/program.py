@@ -53,7 +53,6 @@ class Program:
       data: the stored canonical module (docs/verification/identity.md); `canonical.to_bytes` converts MLIR text.
       state: the state tensors, in the order of the first arguments and results of `main`.
       inputs: the inputs; the first `num_hyper_parameters` are hyper-parameters such as `lr`.
-      outputs: the outputs.
       num_hyper_parameters: the number of inputs that are read from the optimizer before each step.
       initial: the initial value of each state tensor, or empty; do not write to the arrays, see `initial_state`.
       untrusted: whether the program comes from a file or a peer, and is thus compiled in a child process with limits.

@@ -75,11 +75,7 @@ Formula = Callable[..., Number]
 
 
 class Writer:
-    """Writes the body of a function.
-
-    Attributes:
-      lines: the written lines.
-    """
+    """Writes the body of a function."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

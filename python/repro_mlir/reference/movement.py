@@ -70,7 +70,6 @@ def _cast(op: Operation, env: Environment) -> np.ndarray:
 
 
 def _barrier(op: Operation, env: Environment) -> np.ndarray:
-    """(V5) Evaluates a barrier."""
     if op.operand_types[0] != op.result_types[0]:
         raise op.error(f"(V5) expected a result of the operand's type {op.operand_types[0]}, got {op.result_types[0]}")
     return env[op.operands[0]]

@@ -531,7 +531,7 @@ class _BodyReader:
         return (body,)
 
     def block(self, within: str) -> tuple[Body, tuple[ValueType, ...]]:
-        """Reads the body of `within`; returns it and the types of the values it yields."""
+        """Reads the body of `within`; returns the body and the types of the values that it yields."""
         types = self.type_list()
         arguments = self.define(types)
         # An operation occupies at least 32 bytes: its name and its numbers of results, operands and regions.

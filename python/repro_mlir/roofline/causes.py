@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Times of launches, or of other parts of a step, divided among causes such as arithmetic and memory."""
+"""Adds up the times of launches, or of other parts of a step, by cause (such as arithmetic or memory)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 
 def added_causes(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Adds up the seconds of several parts, such as launches, by cause."""
+    """Returns the total seconds of several parts, such as launches, by cause."""
     found: dict[str, float] = {}
     for part in parts:
         for cause, seconds in part.items():

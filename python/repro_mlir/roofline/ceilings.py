@@ -13,8 +13,8 @@ class Ceilings:
     """The horizontal and the slanted lines of a roofline.
 
     Attributes:
-      arithmetic: operations per second by the unit that performs them.
-      bandwidth: bytes per second by the memory level that supplies them.
+      arithmetic: the operations per second of each arithmetic unit.
+      bandwidth: the bytes per second that each memory level supplies.
     """
 
     arithmetic: dict[str, float]

@@ -135,8 +135,7 @@ def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
 
 @dataclass
 class _Piece:
-    """The bytes from `begin` to `end` of a buffer, last touched at `time`. Bytes from `until` on have another last
-    touch."""
+    """The bytes from `begin` to `end` of a buffer, last touched at `time`. The bytes of that touch end at `until`."""
 
     begin: int
     end: int

@@ -85,7 +85,7 @@ UNSUPPORTED_PTX_VERSION = 222
 
 
 class DriverError(ReproError):
-    """A failed call of the driver.
+    """Raised when a call of the driver fails.
 
     Attributes:
       function: the name of the entry point.

@@ -62,7 +62,6 @@ class Session(ConstantAttributes):
     ) -> None:
         """
         Args:
-          bundle: the bundle, or its path.
           device: the GPU, or its number.
           state, inputs, outputs: arrays on that GPU (with __cuda_array_interface__ or DLPack) by name, to be used in
             place: every step updates such a state, reads such an input and writes such an output. A state begins with

@@ -135,7 +135,6 @@ class _Server:
 
         Args:
           work: a key of `sandbox_worker.work.WORK`.
-          data: the data of the request.
           seconds: the time limit.
           done: a participle that names the work in error messages, such as "compiled".
           options: the keyword arguments of the work function.

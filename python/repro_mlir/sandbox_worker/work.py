@@ -61,7 +61,6 @@ def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
 
 
 def _bytes_of(kind: Any) -> int:
-    """Returns the size of a value of this type in bytes."""
     is_tensor = isinstance(kind, ir.RankedTensorType)
     element: Any = kind.element_type if is_tensor else kind
     width = 64 if isinstance(element, ir.IndexType) else element.width

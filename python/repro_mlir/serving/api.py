@@ -221,7 +221,7 @@ class Api:
         return not wait((last,), seconds).not_done
 
     async def _pieces(self, answer: Answer, transcript: Transcript) -> AsyncIterator[str]:
-        """Reads the tokens of an answer into `transcript` until it ends; yields the pieces of its text."""
+        """Reads the tokens of an answer into `transcript` until the answer ends; yields the pieces of the text."""
         while transcript.finish is None:
             yield transcript.add(*await answer.next())
 

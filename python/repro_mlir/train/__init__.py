@@ -1,4 +1,4 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trains models: has the trainer, evaluation, the order of data, and schedules of learning rates."""
+"""Trains models: the trainer, evaluation, the order of data, and schedules of learning rates."""

@@ -846,7 +846,6 @@ class _Begun:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """Returns a read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view

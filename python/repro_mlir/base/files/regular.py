@@ -34,7 +34,6 @@ def open_descriptor(path: str | Path, flags: int = os.O_RDONLY, *, follow: bool 
     """Opens a regular file and returns its descriptor.
 
     Args:
-      path: the path of the file.
       flags: as for os.open; a created file is readable by all users.
       follow: whether the last component of the path may be a symbolic link. Pass True for a path that the user named,
         False for a file in an untrusted directory.
@@ -69,7 +68,6 @@ def read_regular(path: str | Path, limit: int, *, follow: bool = False) -> bytes
     """Returns the bytes of a regular file.
 
     Args:
-      path: the path of the file.
       limit: the maximum size of the file in bytes.
       follow: as for `open_descriptor`.
     Raises:

@@ -247,5 +247,4 @@ def _largest_byte(element: str) -> int | None:
 
 
 def _nan_bits(element: str) -> int:
-    """Returns the bits of the canonical NaN (V4)."""
     return float_format(element).nan_bits

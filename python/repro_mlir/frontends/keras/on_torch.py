@@ -32,7 +32,8 @@ def import_function(
     """Captures a function; see `Backend.import_function`."""
 
     def traced(variables: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        # Copied, because on PyTorch Keras' optimizers write to the tensors of variables, and losses to sample weights.
+        # Copied, because on the backend torch, Keras writes to these tensors: optimizers to variables, losses to sample
+        # weights.
         new, outputs = function(_copies(variables), _copies(batch))
         variables.update({name: value.detach() for name, value in new.items()})
         return outputs

@@ -14,7 +14,7 @@ from repro_mlir.base.errors import ReproError
 
 
 class CaptureError(ReproError):
-    """A function or module that the frontend cannot turn into a program.
+    """Raised for a function or module that the frontend cannot turn into a program.
 
     The message is one line with what was found, what was expected, and, where known, the user's Python line as
     `file:line` and the node of the framework's graph.

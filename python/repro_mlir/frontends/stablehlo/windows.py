@@ -68,7 +68,8 @@ class _Window:
         return emit.cut(padded, starts, ends, self.strides)
 
     def scanned(self, shape: Sequence[int]) -> tuple[int, bool] | None:
-        """Returns the dimension of a prefix reduction and whether it starts at the end; None for other windows."""
+        """Returns the dimension of a prefix reduction, and whether the reduction starts at the dimension's end; None
+        for other windows."""
         wide = [dim for dim, size in enumerate(self.sizes) if size != 1]
         plain = {*self.strides, *self.dilations, *self.base_dilations} <= {1}
         if not plain or len(wide) != 1:

@@ -314,7 +314,7 @@ def accumulate(
 
     Args:
       a: float32 values of the format `of`, or of its first entry, of shape [..., K].
-      b: likewise, of its second entry; the shapes broadcast.
+      b: float32 values of the format `of`, or of its second entry; the shapes of `a` and `b` broadcast.
       c: float32 values of the result's format; the shape is that of `a`, without K.
       scales: with Fdpa: the scales of a and of b, codes [..., K] of `scale_format`, which may be a pair; None means
         f8E8M0FNU. Each product has its own scales, so the scale of a block is repeated.

@@ -133,7 +133,7 @@ def scaled_contraction(
     Args:
       x: codes [m, k] of the first format, and codes [m, blocks] of its scales in the first of `of_scales`, where None
         is f8E8M0FNU.
-      y: likewise, [n, k] and [n, blocks], in the second formats.
+      y: codes [n, k] of the second format, and codes [n, blocks] of its scales in the second of `of_scales`.
     """
     (codes, alpha), (others, beta) = x, y
     total = np.zeros((len(codes), len(others)), np.float32)

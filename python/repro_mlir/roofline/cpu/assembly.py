@@ -18,7 +18,7 @@ _BRANCH = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\b.*?(\.LBB\d+_\d+)")
 # Calls and returns end a basic block; llvm-mca does not simulate them.
 _CONTROL = re.compile(r"(?:callq?|retq?|bl|blr)\b")
 _CALL = re.compile(r"^\t(?:callq?|bl)\s+([A-Za-z_]\w*)", re.MULTILINE)
-# The bytes that these calls move are part of the predicted traffic, so the calls are not reported.
+# The bytes that these calls move are part of the predicted traffic, so `calls_of` leaves these calls out.
 _MOVES = {"memcpy", "memmove", "memset"}
 
 
@@ -28,7 +28,8 @@ class Block:
 
     Attributes:
       runs: the number of executions in one call with all work items.
-      loop: the number of blocks, up to and including this one, that its last instruction repeats; 0 for none.
+      loop: the number of blocks, up to and including this one, that the last instruction of this block repeats; 0 for
+        none.
       instructions: the instructions of the block without calls and returns.
       missed: the number of cache lines that all runs together load from beyond the L2 cache; `read_assembly` sets it.
       scattered: the number of missed lines that are not part of a long sequence of adjacent lines.
@@ -84,7 +85,6 @@ def _counts(block: Block) -> bool:
 
 
 def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields the name and the lines of each function."""
     name, lines = "", list[str]()
     for line in text.splitlines():
         if found := _KERNEL.match(line):

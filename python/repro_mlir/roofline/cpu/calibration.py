@@ -28,9 +28,11 @@ from repro_mlir.roofline.machines.files import read_file
 
 _SECONDS = 0.4
 _CLOCK_SECONDS = 0.25
-# The number of cold launches, each after a launch of several milliseconds; and the seconds for which they are measured.
+# The number of cold launches (each follows a launch of several milliseconds), and the seconds for which they are
+# measured.
 _COLD_LAUNCHES, _COLD_SECONDS = 16, 1.5
-# Candidate pauses; `_half_life` uses the first one after which the L3 cache keeps part of its data.
+# The pauses in seconds that `_half_life` tries. It uses the first one after which the L3 cache still has part of its
+# data.
 _PAUSES = (0.008, 0.004, 0.002, 0.001)
 _MOST_LOST = 0.9
 # The alignment of buffers in bytes.
@@ -40,7 +42,8 @@ _CHAIN = 100
 _LAUNCHES = 32
 _SYSTEM = Path("/sys/devices/system/cpu")
 
-# By LLVM processor name: the machine file with the true execution units, for processors whose LLVM model is inexact.
+# The machine file with the true execution units of each processor whose LLVM model is inexact, by LLVM's processor
+# name.
 _UNITS_OF = {
     "znver4": "epyc-zen4",
     "znver5": "epyc-zen5",
@@ -65,7 +68,6 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
     """Measures this machine; takes less than a minute if the machine is idle.
 
     Args:
-      name: the name of the machine.
       level: the CPU level of the code; the best one by default.
       tell: a function that is called with the name of each measurement before the measurement starts.
     Raises:
@@ -337,7 +339,7 @@ def _predicted(machine: CpuMachine, text: str) -> StepPrediction:
 
 
 def _sums(sizes: Sequence[int]) -> str:
-    """Generates a program of element-wise sums, each of its own input with the given number of elements."""
+    """Generates a program with one element-wise sum for each size, which has its own input of that many elements."""
     kinds = [f"tensor<{size}xf32>" for size in sizes]
     body = "\n".join(
         f"""  %empty{i} = tensor.empty() : {kind}
@@ -361,9 +363,8 @@ func.func @main({inputs}) -> ({", ".join(kinds)}) attributes {{repro.num_state =
 
 
 def _cold_launch(machine: CpuMachine) -> float:
-    """Measures how many seconds longer a launch takes if its code and data are in no cache, on small sums that each
-    follow a large one.
-    """
+    """Measures how many seconds longer a launch takes if its code and data are in no cache. Each measured launch is a
+    small sum that follows a large one."""
     large = int(_in_memory(machine)) // (8 * _COLD_LAUNCHES)
     # Sums with equal numbers of elements would share one kernel.
     text = _sums([size for i in range(_COLD_LAUNCHES) for size in (large + i, 1 + i)])
@@ -408,7 +409,7 @@ def _scattered_memory(machine: CpuMachine) -> float:
 def _half_life(machine: CpuMachine) -> float:
     """Measures the seconds after which the L3 cache has lost half of its untouched data to other programs.
 
-    Compares the time of a program with cached buffers with and without a preceding idle pause.
+    Compares the times of a program whose buffers are in the cache, with and without an idle pause before it.
     """
     if not machine.l3_bytes:
         return 0.0

@@ -81,9 +81,11 @@ class Counters:
         self.descriptors = [each for opened in found.values() for each in opened]
 
     def added(self, counts: Sequence[int | None]) -> dict[str, int]:
-        """Sums the counts of all threads by event, from one count per descriptor.
+        """Returns the sum of the counts of all threads for each event.
 
         An event that is missing for any thread is refused from then on.
+
+        `counts` has one count for each descriptor, or None where it is missing.
         """
         found = {}
         for i, name in enumerate(self.names):

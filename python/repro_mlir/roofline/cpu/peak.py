@@ -11,7 +11,7 @@ from repro_mlir.roofline.ceilings import Ceilings
 from repro_mlir.roofline.cpu.assembly import Block
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# By prefix of the level: multiply-adds on the widest vectors, and the number of accumulator registers.
+# For each prefix of a CPU level: multiply-adds on the widest vectors, and the number of accumulator registers.
 _MULTIPLY_ADDS = {
     "aarch64": (("fmla v{}.4s, v30.4s, v31.4s",), 24),
     "x86-64-v4": (("vfmadd231ps %zmm30, %zmm31, %zmm{}",), 24),

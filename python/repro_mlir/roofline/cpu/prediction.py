@@ -88,7 +88,7 @@ class Code:
     _reuse: dict[int, Reuse] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def traffic(self, machine: CpuMachine, threads: int, lost: np.ndarray | float = 0.0) -> list[dict[str, int]]:
-        """Returns the bytes of each launch by `LEVELS`.
+        """Returns, for each launch, the bytes that each of `LEVELS` supplies.
 
         Each thread has its own L1 and L2 caches and processes an equal part of each buffer, so one part represents all
         of them. All threads share the L3 cache, which has lost the fraction `lost` of each piece of data
@@ -118,8 +118,8 @@ class Code:
         return 1 - self._reuse_of(1).kept(seconds, machine.l3_half_life) if machine.l3_half_life else 0.0
 
     def _reuse_of(self, threads: int) -> Reuse:
-        """Returns the reuse distances in the caches of one of `threads` threads; the number of transferred bytes is
-        that of all threads."""
+        """Returns the reuse distances in the caches of one of `threads` threads, with the bytes that all threads
+        transfer."""
         if threads not in self._reuse:
             parts = []
             for launch, touched in zip(self.plan.launches, touches(self.plan, self.operands), strict=True):
@@ -248,8 +248,7 @@ def _grains(kernel: Kernel) -> int:
 
 
 def _core_cycles(sequences: tuple[tuple[Sequence, Cycles | None], ...]) -> tuple[float, float, float]:
-    """Returns the cycles to issue the instructions, the cycles that the execution units add, and the cycles that
-    latencies add."""
+    """Returns the cycles in which instructions are issued, and the cycles that execution units and latencies add."""
     issue = ports = latency = 0.0
     for one, cycles in sequences:
         if cycles is None:

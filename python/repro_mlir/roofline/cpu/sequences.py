@@ -33,7 +33,7 @@ class Sequence:
 @dataclass(frozen=True)
 class _Part:
     """Merged instructions that replace the blocks `first` to `last` of a kernel. `inside` is the number of the
-    innermost loop around these blocks that cannot be merged; None if there is no such loop."""
+    innermost loop that contains these blocks and cannot be merged; None if there is no such loop."""
 
     runs: int
     first: int

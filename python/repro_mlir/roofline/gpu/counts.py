@@ -49,7 +49,7 @@ class Work:
       units: the load of a block on each unit: the number of warp instructions; for `load_store`, cycles at 128 bytes
         per cycle; for matrix units, operations by format.
       l2_bytes: the number of bytes that a block transfers between L2 and its multiprocessor; repeated accesses hit L1.
-      path: the cycles in which a warp executes if every load hits L2, and if every load goes to memory.
+      path: the cycles that a warp takes if every load hits L2, and the cycles if every load goes to memory.
       touched: for each argument, the offset of the first accessed byte, the number of accessed bytes, whether they are
         read and whether they are written.
       shared_bytes: the size in bytes of the shared memory of a block.
@@ -170,8 +170,8 @@ def _count(
 
 
 def _memory(plan: Plan, launch: Launch, constants: bytes, fill: int) -> tuple[emulator.Memory, bytes]:
-    """Allocates for each argument a buffer of the bytes from the argument's offset to the end of its memory in the
-    plan, and encodes the kernel's parameters."""
+    """Allocates a buffer for each argument, and encodes the kernel's parameters. A buffer has the bytes from the
+    argument's offset to the end of the argument's memory in the plan."""
     memory = emulator.Memory()
     sizes = plan.sizes()
     addresses = []

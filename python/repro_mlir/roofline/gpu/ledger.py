@@ -17,7 +17,7 @@ from repro_mlir.roofline.gpu.prediction import GpuStepPrediction
 from repro_mlir.roofline.ledger import LedgerEntry, median_error, unsigned_unknown
 
 _LIMIT = 1 << 24
-# Bounds of times in any unit, which keep quotients of times finite.
+# The bounds of measured times, in any unit, which keep quotients of times finite.
 _LEAST, _MOST = 1e-9, 1e9
 
 
@@ -29,8 +29,8 @@ class GpuLedger:
       predicted: the prediction, with seconds by cause.
       seconds: the measured time.
       device: the name of the measured device.
-      is_same_code: whether the results record the digest of their code, equal to that of the predicted code; otherwise
-        only the name, and the kernel names if launches were measured, identify the code.
+      is_same_code: whether the results record a digest of their code, which then equals that of the predicted code;
+        otherwise only the name, and the kernel names if launches were measured, identify the code.
       entries: the launches of the step in order, with times that add up to `seconds`; empty if only the whole step was
         measured.
     """

@@ -22,8 +22,8 @@ def blocks_per_multiprocessor(
 
     Args:
       kernel: the kernel's name in error messages.
-      threads, shared_bytes: the threads, and the bytes of shared memory, of a block.
-      registers: the registers of a thread.
+      threads, shared_bytes: the number of threads and the bytes of shared memory of a block.
+      registers: the number of registers of a thread.
       machine: a machine with an architecture.
     Raises:
       ReproError: a single block does not fit.

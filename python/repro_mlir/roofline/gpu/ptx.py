@@ -47,7 +47,7 @@ class Block:
 
     Attributes:
       labels: the labels of the block.
-      target: the label of the branch at its end.
+      target: the label to which the branch at the end of the block jumps; None without a branch.
       ends: whether control never falls through to the next block.
     """
 

@@ -93,7 +93,7 @@ def _without_lines(calls: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
 
 
 def _kernels(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, tuple[list[AnyLaunch], float]]:
-    """Returns the launches of each kernel and their measured time."""
+    """Returns, for each kernel, its launches and the measured time that these take together."""
     launches: defaultdict[str, list[AnyLaunch]] = defaultdict(list)
     seconds: defaultdict[str, float] = defaultdict(float)
     predicted: Sequence[AnyLaunch] = prediction.launches

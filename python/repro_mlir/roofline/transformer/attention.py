@@ -50,7 +50,8 @@ class Attention(Sizes):
         return found
 
     def cached(self, length: int) -> list[Operation]:
-        """Returns the kernels for one query per sequence and head; heads that share keys are rows of one product.
+        """Returns the kernels for one query per sequence and head; the queries of heads that share keys are rows of one
+        product.
 
         With latent attention, latents serve as keys and values of all heads: queries are projected to latents, and the
         attention output is projected back (DeepSeek-AI, arXiv:2405.04434, section 2.1.2).
@@ -125,7 +126,6 @@ class Attention(Sizes):
         return found
 
     def _block_end(self, token: int) -> int:
-        """Returns the end of the block that contains the token."""
         block = self.config.attention_block
         return min((token // block + 1) * block, self.config.sequence)
 

@@ -23,8 +23,8 @@ class Group:
     Attributes:
       machine: the type of the devices.
       size: the number of devices.
-      stride: the distance of neighbours in the order of all devices, in which each `node_devices` consecutive devices
-        form a node.
+      stride: the distance between neighbours in the order of all devices; in this order, every `node_devices`
+        consecutive devices form a node.
     """
 
     machine: Accelerator

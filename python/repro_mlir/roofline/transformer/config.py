@@ -37,11 +37,12 @@ class TransformerConfig:
       fused_projections: whether projections of the same input are one product.
       attention_block: (K5) the number of queries, or keys, in a block; 0 for a whole score matrix, which sequences of
         at most one block always have.
-      kv_latent: the latent width from which keys and values of all heads are projected in latent attention
-        (DeepSeek-AI, arXiv:2405.04434, section 2.1); otherwise 0.
-      query_latent: the latent width from which queries are projected in latent attention; 0 if it is `hidden`.
-      rotary_size: the rotated width of queries and keys in addition to `head_size` in latent attention; all heads share
-        one rotated key.
+      kv_latent: in latent attention (DeepSeek-AI, arXiv:2405.04434, section 2.1), the width of the latent from which
+        the keys and values of all heads are projected; otherwise 0.
+      query_latent: in latent attention, the width of the latent from which queries are projected; 0 if the layer's
+        input is projected directly.
+      rotary_size: in latent attention, the width of the rotated part of queries and keys, which `head_size` does not
+        include; all heads share the rotated part of the keys.
     """
 
     layers: int

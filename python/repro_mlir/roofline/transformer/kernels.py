@@ -42,8 +42,8 @@ class _Projection:
 
     @cached_property
     def parts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a number of weights and the number of rows that each of these weights has; in an uneven division,
-        some weights have one more row."""
+        """Pairs of a number of weights and a number of rows: each of these weights has this number of rows. In an
+        uneven division, some weights have one row more than the others."""
         least, more = divmod(self.rows, self.batch)
         return tuple(part for part in ((more, least + 1), (self.batch - more, least)) if part[0])
 
@@ -53,7 +53,7 @@ class Kernels(Sizes):
 
     Args:
       config: the whole transformer; `Parallelism.check` ensures that the degrees of `share` divide its sizes.
-      share: the part of the device.
+      share: the device's part of a microbatch.
     """
 
     def __init__(self, config: TransformerConfig, share: Share) -> None:
@@ -292,7 +292,7 @@ class Kernels(Sizes):
         return Product(batch, m, n, k, self.share.precision if of.is_quantized else self.wide)
 
     def _operation(self, of: _Projection, name: str, products: list[Product], output: float) -> Operation:
-        """Returns the kernel of some products, with `output` bytes of memory traffic for each element of their
+        """Returns a kernel that computes `products`, with `output` bytes of memory traffic for each element of their
         results."""
         return Operation(name, of.group, sum(moved(each, output) for each in products), tuple(products))
 

@@ -79,7 +79,7 @@ class Parallelism:
         return self.data * self.context
 
     def groups(self, machine: Accelerator) -> dict[str, Group]:
-        """Returns the communication groups by degree.
+        """Returns the communication group of each degree of parallelism.
 
         The group `data` contains all devices with the same weights, and `experts` all devices with the same experts.
         """

@@ -163,7 +163,7 @@ def predict_training(config: TransformerConfig, machine: Accelerator, training: 
 
 
 class _Stage:
-    """The times of the parts of a pipeline stage's work on one microbatch."""
+    """The times that the parts of a pipeline stage's work on one microbatch take."""
 
     def __init__(self, config: TransformerConfig, machine: Accelerator, training: Training) -> None:
         parallelism = training.parallelism
@@ -208,8 +208,8 @@ class _Stage:
         return once * (steady + parallelism.pipeline - 1)
 
     def exchange(self, layers: int, count: int) -> float:
-        """Returns the time in which devices with the same weights exchange gradients and weights, without the part of
-        that time in which kernels run."""
+        """Returns the time in which devices with the same weights exchange gradients and weights, without the part that
+        overlaps with kernels."""
         training = self._training
         parallelism = training.parallelism
         own = device_parameters(self._config, training)

@@ -48,7 +48,7 @@ class Sizes:
 
     Args:
       config: the whole transformer; `Parallelism.check` ensures that the degrees of `share` divide its sizes.
-      share: the part of the device.
+      share: the device's part of a microbatch.
     """
 
     def __init__(self, config: TransformerConfig, share: Share) -> None:

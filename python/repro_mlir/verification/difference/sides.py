@@ -23,7 +23,7 @@ _LISTED = 200
 
 
 class Side(Protocol):
-    """One method of running a program. Arrays are in the representation of base/numerics/tensors.py."""
+    """A way to run a program. Arrays are in the representation of base/numerics/tensors.py."""
 
     name: str
 

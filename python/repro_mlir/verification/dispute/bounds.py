@@ -13,7 +13,7 @@ from functools import lru_cache
 from repro_mlir.verification.operators import OperatorGraph
 
 _QUESTION = 256
-"""The maximum number of bytes of a question, plus those of its answer without the lists of hashes."""
+"""The maximum number of bytes of a question and its answer together, without the lists of hashes in the answer."""
 
 _HASH = 67
 """The number of bytes of a hash in a list: 64 digits, quotes and a comma."""
@@ -22,7 +22,7 @@ _FIRST_ALONE = 2
 """The number of questions that only the first party receives: those for the program and the producers."""
 
 _CLAIM = 64
-"""The maximum number of bytes of a claim without its hashes, plus those of the operator's index in the question."""
+"""The maximum number of bytes of a claim, without its hashes, and of the operator's index in the question together."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Bound:
 
 
 def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first: bool) -> Bound:
-    """Returns the bound, for one party, of a dispute that ends at an operator.
+    """Returns the bound for one party, in a dispute that ends at an operator.
 
     With n records, m operators and an operator that has i operands from p producers, there are
 
@@ -47,8 +47,8 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
         256 * questions + 67 * hashes + header  bytes, plus 64 * p for the first party.
 
     The hashes are those of two commitments (each with the program's identity and signature, and one hash per microbatch
-    of a step in microbatches) and of the operator's claim. The first party adds those of p claims, each with
-    ceil(log2 m) hashes that prove the claim.
+    of a step in microbatches) and of the operator's claim. The first party adds those of p claims, each with ceil(log2
+    m) hashes that prove the claim.
 
     Args:
       graph: the operators of the program.

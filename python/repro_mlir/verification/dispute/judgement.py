@@ -89,7 +89,6 @@ def judge_operator(
 
 
 def _check_size(operator: Operator, step: int) -> None:
-    """Raises ReproError if an operator's tensors exceed the referee's limit."""
     size, most = sum(value.kind.nbytes for value in (*operator.inputs, *operator.outputs)), quotas.operator_bytes()
     if size > most:
         raise ReproError(

@@ -400,7 +400,6 @@ def _kind(of: Commitment | Due, step: int) -> str:
 
 
 def _signed(of: Commitment | Due) -> str:
-    """Describes the signature of a step's program."""
     return f"signature {_told(of.signature)}"
 
 

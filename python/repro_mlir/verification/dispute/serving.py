@@ -25,7 +25,7 @@ _POLL = 0.05
 def serve_socket(
     run: Run, listener: socket.socket, token: bytes = NO_TOKEN, total: float = quotas.TOTAL_SECONDS
 ) -> int:
-    """Answers one referee, who connects to `listener`, proves that it knows the token, asks its questions, and closes
+    """Answers one referee, which connects to `listener`, proves that it knows the token, asks its questions, and closes
     the connection.
 
     Other processes may connect meanwhile; each is disconnected after a few seconds and causes no computation.

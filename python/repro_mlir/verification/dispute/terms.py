@@ -62,7 +62,7 @@ class Terms:
 
 
 def terms_of_receipt(receipt: Receipt) -> Terms:
-    """Returns the terms that require the run of `receipt`, regardless of its results and its number of steps."""
+    """Returns the terms that require the run of `receipt`, regardless of the results and the number of steps."""
 
     def due(number: int, claim: Commitment) -> Due | None:
         if not 1 <= number <= receipt.log.records:

@@ -122,7 +122,6 @@ class OperatorGraph:
     def __init__(self, step: StepProgram, modules: Mapping[int, str] = MappingProxyType({})) -> None:
         """
         Args:
-          step: the step.
           modules: the modules of operators, by operator index, as far as they are known.
         Raises:
           ReproError: if a step in microbatches has too many operators.

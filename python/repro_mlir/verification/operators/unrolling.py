@@ -203,8 +203,8 @@ def _advance(count: int) -> str:
 
 
 def _elementwise(kind: TensorType, operands: int, body: Sequence[str]) -> str:
-    """Returns a program that computes a tensor element by element, by the operations `body`, from `operands` tensors (1
-    or 2). In `body`, %a and %b are their elements."""
+    """Returns a program that computes a tensor element by element from `operands` tensors (1 or 2). `body` computes an
+    element from %a and %b, the elements of these tensors."""
     dims = ", ".join(f"d{i}" for i in range(len(kind.shape)))
     maps = ", ".join([f"affine_map<({dims}) -> ({dims})>"] * (operands + 1))
     loops = ", ".join(['"parallel"'] * len(kind.shape))

@@ -37,7 +37,7 @@ class DigestsWrong(ReceiptWrong):
 
 
 def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) -> None:
-    """Checks program, initial state, records, inputs, seal and signature against each other, with a progress bar.
+    """Checks that the program, initial state, records, inputs, seal and signature agree; shows a progress bar.
 
     Args:
       unfinished: whether to accept a receipt without a seal.
@@ -75,7 +75,6 @@ def check_consistency(receipt: Receipt, *, unfinished: bool, key: bytes | None) 
 
 
 def _check_file(receipt: Receipt, seal: Seal, name: str) -> None:
-    """Compares the size and digest of a file with the seal."""
     listed = seal.files.get(name)
     if listed is None:
         raise ReceiptWrong(SEAL, f"does not list {name}")

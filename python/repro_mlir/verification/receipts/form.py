@@ -184,7 +184,7 @@ class ListedProgram:
         return ListedProgram(program.hash, Signature.of(program), blake3.blake3(program.data).hexdigest())
 
     def stored_inputs(self, batches: bool) -> tuple[TensorType, ...]:
-        """Returns the inputs of a step that inputs.bin contains: all, or only the hyper-parameters if not `batches`."""
+        """Returns the inputs of a step that inputs.bin contains: all if `batches`, else only the hyper-parameters."""
         return self.signature.inputs if batches else self.signature.inputs[: self.signature.num_hyper_parameters]
 
 

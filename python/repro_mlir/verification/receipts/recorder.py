@@ -73,7 +73,6 @@ class Recorder:
         """Creates a receipt, or resumes an existing one.
 
         Args:
-          options: the options of the receipt.
           program: the program of the run, with the initial state of the run.
           target, threads: recorded in the receipt for information.
           nonfinite_loss: see `Header`.
@@ -336,7 +335,7 @@ class Recorder:
         if self.known_digests is not None:
             return self.known_digests()
         pairs = zip(self._arrays(), self._kinds, strict=True)
-        # A signal handler may close the receipt, and closing hashes too. This would deadlock if the signal arrived
+        # A signal handler may close the receipt, which hashes the state too. This would deadlock if the signal arrived
         # while the thread pool's `submit` holds its lock, which is not reentrant.
         with deferred_signals():
             return tuple(tensor_digests([(array, kind.element) for array, kind in pairs], self._hashers))

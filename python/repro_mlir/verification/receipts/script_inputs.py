@@ -53,7 +53,8 @@ class ScriptSource(Protocol):
 
 
 class ScriptInputs:
-    """Returns the inputs of batches in ascending order, as `Trainer` would take them from the script.
+    """A function that returns the inputs of batches, called in ascending order, as `Trainer` would take them from the
+    script.
 
     Attributes:
       run: see `ScriptSource.run`.

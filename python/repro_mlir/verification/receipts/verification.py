@@ -281,7 +281,7 @@ def records_to_execute(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
 
 
 def records_before(chosen: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """Returns the records to run, ascending, to compute the state before each chosen record."""
+    """Returns, in ascending order, the records that must run to compute the state before each chosen record."""
     last = set(kept)
     return records_to_execute([record - 1 for record in chosen if record - 1 not in last], kept)
 

@@ -55,8 +55,8 @@ def create(path: Path, header: Header, program: StepProgram) -> None:
 
 @dataclass(frozen=True)
 class _End:
-    """The end of the written part of a receipt: a record, its link, the bytes of steps.jsonl and inputs.bin up to the
-    record, and the number of listed programs that have a step."""
+    """The end of the written part of a receipt: a record, its link, the numbers of bytes of steps.jsonl and inputs.bin
+    up to the record, and the number of listed programs that have a step."""
 
     record: int
     link: bytes
