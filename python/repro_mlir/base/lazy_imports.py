@@ -15,7 +15,7 @@ def load_on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[
     """Returns the functions `__getattr__` and `__dir__` of a package; the former loads a name that is not loaded yet.
 
     Args:
-      homes: maps each name to the module that defines it, relative to the package.
+      homes: maps each name to the module that defines the name; the module is relative to the package.
     """
 
     def load(name: str) -> Any:

@@ -105,7 +105,7 @@ class Progress:
 
 @contextmanager
 def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Shows `what`, a phase of capturing or compiling, on a terminal while the block runs."""
+    """A context manager that shows `what`, a phase of capturing or compiling, on a terminal while its block runs."""
     stream = sys.stderr if stream is None else stream
     shown = _is_terminal(stream)
     if shown:

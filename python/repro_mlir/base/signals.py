@@ -15,7 +15,7 @@ from typing import Any
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Defers Python signal handlers, such as that of Ctrl-C, until the end of the block.
+    """A context manager that defers Python signal handlers, such as that of Ctrl-C, until the end of its block.
 
     A second delivery of the same signal runs its handler immediately. Python runs handlers only in the main thread, so
     the block has no effect in other threads.

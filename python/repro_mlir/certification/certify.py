@@ -24,7 +24,7 @@ from repro_mlir.runner.plan import read_plan
 from repro_mlir.runner.tensor_cores import Case, Vectors, compare_tensor_cores
 
 _FORMATS: dict[str, BinaryFormat] = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": F8E4M3FN, "e5m2": F8E5M2}
-"""Formats by their names in PTX."""
+"""The formats, by PTX name."""
 
 _DEPTHS = {"f16": (8, 16), "bf16": (8, 16), "tf32": (4, 8), "e4m3": (32,), "e5m2": (32,)}
 

@@ -66,7 +66,7 @@ ELEMENTS = {
     "e4m3": Format(4, 3, infinities=False),
     "e5m2": Format(5, 2),
 }
-"""Formats of factors by their names in PTX."""
+"""The formats of factors, by PTX name."""
 
 RESULTS = {"f32": Format(8, 23), "f16": ELEMENTS["f16"]}
 

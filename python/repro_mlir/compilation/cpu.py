@@ -102,7 +102,7 @@ class Analysis:
 
 
 def analyze(program: bytes | str, level: str) -> Analysis:
-    """Describes the code that `compile` generates.
+    """Returns a description of the code that `compile` generates.
 
     Args:
         program: as for `module_of`.

@@ -34,7 +34,7 @@ class Checks:
 
     @staticmethod
     def drawn(ranks: Ranks, count: int, seed: bytes) -> Checks:
-        """Draws the leaves that are checked in a step, and adds the nodes all of whose leaves are checked.
+        """Returns the checks of a step: drawn leaves, and the nodes whose leaves are all checked.
 
         Args:
           count: the number of leaves.

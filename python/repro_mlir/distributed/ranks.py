@@ -70,8 +70,8 @@ class Ranks(ConstantAttributes):
         return self.transport.size
 
     def leaves(self, count: int) -> list[range]:
-        """Divides the leaves 0 to count - 1 among the ranks. Each rank gets consecutive leaves, in proportion to its
-        share."""
+        """Returns the leaves of each rank. The leaves 0 to count - 1 are divided into consecutive ranges, in proportion
+        to the shares."""
         shares = self.shares if isinstance(self.shares, tuple) else (1,) * self.size
         ends = [count * done // sum(shares) for done in itertools.accumulate(shares)]
         return [range(start, end) for start, end in itertools.pairwise([0, *ends])]

@@ -46,7 +46,7 @@ class Target:
 
 
 def describe_targets() -> list[Target]:
-    """Describes every target of `targets()`, in that order."""
+    """Returns a description of each target in `targets()`, in that order."""
     try:
         device: Device | ReproError = Device()
     except ReproError as error:

@@ -154,7 +154,8 @@ class Memory:
         return address
 
     def allocate(self, size: int, name: str) -> np.ndarray:
-        """Adds a new buffer of `size` bytes, aligned to 256 as on a device. Raises ValueError if the name is in use."""
+        """Adds a new buffer of `size` bytes, aligned to 256 as on a device, and returns it. Raises ValueError if the
+        name is in use."""
         room = np.empty(size + _ALIGNMENT, np.uint8)
         start = -room.ctypes.data % _ALIGNMENT
         buffer = room[start : start + size]
@@ -275,7 +276,7 @@ class Module:
         blocks: Sequence[int],
         most: int,
     ) -> Counts:
-        """Runs some blocks of a kernel in lockstep, and counts their work.
+        """Runs some blocks of a kernel in lockstep, and returns the counts of their work.
 
         Args:
           name, grid, block, shared_bytes, parameters, memory: see `launch`.
@@ -318,7 +319,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def load(ptx: str, *, level: str = "") -> Module:
-    """Translates PTX text.
+    """Translates PTX text to a module for the emulator.
 
     Args:
       ptx: the text, with .target and .address_size 64.

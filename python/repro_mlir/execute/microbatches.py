@@ -475,7 +475,7 @@ class KeptMicrobatches:
         return sums
 
     def _added(self, left: Sums, right: Sums) -> Sums:
-        """(B2) Adds `right` to `left` in place, and frees `right`."""
+        """(B2) Adds `right` to `left` in place, frees `right` and returns `left`."""
         self._require_equal_integers(left, right)
         for element, flat in left.flat.items():
             self._executable.add(element, flat, right.flat[element])

@@ -27,7 +27,8 @@ OPERANDS = {
 _REUSABLE = (("dgrad", "weight"), ("wgrad", "activation"))
 
 BLOCK_STEPS = {"blocks": "fused", "blocks_split": "split"}
-"""(Q4) The accumulators of contractions in blocks, and how a block's dot product is added to the sum."""
+"""(Q4) Maps each accumulator of contractions in blocks to the way in which a block's dot product is added to the sum.
+"""
 
 WITHIN_BLOCKS = tuple(name for name in CLASSES if name not in SCALED_CLASSES)
 """(M5) The accumulator classes that can add the products of a block."""

@@ -97,7 +97,8 @@ class OperandStatistics:
     """Statistics of the effect of a format on an operand.
 
     Attributes:
-      elements: the number of elements; `zeros`, `infinities` and `nans` count those among them before quantization.
+      elements: the number of elements; `zeros`, `infinities` and `nans` are the numbers of such elements before
+        quantization.
       nans_after: the number of NaNs after quantization.
       saturated: the number of elements out of range: those whose magnitude, under the scale of their block, exceeds the
         format's greatest value by more than half of the unit in its last place; for a format with infinities, finite

@@ -63,7 +63,7 @@ class Number:
         return self.writer.number(other) - self
 
     def apply(self, operation: str) -> Number:
-        """Writes an operation with one operand, such as `math.sqrt` or `repro.exp`."""
+        """Writes an operation on this number, such as `math.sqrt` or `repro.exp`, and returns the result."""
         return Number(self.writer.write(f"{operation} {self.name} : f32"), self.writer)
 
     def _write(self, operation: str, other: Number | float) -> Number:
@@ -88,7 +88,7 @@ class Writer:
         return name
 
     def number(self, value: float) -> Number:
-        """Writes a constant, the f32 nearest to `value`, inside or outside a formula."""
+        """Writes a constant, the f32 nearest to `value`, and returns it; works inside and outside formulas."""
         (bits,) = struct.unpack("<I", struct.pack("<f", value))
         return Number(self.write(f"arith.constant 0x{bits:08X} : f32"), self)
 

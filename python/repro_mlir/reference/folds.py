@@ -127,8 +127,8 @@ def accumulated_contraction(
 def ordered_fold(
     order: Order, extents: Sequence[int], start: np.ndarray, init: np.ndarray, step: Step, combine: Combine
 ) -> np.ndarray:
-    """Folds elements into `init`. The elements are numbered in row-major order of the reduction `extents`; `step` reads
-    them.
+    """Returns the fold of elements into `init`, in the order `order`. The elements are numbered row-major over the
+    reduction `extents`; `step` reads them by number.
 
     `start` is the start value (F4), a 0-d array of the accumulator's dtype; `init` has the shape of the results.
     """

@@ -564,10 +564,11 @@ _TERMINATORS = {
     "repro.fold": "repro.yield",
     "tensor.pad": "tensor.yield",
 }
-"""The operations with bodies, and their terminators."""
+"""Maps each operation with a body to the terminator of the body."""
 
 _SEGMENTS = {"tensor.extract_slice": (1, 0, 0, 0), "tensor.insert_slice": (1, 1, 0, 0, 0), "tensor.pad": (1, 0, 0)}
-"""The operand segments of slice and pad operations. Structured operations have inputs, and an output per result."""
+"""The operand segments of slice and pad operations. The segments of structured operations are the inputs, and one
+output per result."""
 
 
 def _enumeration(words: Sequence[str], what: str) -> Callable[[_BodyReader, _Head], str]:

@@ -74,7 +74,7 @@ UNITS = {
     "sm_100": Unit("blackwell", 16, 25, "blackwell_mma"),
     "sm_120": Unit("blackwell", 16, 25),
 }
-"""The class of the code for each architecture."""
+"""The accumulator class that the code for each architecture uses."""
 
 
 @dataclass(frozen=True)

@@ -188,8 +188,8 @@ class Device:
         self.driver.cuLaunchKernel(function, *grid, *block, shared, self._stream, pointers, None)
 
     def record(self, work: Callable[[], None]) -> Graph:
-        """Calls `work` and captures the work that it enqueues on the stream, without running it. Returns it as a
-        graph."""
+        """Calls `work`, and returns a graph of the operations that `work` enqueues on the stream. The operations do not
+        run."""
         driver = self.driver
         driver.cuStreamBeginCapture_v2(self._stream, _CAPTURE_THREAD_LOCAL)
         graph = c_void_p()

@@ -47,14 +47,14 @@ _DERIVED: dict[str, Callable[[Receipt, bool], Any]] = {
     "choices[0].finish_reason": lambda receipt, chat: receipt["finish"],
     **{f"usage.{name}": partial(_count, name) for name in token_counts(0, 0)},
 }
-"""The fields that follow from the receipt."""
+"""Maps the path of each field that follows from the receipt to a function that computes the field."""
 
 _OPEN: dict[str, Callable[[Any], bool]] = {
     "id": lambda value: type(value) is str,
     "created": lambda value: type(value) is int,
     "model": lambda value: type(value) is str,
 }
-"""The fields that the receipt does not determine, with a check of their type."""
+"""Maps the path of each field that the receipt does not determine to a check of the field's type."""
 
 _REQUIRED = ("choices[0].finish_reason", "usage.prompt_tokens", "usage.completion_tokens")
 
@@ -65,7 +65,7 @@ def read_answer(value: Mapping[str, Any], where: str) -> dict[str, Any]:
     A null field that servers never send is ignored, because client libraries add such fields.
 
     Raises:
-      ReproError: `value` is not a server's complete answer with one choice (but, for example, the last event of a
+      ReproError: `value` is not a server's complete answer with one choice (for example, it is the last event of a
         stream), or it has a field that no answer has.
     """
     choices = value.get("choices")

@@ -76,7 +76,7 @@ class Engine:
         Args:
           generator: used by this engine only.
           most: the maximum number of questions that are processed or waiting at a time.
-          when_failed: called on the engine's thread after an error has ended it.
+          when_failed: called on the engine's thread after an error has ended the engine.
         """
         self.failure: BaseException | None = None
         self._generator = generator

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The tokens and the text of an answer while it grows. The server and the verification of receipts both use this
-code."""
+"""The tokens and the text of an answer while the answer grows. The server and the verification of receipts both use
+this code."""
 
 from __future__ import annotations
 

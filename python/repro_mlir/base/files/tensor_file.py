@@ -122,7 +122,7 @@ def load_tensors(kinds: Sequence[TensorType], path: str | Path) -> tuple[np.ndar
 
 
 def read_all_tensors(data: bytes, where: str) -> tuple[list[TensorType], tuple[np.ndarray, ...], dict[str, str]]:
-    """Returns the types and arrays of all tensors of a file, and its metadata. Raises ReproError if the file has
+    """Returns the types and arrays of all tensors of a file, and the file's metadata. Raises ReproError if the file has
     another format."""
     found, metadata, _ = _parsed(data, where)
     kinds = [

@@ -83,8 +83,8 @@ def blake3_of_chunks(chunks: Callable[[], Iterable[Bytes]]) -> bytes:
 
 
 def _hashed(chunks: Callable[[], Iterable[Bytes]], *, together: bool) -> bytes:
-    """Hashes the chunks with the package blake3. If `together`, the package uses all processors, unless its threads
-    cannot be started."""
+    """Returns the hash of the chunks, computed by the package blake3. If `together`, the package uses all processors,
+    unless its threads cannot be started."""
     threads = _package.blake3.AUTO if together and not _one_thread else 1
     try:
         state = _package.blake3(max_threads=threads)

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The JAX backend of Keras; see `backends.Backend`."""
+"""Implements `backends.Backend` for Keras on JAX."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The PyTorch backend of Keras; see `backends.Backend`."""
+"""Implements `backends.Backend` for Keras on PyTorch."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def _detached(value: Any) -> Any:
 
 @contextlib.contextmanager
 def _without_generators() -> Iterator[None]:
-    """Stops Keras' random functions from using PyTorch's generators: a program has its own random numbers (R1)."""
+    """A context manager in which Keras' random functions do not use PyTorch's generators: a program has its own random
+    numbers (R1)."""
 
     def advance(seed: Any) -> None:
         keras_random.draw_seed(seed)

@@ -64,8 +64,8 @@ class Scope(keras.StatelessScope):
 
 @contextlib.contextmanager
 def derived_tensors(layer: keras.Layer) -> Iterator[None]:
-    """Recomputes the tensors that a layer and its sublayers derive from variables; restores the old tensors after the
-    block.
+    """A context manager that recomputes the tensors that a layer and its sublayers derive from variables, and restores
+    the old tensors at the end.
 
     The layer Normalization derives mean and variance from the variables that `adapt` has computed.
     """

@@ -19,9 +19,8 @@ _F8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def _spread(value: torch.Tensor, x: torch.Tensor, axis: int, block: int) -> torch.Tensor:
-    """Gives a scale or zero point (one per tensor, per index of the axis or per block of the axis) a shape that
-    broadcasts to that of `x`.
-    """
+    """Returns a scale or zero point (one per tensor, per index of the axis or per block of the axis) in a shape that
+    broadcasts to that of `x`."""
     if value.numel() == 1:
         return value.reshape(())
     axis = axis_of(axis, x.dim())

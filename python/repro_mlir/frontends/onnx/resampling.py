@@ -27,7 +27,8 @@ _COORDINATES: dict[str, Callable[[int, float, int, int], float]] = {
     "align_corners": lambda x, scale, n, count: 0.0 if scale * n == 1 else x * (n - 1) / (scale * n - 1),
     "asymmetric": lambda x, scale, n, count: x / scale,
 }
-"""Functions that return the input position of output element x, given x, the scale and both extents."""
+"""For each coordinate mode, a function that returns the input position of output element x, given x, the scale and both
+extents."""
 
 _NEAREST: dict[str, Callable[[float], int]] = {
     "round_prefer_floor": lambda x: math.ceil(x - 0.5),

@@ -49,7 +49,7 @@ def node_of(location: object) -> str | None:
 
 
 def error_at(location: object, message: str) -> CaptureError:
-    """Builds the error; its message starts with the location's source line and node."""
+    """Returns an error whose message starts with the location's source line and node."""
     place, node = place_of(location), node_of(location)
     line, name = f"{place[0]}:{place[1]}" if place else None, f"node {node}" if node else None
     return CaptureError(": ".join(filter(None, [line, name, message])))

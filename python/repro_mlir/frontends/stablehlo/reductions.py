@@ -75,8 +75,8 @@ def _arg_kind(operation: ir.Operation) -> str | None:
 
 
 def _steps(block: ir.Block) -> list[tuple[str, ...]]:
-    """Lists the operations of a body, each with the numbers of its operands. The arguments of the body are numbered
-    first, then the results in order."""
+    """Returns the operations of a body, each as its name and the numbers of its operands. The arguments of the body are
+    numbered first, then the results in order."""
     numbers: dict[ir.Value, str] = {value: str(number) for number, value in enumerate(block.arguments)}
     steps = []
     for each in block.operations:

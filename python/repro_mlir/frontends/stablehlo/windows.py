@@ -26,7 +26,7 @@ _STEPS = {
     "maximum": ("arith.maximumf", "arith.maxsi"),
     "minimum": ("arith.minimumf", "arith.minsi"),
 }
-"""The operation on floats and the operation on integers, keyed by the combination."""
+"""Maps each combination to its operation on floats and its operation on integers."""
 
 
 class _Window:

@@ -54,7 +54,7 @@ class Nodes:
         return next(iter(places)) if len(places) == 1 else None
 
     def error(self, name: str, message: str) -> CaptureError:
-        """Builds the error; its message starts with the node's source line and name."""
+        """Returns an error whose message starts with the node's source line and name."""
         try:
             place = self.place(name)
         except KeyError:

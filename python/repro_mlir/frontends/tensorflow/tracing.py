@@ -141,7 +141,8 @@ def _export(jitted: Any, specs: Any) -> bytes:
 
 @contextlib.contextmanager
 def _unfolded() -> Iterator[None]:
-    """Disables TensorFlow's constant folding, which would compute constants with this machine's functions (S5)."""
+    """A context manager that disables TensorFlow's constant folding, which would compute constants with this machine's
+    functions (S5)."""
     before = pywrap_tf_session.TF_GetXlaConstantFoldingDisabled()
     pywrap_tf_session.TF_SetXlaConstantFoldingDisabled(True)
     try:

@@ -472,7 +472,7 @@ ACCUMULATORS: dict[str, dict[tuple[str, str], Accumulator]] = {
         (TF32.name, F32_OUT): DownFdpa(4, 24, 31),
     },
 }
-"""(M3) The named classes, each with the accumulator by format of the operands and of the result.
+"""(M3) For each named class, the accumulator for each pair of an operand format and a result format.
 
 Terms, fractions and roundings: published models (MMA-Sim, arXiv 2511.10909, table 4); those of `*_mma` come from
 recorded outputs. Floors of f32 and f16: published measurements (arXiv 2512.07004, 2603.20421); the floors of Volta

@@ -49,10 +49,9 @@ ARCHITECTURES = {
     "sm_100": Architecture(f64=64),
     "sm_120": Architecture(f64=2, wide_conversion=2),
 }
-"""Throughputs: CUDA C++ Best Practices Guide, Throughput of Native Arithmetic Instructions; the minimum if several rows
-apply. Shared memory: CUDA C++ Programming Guide, Compute Capabilities. Peak: Luo et al., Benchmarking and Dissecting
-the Nvidia Hopper GPU Architecture via Microbenchmarking, arXiv:2402.13499.
-"""
+"""The architectures, by name. Sources of throughputs: CUDA C++ Best Practices Guide, Throughput of Native Arithmetic
+Instructions; the minimum if several rows apply. Shared memory: CUDA C++ Programming Guide, Compute Capabilities. Peak:
+Luo et al., Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking, arXiv:2402.13499."""
 
 REGISTER_UNIT = 256
 """The allocation unit of a warp's registers, in registers (CUDA Occupancy Calculator)."""
@@ -78,7 +77,6 @@ LATENCIES = {
     "l2": 262,
     "memory": 480,
 }
-"""The number of cycles until a result is available. Arithmetic: Jia et al., Dissecting the NVIDIA Volta GPU
-Architecture via Microbenchmarking, arXiv:1804.06826. Memory and matrix units: Luo et al., arXiv:2402.13499 (A100 and
-H100), rounded.
-"""
+"""The number of cycles until a result is available, by type of instruction or by memory level. Arithmetic: Jia et al.,
+Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking, arXiv:1804.06826. Memory and matrix units: Luo et
+al., arXiv:2402.13499 (A100 and H100), rounded."""

@@ -87,7 +87,7 @@ class _Line:
 
 
 def count(module: emulator.Module, blocks: Sequence[Block], plan: Plan, launch: Launch, constants: bytes) -> Work:
-    """Emulates blocks of a launch.
+    """Emulates some blocks of a launch, and returns the work of the whole launch.
 
     Some kernels do not terminate on zeros, for example because they follow a chain of indices. Such a kernel is
     emulated on bytes of 255 instead: an index of -1 ends a chain.

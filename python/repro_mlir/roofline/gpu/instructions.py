@@ -49,7 +49,8 @@ _SEQUENCES = {
     "rcp.rn.f64": _chain("f64", 2, special=1, f64=6, integer=2),
     "sqrt.rn.f64": _chain("f64", 2, special=1, f64=9, integer=3),
 }
-"""The instructions on the path of normal numbers, from machine code of ptxas 13.0 for sm_90."""
+"""The costs of PTX instructions that ptxas expands, from machine code of ptxas 13.0 for sm_90: the instructions on the
+path of normal numbers."""
 
 # The number of machine instructions of a 64-bit integer operation, from machine code of ptxas 13.0 for sm_90;
 # operations that are not listed have two.

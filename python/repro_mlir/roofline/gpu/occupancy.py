@@ -49,7 +49,7 @@ def blocks_per_multiprocessor(
 
 
 def registers_of(cubin: bytes) -> dict[str, int]:
-    """Reads the registers per thread of each kernel from a cubin of ptxas; empty if the format is unknown.
+    """Returns the number of registers per thread of each kernel in a cubin of ptxas; empty if the format is unknown.
 
     The file is 64-bit ELF; the record is EIATTR_REGCOUNT, as `cuobjdump -elf` names it.
     """

@@ -142,7 +142,7 @@ def read_gpu_code(source: Program | Bundle, machine: Accelerator) -> GpuCode:
 
 
 def gpu_code_of(code: TargetCode, architecture: str) -> GpuCode:
-    """Counts the work of the launches of compiled code on an architecture.
+    """Returns compiled code together with the counted work of its launches on an architecture.
 
     If the code was compiled for an older architecture, its PTX is used and its cubin is ignored.
 

@@ -88,7 +88,8 @@ def comparison_lines(cases: Sequence[Case]) -> list[str]:
 
 
 def _without_lines(calls: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """Returns one line for each pair in `calls`: the name of a prediction, and the routines whose time it excludes."""
+    """Returns one line for each prediction that excludes the time of routines. A pair in `calls` has the name of a
+    prediction and its excluded routines."""
     return [f"{name}: without the time of {' and '.join(each)}" for name, each in dict(calls).items() if each]
 
 

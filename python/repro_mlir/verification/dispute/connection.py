@@ -90,8 +90,8 @@ class Connection:
 
 
 def accept(socket: socket.socket, token: bytes, deadline: float, admit: Callable[[], None]) -> Connection:
-    """Performs the prover's side of the handshake; the prover proves and computes nothing until the referee has proven
-    that it knows the token.
+    """Performs the prover's side of the handshake, and returns the connection. The prover proves and computes nothing
+    until the referee has proven that it knows the token.
 
     Args:
       admit: called after the referee's proof and before the reply to it; an exception from `admit` ends the handshake.
@@ -111,7 +111,7 @@ def accept(socket: socket.socket, token: bytes, deadline: float, admit: Callable
 
 
 def connect(socket: socket.socket, token: bytes, deadline: float) -> Connection:
-    """Performs the referee's side of the handshake. Raises the same exceptions as `accept`."""
+    """Performs the referee's side of the handshake, and returns the connection. Raises the exceptions of `accept`."""
     hello = _receive(socket, len(_HELLO) + _RANDOM, deadline)
     if hello[: len(_HELLO)] != _HELLO:
         raise Stranger("expected a prover with this version of the protocol")

@@ -55,8 +55,9 @@ class Prover:
     def answer(self, question: bytes) -> bytes:
         """Returns the answer to one question, both as encoded messages.
 
-        The answer is {"error": ...} if the question is malformed, has no answer or exceeds the number of questions, or
-        if the run contradicts its receipt. Raises ReproError if the run cannot be repeated on this machine.
+        The answer is {"error": ...} if the question is malformed, has no answer or exceeds the maximum number of
+        questions, or if the run contradicts its receipt. Raises ReproError if the run cannot be repeated on this
+        machine.
         """
         try:
             return encode(self.reply(decode_question(question, bounds.question_bytes(self.run.graphs))))
