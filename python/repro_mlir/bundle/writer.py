@@ -63,7 +63,7 @@ def expect(program: Program, steps: Steps, target: str = "cpu") -> Expected:
 
 
 def capture_steps(given: Training, count: int, skipped: int = 0) -> tuple[Program, list[list[np.ndarray]]]:
-    """Captures the program of a script's training step, and the inputs of some of its steps.
+    """Captures the program of a script's training step, and the inputs of some of the training's steps.
 
     Args:
       given: the training that the script defines; its batches are consumed.

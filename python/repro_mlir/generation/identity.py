@@ -52,7 +52,7 @@ class WeightTensor:
 
     Attributes:
       name: the name in the model.
-      transposed: whether its two dimensions are exchanged before it is hashed.
+      transposed: whether the tensor's two dimensions are exchanged before it is hashed.
       element: the element type.
       shape: the shape that is hashed.
       hash: the hash (H1), in hexadecimal.

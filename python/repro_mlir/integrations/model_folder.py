@@ -294,8 +294,8 @@ def _bounded_modules(stored: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _refusal(message: str) -> Iterator[None]:
-    """A context manager that converts any exception to a ReproError with this message, because the libraries raise
-    exceptions of many types."""
+    """A context manager that converts any exception, except an interrupt or exit, to a ReproError with this message,
+    because the libraries raise exceptions of many types."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):

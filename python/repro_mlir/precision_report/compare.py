@@ -186,7 +186,8 @@ class _Comparison:
         return ReproError(f"{self.script}: expected the same {what} each time that the script runs: seed its numbers")
 
     def _held_out(self, given: Training, recipe: Recipe | None) -> list[Any]:
-        """Returns the validation batches; raises ReproError if they differ from those of the f32 run."""
+        """Returns the validation batches, or none if there is no validation under this recipe. Raises ReproError if the
+        batches differ from those of the f32 run."""
         if given.validation is None:
             return []
         if recipe is not None and any(map(recipe.is_stochastic_in, ("fprop", "product"))):

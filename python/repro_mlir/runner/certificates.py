@@ -37,7 +37,8 @@ LEAST_RESULTS = 1 << 20
 """The minimum number of compared results per instruction of a certificate."""
 
 _MATRIX = re.compile(r"\b(?:mma|wmma|wgmma|tcgen05)\b[\w.:]*")
-"""Matches opcodes. If an opcode contains blanks or comments, the match ends there, and no certificate has it."""
+"""Matches the opcodes of matrix instructions. A match ends before a blank or comment within an opcode; no certificate
+lists such a match."""
 _FLOAT8 = re.compile(r"\.e[45]m[32]\b")
 _EXACT = tuple(f".s32.{left}8.{right}8.s32" for left in "su" for right in "su")
 """Suffixes of the opcodes that multiply bytes as integers, whose sums are exact on every device."""
@@ -53,8 +54,8 @@ class Unit:
     """(M3) An accumulator class of tensor cores.
 
     Attributes:
-      terms, fraction: the parameters `terms` and `fraction` of its accumulation rule for f16 and bf16 products and f32
-        sums.
+      terms, fraction: the parameters `terms` and `fraction` of the class's accumulation rule for f16 and bf16 products
+        and f32 sums.
       float8: the class for `mma.sync` of f8; None if it is unknown.
     """
 

@@ -41,8 +41,8 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The interface in version 3. The stream is None, because the calls of a session return after their work has
-        finished. Raises ReproError if the session is closed."""
+        """The CUDA array interface, in version 3. Its stream is None, because the calls of a session return after their
+        work has finished. Raises ReproError if the session is closed."""
         return {
             "shape": self.kind.shape,
             "typestr": self.kind.dtype.str,

@@ -76,8 +76,8 @@ def round_to_format(x: np.ndarray, to: ElementType, saturate: bool = False) -> n
 
     The result has dtype float32, which represents the rounded values exactly. A value that exceeds the largest finite
     value becomes infinity; E4M3FN has no infinity, so there it becomes NaN, or with `saturate` the largest finite value
-    of that sign. In f6 and f4, which have neither infinities nor NaNs, it becomes the largest finite value of that
-    sign, and NaN becomes the largest value. No rule rounds to f8E8M0FNU.
+    of that sign. In f6 and f4, which have neither infinities nor NaNs, such a value becomes the largest finite value of
+    that sign, and NaN becomes the largest value. No rule rounds to f8E8M0FNU.
     """
     fmt = to.format
     if fmt.is_scale:

@@ -81,11 +81,10 @@ class Counters:
         self.descriptors = [each for opened in found.values() for each in opened]
 
     def added(self, counts: Sequence[int | None]) -> dict[str, int]:
-        """Returns the sum of the counts of all threads for each event.
+        """Returns the sum of the counts of all threads for each event. `counts` has one count for each descriptor; a
+        missing count is None.
 
-        An event that is missing for any thread is refused from then on.
-
-        `counts` has one count for each descriptor, or None where it is missing.
+        An event whose count is missing for any thread is refused from then on.
         """
         found = {}
         for i, name in enumerate(self.names):

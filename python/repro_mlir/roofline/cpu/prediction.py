@@ -286,8 +286,8 @@ def seconds_beyond(
 ) -> dict[str, float]:
     """Returns the seconds that transfers from each memory level add to the time of the cores.
 
-    Prefetched transfers overlap with computation, so the longer of the two counts. Other transfers do not overlap, and
-    memory supplies them at no more than `scattered_memory_bandwidth`, even if there is little to compute.
+    Prefetched transfers overlap with computation, so only the longer of these times counts. Other transfers do not
+    overlap, and memory supplies them at no more than `scattered_memory_bandwidth`, even if there is little to compute.
     """
     rates, slow = bandwidths(machine, threads), scattered_bandwidths(machine, threads)
     apart = {"l2": 0.0, "l3": scattered, "memory": scattered}

@@ -139,7 +139,7 @@ def _of_launches(row: dict[str, Any], what: str, prediction: GpuStepPrediction, 
 
 
 def _added_up(launches: list[float], seconds: float) -> list[float]:
-    """Scales measured launch times so that they add up to the time of the step.
+    """Returns the measured launch times, changed so that they add up to the time of the step.
 
     Idle time is divided evenly among the launches. The profiler does not measure the same steps as the clock; if the
     launches together take longer than the step, all are scaled down proportionally.

@@ -123,8 +123,8 @@ class GpuStepPrediction(PredictedStep[Accelerator, GpuLaunchPrediction]):
 
 
 def read_gpu_code(source: Program | Bundle, machine: Accelerator) -> GpuCode:
-    """Compiles a program for the machine's architecture, or selects the best code in a bundle, and counts the work of
-    the code.
+    """Compiles a program for the machine's architecture, or selects the best code in a bundle. Returns the code with
+    its counted work.
 
     Raises:
       ReproError: a machine without an architecture, an error of the compiler, a bundle without code for the machine, or

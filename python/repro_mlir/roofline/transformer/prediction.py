@@ -285,7 +285,7 @@ class _Stage:
         """
         group, tokens = self._groups["tensor"], self._kernels.tokens
         # The devices all-reduce the embedding rows in the forward pass, the gradient of the head's input in the
-        # backward pass, and for the loss a maximum, a sum and the target's score per token, in f32.
+        # backward pass, and, for the loss, the maximum, the sum and the target's score of each token, in f32.
         activations = tokens * self._config.hidden * self._stored
         return 2 * group.all_reduce_seconds(activations) + 3 * group.all_reduce_seconds(4 * tokens)
 

@@ -102,7 +102,8 @@ def _titled(title: str, entries: list[str]) -> Iterator[str]:
 
 
 def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
-    """Reads a receipt except its tensors and programs, in time proportional to the number of its records.
+    """Returns the summary of a receipt. Reads all of it except its tensors and programs, in time proportional to the
+    number of its records.
 
     Args:
       key: the ed25519 public key (32 bytes) that must have signed; None to accept any key or no signature.
