@@ -103,7 +103,7 @@ class BufferCount:
 
     Attributes:
       begin, end: the first accessed byte and the byte after the last one; both are 0 without an access.
-      new_sectors: sectors that a block accesses for the first time.
+      new_sectors: the number of sectors that a block accesses for the first time.
       reads, writes: whether the blocks read or write the buffer.
     """
 

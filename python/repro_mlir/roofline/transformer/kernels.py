@@ -315,7 +315,8 @@ class Kernels(Sizes):
         """Returns the kernel for the gradient of a norm, including the addition of the residual gradient."""
         elements, fused, flops = self.own_tokens * self.config.hidden, 4 * self.stored, 2 * _NORM_FLOPS
         if not self.config.rotary:
-            # Three kernels, for the input, the weight and the sum, read and write this number of elements.
+            # The summands are the numbers of values per element that three kernels access: those for the input, the
+            # weight and the sum.
             return self._chain("norm gradient", elements, fused, (3 + 2 + 3) * self.stored, flops, 3)
         return self._chain("norm gradient", elements, fused, 2 * _RMS_CHAIN, flops)
 
