@@ -5,8 +5,8 @@
 
     python benchmarks/disputes.py [--disputes 4] [--seed 1]
 
-Prints the tables of docs/verification/disputes.md. The exit status is 1 if a dispute named a wrong operator or party,
-or exceeded its bound.
+Prints the measurements that docs/verification/disputes.md summarizes. The exit status is 1 if a dispute named a wrong
+operator or party, or exceeded its bound.
 """
 
 import argparse
