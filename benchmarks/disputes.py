@@ -29,8 +29,8 @@ CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
 
 @dataclass
 class Row:
-    """The disputes about one type of operator: their number, the number of those that named the right operator and
-    party, and pairs of a measured cost and its bound."""
+    """The disputes in a row of a table: their number, the number of those that named the right operator and party, and
+    pairs of a measured cost and its bound."""
 
     disputes: int = 0
     named: int = 0
@@ -62,7 +62,7 @@ class Row:
 
 def each_kind(disputes: int, seed: int) -> dict[str, Row]:
     """Runs `disputes` disputes about each type of operator that computes values. The parties A and B take turns being
-    wrong."""
+    wrong. Returns a row per type."""
     draw = np.random.default_rng(seed)
     kinds: dict[str, list[int]] = {}
     for operator in graph().operators:
@@ -73,8 +73,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
         row = rows[name] = Row()
         for number in range(disputes):
             step = int(draw.integers(1, STEPS + 1))
-            # Skips wrong results of comparisons that cf.assert checks, because the run could not continue after such a
-            # fault.
+            # Skips an operator if each of its faults leaves the results unchanged or fails a check of the program (E1).
             faults = ((index, effective_fault(step, index, draw)) for index in np.roll(kinds[name], -number).tolist())
             index, cheat = next((index, cheat) for index, cheat in faults if cheat is not None)
             wrong = "AB"[number % 2]
@@ -87,7 +86,8 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
 
 
 def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
-    """Runs one dispute for each entry of `CHAINS`: a number of operators and a number of steps."""
+    """Runs one dispute for each entry of `CHAINS`: a pair of a number of operators and a number of steps. Returns a row
+    per entry."""
     draw = np.random.default_rng(seed)
     rows = {}
     for operators, steps in CHAINS:

@@ -31,7 +31,7 @@ def _peak(run) -> float:
     """Calls `run` several times; returns the peak of the resident memory in MB, less the memory before the first
     call."""
     before = _megabytes("VmRSS")
-    _CLEAR.write_text("5")  # Resets the peak (VmHWM) that the kernel records.
+    _CLEAR.write_text("5")  # Resets the peak (VmHWM) that Linux records.
     for _ in range(_STEPS):
         run()
     return _megabytes("VmHWM") - before

@@ -90,7 +90,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Compares a goal with the measured ratios at one CPU level and number of threads."""
+    """The result of comparing a goal with the measured ratios at one CPU level and number of threads."""
 
     goal: Goal
     level: str

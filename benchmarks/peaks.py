@@ -49,8 +49,8 @@ func.func @main(%in: {shape}) -> {shape} attributes {{repro.num_state = 0 : i64}
 
 
 def fma_peak(setting: Setting, seconds: float = 0.2) -> float:
-    """Returns the highest FLOP/s of float32 multiply-adds in our programs at this CPU level: of chains that work in
-    registers, or of a matrix product whose operands fit in the cache."""
+    """Returns the highest FLOP/s of float32 multiply-adds in our programs at this CPU level. Measures chains that work
+    in registers, and a matrix product whose operands fit in the cache."""
     inputs = [np.zeros(_ELEMENTS, np.float32)]
     runs = {}
     for chains in _CHAINS:

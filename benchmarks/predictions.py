@@ -49,7 +49,7 @@ def _programs() -> dict[str, Callable[[], Training]]:
 
 
 def _least(before: Ledger | None, now: Ledger) -> Ledger:
-    """Returns a ledger with the shorter of each launch's two times; `now` if there is no earlier ledger."""
+    """Returns a ledger with the shorter of each launch's two times; returns `now` if `before` is None."""
     if before is None:
         return now
     pairs = zip(before.entries, now.entries, strict=True)

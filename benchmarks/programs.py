@@ -65,8 +65,7 @@ def timed(program: repro_mlir.Program, inputs: Sequence[np.ndarray], setting: Se
 
 
 def check_close(ours: np.ndarray, theirs: torch.Tensor) -> None:
-    """Raises ValueError if the results differ by more than rounding errors, since comparing times would then be
-    meaningless."""
+    """Raises ValueError if the results differ by more than rounding errors."""
     wanted = theirs.detach().double().numpy()
     difference = float(np.linalg.norm(ours.astype(np.float64) - wanted))
     scale = float(np.linalg.norm(wanted))

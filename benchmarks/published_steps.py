@@ -172,8 +172,8 @@ def page(found: list[Result]) -> str:
 
 
 def held_out(found: list[Result]) -> list[Result]:
-    """Returns the rows that were added after all settings and assumptions had been fixed. No setting was fitted to
-    them."""
+    """Returns the results of the rows that were added after all settings and assumptions had been fixed. No setting was
+    fitted to them."""
     return [each for each in found if each.row.get("held_out")]
 
 

@@ -5,10 +5,10 @@
 
     python benchmarks/ranks.py [--model GPT ...] [--counts 2 8] [--rounds 40]
 
-torchrun starts the ranks, with one thread and gloo; a second measurement uses a sharded optimizer. All contestants
-take turns in the same two processes: while one process works with two threads, the other one waits. Prints rows for
+torchrun starts the ranks, with one thread and gloo; a second measurement uses a sharded optimizer. All contestants take
+turns in the same two processes: while one process works with two threads, the other one waits. Prints rows for
 docs/performance: milliseconds of a step (median, best in brackets) in wall-clock time, the processor time of both
-processes together, and the speedup by the ranks.
+processes together, and the ratios of the times.
 """
 
 import argparse

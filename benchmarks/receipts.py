@@ -5,7 +5,7 @@
 
     python benchmarks/receipts.py [--step GPT] [--threads 2] [--seconds 60] [--target cpu] [--json]
 
-A recorded step hashes its inputs, its results, and the state before the step, which detects writes by the user.
+A recorded step hashes its inputs, its results, and the state before the step. The last hash detects writes by the user.
 """
 
 import argparse

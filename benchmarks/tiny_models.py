@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares tiny models under torch.compile with our backend and in eager mode: the cost of a call around kernels.
+"""Compares tiny models under torch.compile with our backend and in eager mode, to measure the overhead of a call.
 
     python benchmarks/tiny_models.py [--model MLP ...] [--seconds 1]
 
@@ -82,7 +82,7 @@ def _mlp(*sizes: int, normalized: bool = False) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-# Maps a name to functions that create the model and its input.
+# For each model: functions that create the model and its input.
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor]]] = {
     "linear": (lambda: nn.Linear(4, 1), lambda: torch.randn(8, 4)),
     "MLP": (lambda: _mlp(8, 32, 4), lambda: torch.randn(16, 8)),

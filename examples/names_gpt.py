@@ -106,7 +106,7 @@ def batches(optimizer: torch.optim.Optimizer, steps: int) -> Iterator[tuple[torc
 
 
 def training(steps: int = 300):
-    """Returns the model, the optimizer, the batches and the options with which `repro train` trains."""
+    """Returns what `repro train` needs: the model, the loss function, the optimizer, the batches and the options."""
     model = repro_mlir.initialize(NamesGPT(), seed=0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, betas=(0.9, 0.95), weight_decay=0.1)
     return model, next_letter_loss, optimizer, batches(optimizer, steps), {"clip_norm": CLIP_NORM}

@@ -27,8 +27,8 @@ COMMANDS = {
 
 
 def configure(bin_folder: Path, environment: dict[str, str], folder: Path, options: list[str]) -> int:
-    """Runs CMake with the generator Ninja. MLIR_DIR and LLVM_DIR in the environment take precedence over the installed
-    packages."""
+    """Runs CMake with the generator Ninja; returns its exit status. MLIR_DIR and LLVM_DIR in the environment take
+    precedence over the installed packages."""
     site = Path(sysconfig.get_path("purelib"))
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",

@@ -354,8 +354,7 @@ def uncovered(ptx: str) -> set[str]:
     covered |= {f"{name}.pred" for name in ("and", "or", "xor", "not")}
     covered |= matrix_instructions(ptx.encode())  # run_tensor_cores.py tests these
     found = set(re.findall(r"^\s+(?:@!?%\w+\s+)?([a-z][a-z0-9]*(?:\.[A-Za-z0-9_:]+)+)\s", ptx, re.MULTILINE))
-    # mma.sync on bytes is exact, and other tests (of contractions in blocks, and of exact contractions) compare all of
-    # the instruction's sums.
+    # mma.sync on bytes is exact. The tests of contractions in blocks and of exact contractions compare all of its sums.
     covered |= {name for name in found if name.startswith("mma.sync.") and name.endswith("8.s32")}
     return {name for name in found if name.split(".")[0] not in _MOVES} - covered
 

@@ -94,8 +94,8 @@ def _conversions() -> list[Operation]:
         for i in ("s32", "u32", "s64", "u64"):
             name = f"cvt.rn.{t}.{i}"
             found.append(Operation(name, (i,), t, f"{name} {{d}}, {{a}};", f"({C_TYPES[t]})a"))
-            # PTX saturates numbers out of range and converts a NaN to 0, except from f64 or to 64 bits. In these cases,
-            # compiled code sets the result for a NaN to 0, and so does this code.
+            # PTX saturates numbers out of range. It converts a NaN to 0, except from f64 or to 64 bits; therefore
+            # compiled code sets the result for a NaN to 0 itself, and so does this code.
             name = f"cvt.rzi.{i}.{t}"
             ptx = f"{name} {{d}}, {{a}};  setp.nan.{t} {{p}}, {{a}}, {{a}};  selp.{_bits(i)} {{d}}, 0, {{d}}, {{p}};"
             found.append(Operation(name, (t,), i, ptx, f"to_{i}((double)a)"))
@@ -144,7 +144,7 @@ def _integer_operations() -> list[Operation]:
             for name, symbol in (("div", "/"), ("rem", "%")):
                 ptx = f"{guard}{name}.{t} {{d}}, {{a}}, {{b}};"
                 found.append(Operation(f"{name}.{t}", (t, t), t, ptx, f"a {symbol} {c_guard}"))
-            # A shift by the width or more gives 0, or copies of the sign if the number is signed.
+            # A right shift by the width or more gives 0, or copies of the sign if the number is signed.
             fill = f"(a < 0 ? ({c_type})-1 : 0)" if sign == "s" else "0"
             ptx = f"shr.{t} {{d}}, {{a}}, {{b}};"
             found.append(Operation(f"shr.{t}", (t, "u32"), t, ptx, f"b < {bits} ? a >> b : {fill}"))

@@ -40,7 +40,7 @@ from repro_mlir.roofline import (
 from repro_mlir.roofline.gpu.prediction import gpu_code_of
 from repro_mlir.runner.certificates import TENSOR_CORES
 
-_SHARE = 0.1  # A row names the causes of a step's time that account for at least this share of it.
+_SHARE = 0.1  # A row names each cause that accounts for at least this share of the step's time.
 
 
 def programs(tiny: bool, architecture: str) -> Iterator[tuple[str, str, Callable[[], Program]]]:

@@ -82,7 +82,7 @@ def step_program(training: Training) -> tuple[Program, list[np.ndarray]]:
 
 def prepare_training(training: Training, path: Path, architectures: list[str]) -> dict[str, Any]:
     """Writes the bundle of a training step. If the step is to be checked, the bundle contains the expected results of
-    two steps on the same batch."""
+    two steps on the same batch. Returns the values of the hyper-parameters."""
     program, hyper = step_program(training)
     steps = [[*hyper, *arrays(training.arguments)]] * 2
     expected = expect(program, steps) if training.check else None

@@ -5,8 +5,8 @@
 instructions, and bandwidths.
 
 To measure throughput, 1,024 threads run 8 independent chains of instructions each; to measure latency, one warp runs
-one chain. A kernel reads `%clock64` before and after its loop, between barriers. An iteration of the loop has the
-template of a `Rate` CHAINS * DEPTH times.
+one chain. A kernel reads `%clock64` before and after its loop, between barriers. In both cases, the body of the loop
+contains the template of a `Rate` CHAINS * DEPTH times.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Rate:
     """One measurement.
 
     Attributes:
-      name: the instruction, or a short sequence of instructions.
+      name: the measured instruction, or a short sequence of instructions.
       ptx: one link of a chain of dependent instructions. {r}, {f}, {d} and {l} are the chain's registers (b32, f32, f64
         and b64); registers such as %fx have constant values.
       instructions: the number of instructions with that name per link.
-      iterations: iterations of the loop.
+      iterations: the number of iterations of the loop.
       architecture: the first compute capability that supports the instructions, times 10.
     """
 
@@ -301,7 +301,7 @@ def _chase_kernel(chase: Chase) -> str:
     ]
     parts = [_HEAD.format(name=name, count=1), "  mov.u32 %r0, 1;\n  mov.u32 %rb, 0;\n"]
     if chase.reach <= 1 << 14:
-        # Reads all bytes once before the measurement, so that they are in the cache.
+        # Reads all bytes once, so that they are in the cache when the measurement begins.
         parts += ["  mov.u32 %ra, 0;\n", f"$warm_{name}:\n", "  cvt.u64.u32 %a, %ra;\n  add.u64 %a, %arena, %a;\n"]
         parts += [f"  {chase.ptx} %rc, [%a];\n  add.u32 %rb, %rb, %rc;\n  add.u32 %ra, %ra, 32;\n"]
         parts += [f"  setp.lt.u32 %p, %ra, {chase.reach};\n  @%p bra $warm_{name};\n"]
@@ -361,8 +361,8 @@ def _module(architecture: str) -> str:
 
 
 def _plan(launches: list[tuple[str, int, int]], arena: int, outputs: int) -> bytes:
-    """Returns a launch plan. Each launch is the name of a kernel, its number of blocks and the threads per block, and
-    has an output of its own."""
+    """Returns a launch plan. Each launch is given by the name of a kernel, the number of blocks and the number of
+    threads per block, and has its own output."""
     kernels = list(dict.fromkeys((name, threads) for name, _, threads in launches))
     return write_plan(
         Plan(

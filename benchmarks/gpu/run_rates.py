@@ -62,7 +62,6 @@ def run_rates(directory: Path, device: Device, results: Results, deadline: float
 
 
 def _seconds(execution: Execution, device: Device) -> float:
-    """Returns the shortest time of a step in seconds."""
     execution.start()
     found = []
     for _ in range(_RUNS):

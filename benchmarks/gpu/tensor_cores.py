@@ -114,7 +114,7 @@ def save_cases(folder: Path, architecture: str, cases: Iterable[Case]) -> None:
 
 
 def load_cases(folder: Path, architecture: str) -> Iterator[Case]:
-    """Reads what `save_cases` has written."""
+    """Yields the test cases that `save_cases` has written."""
     own = folder / architecture
     for i, facts in enumerate(json.loads((own / "cases.json").read_text())):
         cubin = own / f"{i}.cubin"

@@ -43,7 +43,7 @@ RESULTS = ROOT / "docs" / "reference" / "functions"
 
 
 def failing_inputs(function: ctypes._CFuncPtr, name: str, block: int) -> list[int]:
-    """Returns the inputs in a block of 2^24 for which the function returns a wrong result, as bits."""
+    """Returns, as bits, the inputs in a block of 2^24 for which the function returns a wrong result."""
     wrong: list[int] = []
     y = np.empty(ELEMENTS, np.float32)
     for first in range(block << 24, (block + 1) << 24, ELEMENTS):

@@ -200,8 +200,8 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
         (mp.sqrt(2) - 1) ** 2 * wide,
         12,
     )
-    # One polynomial in x^2, centered at the middle of the range, covers all arguments up to that at which erf rounds to
-    # 1.
+    # One polynomial in x^2, centered at the middle of the range, covers all arguments up to the one at which erf rounds
+    # to 1.
     erf_middle = mp.mpf("7.6875")
 
     def erf_quotient(u: mp.mpf) -> mp.mpf:

@@ -170,7 +170,8 @@ def run(name: str, command: list[object], folder: Path = ROOT, **environment: st
 
 
 def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, sample: bool) -> list[bool]:
-    """Runs programs without Python that test the executor and the readers of artifacts and PTX."""
+    """Runs programs without Python that test the executor and the readers of artifacts and PTX. Returns, for each run,
+    whether it succeeded."""
     executor, runtime = NATIVE / "executor.cpp", archives / "libReproRuntime.a"
     memory, threads = BUILD / "memory", BUILD / "threads"
     passed = [
@@ -194,7 +195,8 @@ def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, samp
 
 
 def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> list[bool]:
-    """Runs lit and random programs with the instrumented package and, unless `sample`, the Python tests."""
+    """Runs lit and random programs with the instrumented package and, unless `sample`, the Python tests. Returns, for
+    each run, whether it succeeded."""
     options = BUILD / "options.so"
     define = f'-DREPORTS="{REPORTS / "report"}"'
     subprocess.run(

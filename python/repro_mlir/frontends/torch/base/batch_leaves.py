@@ -63,7 +63,7 @@ def leaf_names(batch: Any) -> list[str]:
 
 
 def _without_mappings(batch: Any) -> Any:
-    """Replaces mappings that are not dicts by dicts, because pytree treats such mappings as leaves."""
+    """Converts each mapping that is not a dict to a dict, because pytree treats such mappings as leaves."""
 
     def unwrap(leaf: Any) -> Any:
         # isinstance would read `__class__`, and the placeholder of a changing string would record this as a use of the

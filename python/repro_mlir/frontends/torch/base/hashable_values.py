@@ -18,7 +18,7 @@ from repro_mlir.frontends.torch.base.torch_internals import FakeTensor
 
 
 class Same:
-    """A wrapper that compares objects by identity; it keeps the object alive, so that its id cannot be reused."""
+    """A wrapper that compares its object by identity, and keeps the object alive, so that the id cannot be reused."""
 
     def __init__(self, value: object) -> None:
         self.value = value

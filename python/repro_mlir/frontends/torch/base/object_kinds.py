@@ -55,7 +55,7 @@ _CHANGING = (np.flatiter, np.nditer, np.random.BitGenerator, torch.Generator)
 """Classes of the packages in `_KNOWN_PACKAGES` with state that a step can read."""
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
-# The C objects of these packages have no state that a step reads, or other code checks their state.
+# Objects of these packages that are written in C have no state that a step reads, or other code checks their state.
 _KNOWN_PACKAGES = ("torch", "numpy", "repro_mlir", "_abc", "typing")
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 

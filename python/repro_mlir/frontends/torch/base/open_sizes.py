@@ -161,7 +161,7 @@ class Sizes:
 
     @contextlib.contextmanager
     def tracing(self) -> Iterator[None]:
-        """Configures PyTorch for tracing `fake` tensors within the block."""
+        """Configures PyTorch within the block for tracing the tensors that `fake` returns."""
         with (
             # With this option, PyTorch assumes sizes above 1, without a guard, in checks where a size of 1 gives the
             # same result.

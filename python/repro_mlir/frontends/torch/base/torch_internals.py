@@ -128,7 +128,7 @@ def load_dynamo_tables() -> None:
 
 
 def entering_compiled_functions() -> contextlib.AbstractContextManager[Any]:
-    """Lets a trace enter functions of torch.compile as if they were not compiled."""
+    """Within the block, lets a trace enter functions that torch.compile has wrapped, as if they were not compiled."""
     # If TorchDynamo has not been imported, no function has been compiled.
     is_imported = "torch._dynamo" in sys.modules
     return dynamo_config().patch(error_on_nested_fx_trace=False) if is_imported else contextlib.nullcontext()
@@ -153,21 +153,20 @@ def replaced(owner: Any, **makers: Callable[[Any], Any]) -> Iterator[None]:
 
 
 def replace_proxy_call(make: Callable[[Any], Any], most_known: int) -> contextlib.AbstractContextManager[None]:
-    """Replaces the function that records an operator; traces keep the values of constants of `most_known` or fewer
-    elements.
-    """
+    """Replaces, within the block, the function that records an operator. Traces keep the values of constants with at
+    most `most_known` elements."""
     module = torch.fx.experimental.proxy_tensor
     return replaced(module, CONSTANT_NUMEL_LIMIT=lambda _: most_known, proxy_call=make)
 
 
 def replace_check_with(make: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:
-    """Replaces the function that `torch._check` calls."""
+    """Replaces, within the block, the function that `torch._check` calls."""
     return replaced(torch, _check_with=make)
 
 
 def replace_compile_and_call(make: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:
-    """Replaces the function that operators such as `torch.cond` use to compile and call the functions passed to
-    them."""
+    """Replaces, within the block, the function with which operators such as `torch.cond` compile and call the functions
+    passed to them."""
     return replaced(torch._higher_order_ops.utils, _hop_compile_and_call=make)
 
 

@@ -50,7 +50,8 @@ def _shown(constraint: Any) -> str:
 
 
 def checked_numbers() -> AbstractContextManager[None]:
-    """Turns `torch._check` in the user's code into a check of the step if the condition depends on tensor values."""
+    """Within the block, turns `torch._check` in the user's code into a check of the step if the condition depends on
+    tensor values."""
 
     def make(former: Any) -> Callable[..., None]:
         def check(error: Any, condition: Any, message: Callable[[], str] | None) -> None:
@@ -65,7 +66,8 @@ def checked_numbers() -> AbstractContextManager[None]:
 
 
 def checked_matrices() -> AbstractContextManager[None]:
-    """Replaces the check of `constraints.positive_definite`, because PyTorch's check branches on a tensor value."""
+    """Replaces, within the block, the check of `constraints.positive_definite`: PyTorch's check branches on a tensor
+    value."""
     return internals.replaced(
         type(torch.distributions.constraints.positive_definite), check=lambda _: _is_positive_definite
     )

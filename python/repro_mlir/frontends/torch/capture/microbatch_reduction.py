@@ -47,7 +47,7 @@ def reduce_microbatches(tensor: torch.Tensor, gradient: str = "") -> torch.Tenso
 def statistics_of(model: torch.nn.Module) -> set[str]:
     """Returns the names of the buffers that are running statistics of a batch normalization.
 
-    Only for such buffers is the mean over microbatches meaningful.
+    The mean over microbatches is meaningful only for such buffers.
     """
     return {
         f"{prefix}.{name}" if prefix else name

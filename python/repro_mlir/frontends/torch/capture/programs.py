@@ -259,7 +259,8 @@ def canonical_program(
 
 
 def in_numerics(program: Program, options: CaptureOptions, *, is_evaluation: bool = False) -> Program:
-    """Applies `exact_digits` and `precision` to a program. Scales of earlier steps (Q6) are appended to the state.
+    """Returns the program with `exact_digits` and `precision` applied. Scales of earlier steps (Q6) are appended to the
+    state.
 
     Raises:
       ReproError: the recipe rounds the forward pass stochastically, which only training steps support.

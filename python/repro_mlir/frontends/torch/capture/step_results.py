@@ -56,7 +56,7 @@ class Results:
         self.structure: dict[str, Any] = {}
 
     def append(self, name: str, tensor: torch.Tensor) -> _Place:
-        """Adds one output."""
+        """Adds one output and returns its placeholder."""
         self.names.append(name)
         self.tensors.append(tensor)
         return _Place(len(self.tensors) - 1)
@@ -126,7 +126,8 @@ def _tensors(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
 def _replace(
     value: Any, kind: type, function: Callable[[tuple[Any, ...], Any], Any], path: tuple[Any, ...] = ()
 ) -> Any:
-    """Replaces each object of class `kind` in tuples, lists, mappings and dataclasses by the result of `function`."""
+    """Returns a copy of a value with the result of `function` instead of each object of class `kind` in tuples, lists,
+    mappings and dataclasses."""
     if isinstance(value, kind):
         return function(path, value)
     if isinstance(value, _CONSTANTS):

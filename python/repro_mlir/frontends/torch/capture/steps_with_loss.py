@@ -53,7 +53,6 @@ class StepWithLoss(Step):
         return loss, output
 
     def _loss(self, batch: Any) -> tuple[torch.Tensor, Any]:
-        """Computes the loss and the model's result."""
         if self.loss_fn is not None:
             *inputs, target = batch
             output = self.model(*inputs)
@@ -94,7 +93,7 @@ class StepWithLoss(Step):
 def _computed(
     metrics: Mapping[str, Callable[[Any, Any], Any]], output: Any, target: Any, kept: Sequence[torch.Tensor]
 ) -> dict[str, torch.Tensor]:
-    """Computes the metrics.
+    """Returns the values of the metrics, keyed by name.
 
     Raises:
       CaptureError: a metric is not a real scalar, draws random numbers, or writes to a tensor in `kept`.

@@ -211,6 +211,6 @@ def _remedy(parameter: torch.Tensor, loss_fn: object) -> str:
 
 
 def _global_norm(gradients: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """Computes the 2-norm of all gradients together, as torch.nn.utils.clip_grad_norm_ returns it."""
+    """Returns the 2-norm of all gradients together, as torch.nn.utils.clip_grad_norm_ does."""
     norms = [torch.linalg.vector_norm(gradient) for gradient in gradients.values()]
     return torch.linalg.vector_norm(torch.stack([norm.to(norms[0].dtype) for norm in norms]))

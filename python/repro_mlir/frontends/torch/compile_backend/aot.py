@@ -61,7 +61,7 @@ class GraphOptions:
     Attributes:
       prepare: returns the runner of a captured graph.
       seeds: returns seed and step of the random numbers (R1) for one call of a graph that draws random numbers.
-      fallback: whether PyTorch runs a graph that cannot be captured or compiled, with a warning.
+      fallback: whether a graph that cannot be captured or compiled causes a warning, and PyTorch runs it.
     """
 
     prepare: Callable[[ImportedProgram[CapturedGraph]], Runner]
@@ -126,7 +126,8 @@ def compile_graph(module: torch.fx.GraphModule, arguments: Sequence[Any], option
 
 
 def _separate_gradients() -> contextlib.AbstractContextManager[None]:
-    """Gives gradients of results with overlapping elements, as from `unfold`, a memory layout without overlap.
+    """Within the block, the gradient of a result with overlapping elements, as from `unfold`, has no overlapping
+    elements.
 
     PyTorch by itself detects only repeated elements, as from `expand`.
     """

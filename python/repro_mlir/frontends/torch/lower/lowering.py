@@ -217,7 +217,7 @@ def _require_static_shapes(module: ir.Module) -> None:
 
 
 class _Origins(ContextCache):
-    """Returns the user's line as the location of a node, or the name of the module or phase if there is no line."""
+    """Gives each node the user's line as its location, or the name of the module or phase if there is no line."""
 
     def get_node_location(self, node: torch.fx.Node) -> ir.Location:
         location = super().get_node_location(node)
@@ -230,7 +230,7 @@ class _Origins(ContextCache):
 
 
 class _NamedNodes(_Origins):
-    """Returns locations that begin with the name of the graph's node."""
+    """Begins each location with the name of the graph's node."""
 
     def get_node_location(self, node: torch.fx.Node) -> ir.Location:
         return ir.Location.name(node.name, super().get_node_location(node), context=self._c)

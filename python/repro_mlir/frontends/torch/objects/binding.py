@@ -293,7 +293,8 @@ class _Counter:
         return self._held is None and self._slot.kind != "count"
 
     def serves(self, slot: Slot) -> bool:
-        """Whether the counter also represents another program's slot, in tensors that the optimizer still has."""
+        """Whether the counter also represents this slot of another program: the optimizer still has the counter's
+        tensors."""
         own = self._slot
         same = (own.kind, own.key, own.initial.dtype) == (slot.kind, slot.key, slot.initial.dtype)
         if not same or not len(own.owners) == len(slot.owners) == len(self._tensors):

@@ -189,7 +189,7 @@ class ChangingValues:
         return name in self._leaves
 
     def has(self, index: int) -> bool:
-        """Whether the leaf of the batch at a position is one of the values."""
+        """Whether the leaf of the batch at this position is one of the values that may change."""
         return index in self._leaves.values()
 
     def fits(self, leaves: Sequence[Any]) -> bool:

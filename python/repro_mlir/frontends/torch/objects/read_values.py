@@ -431,7 +431,8 @@ class _Search:
         self._close()
 
     def is_complete(self) -> bool:
-        """Whether the search has followed all attributes, if the code that ran reads attributes by unknown names."""
+        """Whether the search has followed all attributes, which is required only if code that ran reads attributes by
+        unknown names."""
         return self._recording is None or self._everything == self._recording.everything
 
     def follow(self, name: str, value: object) -> None:
@@ -500,9 +501,8 @@ class _Search:
         self.reads._noted.append((name, view))
 
     def _visit(self, name: str, value: Any) -> None:
-        """Notes what a program depends on in a value, by the value's type. Reads no attribute that could run the user's
-        code.
-        """
+        """Notes the parts of a value on which a program depends; the value's type determines these parts. Reads no
+        attribute that could run the user's code."""
         kind = type(value)
         if issubclass(kind, torch.jit.ScriptModule):
             # The code of a ScriptModule is fixed, but its tensors are not.

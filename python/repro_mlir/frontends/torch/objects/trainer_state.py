@@ -41,7 +41,8 @@ Expected = Callable[[str, Any], TensorType]
 
 
 def own_entries(own: Mapping[str, np.ndarray], options: CaptureOptions) -> dict[str, dict[str, torch.Tensor]]:
-    """Returns the entries of a state with copies of the arrays; `own` has the names of the program's state.
+    """Returns the entries of a state with copies of the arrays in `own`, which are keyed by the names of the program's
+    state.
 
     Arrays that belong to no entry are left out.
     """
@@ -93,8 +94,8 @@ def own_arrays(state: Mapping[str, Any], model: torch.nn.Module, options: Captur
 
 
 def _definitions(options: CaptureOptions) -> dict[str, torch.Tensor]:
-    """Returns the definition for each entry that a state has with these options: the JSON, as bytes, of the recipe,
-    whose name is replaced by a fixed one, or of the compression method."""
+    """Returns, for each entry that a state has with these options, the JSON, as bytes, that defines the entry: that of
+    the recipe, with a fixed name, or that of the compression method."""
     texts = {}
     recipe, compression = options.precision, options.gradient_compression
     if recipe is not None and recipe.is_delayed:
@@ -166,7 +167,7 @@ def _check_number(name: str, array: np.ndarray) -> None:
 
 
 def save_own_entries(path: str | Path, state: Mapping[str, Any]) -> None:
-    """Writes those entries of a state that `own_entries` returns to a safetensors file.
+    """Writes to a safetensors file those entries of a state that `own_entries` returns.
 
     Raises:
       ReproError: the file cannot be written.

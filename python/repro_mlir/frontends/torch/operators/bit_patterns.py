@@ -50,7 +50,7 @@ def canonical_bits(build: Builder, value: ir.Value, compared: ir.Value, kind: ir
 
 
 def _write_bits(build: Builder, x: Any) -> Sequence[Any]:
-    """(V4) Writes a bitcast to an integer that replaces each NaN by the canonical NaN."""
+    """(V4) Writes a bitcast to integers, and replaces the bits of each NaN by those of the canonical NaN."""
     kind = ir.RankedTensorType(build.types[0])
     identity = ir.AffineMap.get_identity(kind.rank)
 

@@ -291,7 +291,7 @@ def _log1p(x: Pair) -> Pair:
 
 def _sqrt(x: Pair) -> Pair:
     length = _abs(x)
-    # Compute the greater part by the square root and the other by a division, which does not cancel.
+    # The greater part is a square root. The other part is computed by a division, because a subtraction would cancel.
     great = torch.sqrt((length + x.re.abs()) * 0.5)
     small = torch.where(great == 0, torch.zeros_like(great), x.im.abs() / (2 * great))
     right = x.re >= 0

@@ -100,7 +100,8 @@ def _per_dimension(values: Sequence[int], count: int) -> list[int]:
 
 
 def _spread(bias: torch.Tensor | None, like: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """(K3) Returns the init operand: `bias` [O] at every position of its channel of `shape` [N, O, *], or zeros."""
+    """(K3) Returns the init operand, of shape `shape` [N, O, *]: element o of `bias` [O] in channel o; zeros without a
+    bias."""
     if bias is None:
         return like.new_zeros(shape)
     return bias.reshape(-1, *[1] * (len(shape) - 2)).expand(shape)

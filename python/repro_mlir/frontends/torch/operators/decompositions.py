@@ -643,7 +643,7 @@ def _nll_loss_backward(
     ignore_index: int,
     total_weight: torch.Tensor,
 ) -> torch.Tensor:
-    # Compares class indices with the target, instead of using a scatter, as torch-mlir's default does.
+    # Compares class indices with the target; torch-mlir's default uses a scatter.
     axis = 0 if x.dim() < 2 else 1
     if reduction == 1:
         gradient = gradient / total_weight

@@ -63,7 +63,7 @@ def _divide(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
 
 
 def _of_tensors(operator: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
-    """Extends a tensor operator to accept a Python number on one side; returns NotImplemented for floats."""
+    """Returns an operator that also accepts a Python number on one side, and returns NotImplemented for floats."""
 
     def call(x: Any, y: Any) -> Any:
         operands = of_one_kind(x, y)

@@ -23,7 +23,7 @@ def _per_dimension(values: Sequence[int], count: int) -> list[int]:
 
 
 def _spread_windows(x: torch.Tensor, kernel: Sequence[int]) -> torch.Tensor:
-    """Repeats each element of the trailing dimensions over its window of `kernel`."""
+    """Repeats each element along the trailing dimensions so that it fills a window of extents `kernel`."""
     for index, extent in enumerate(kernel):
         axis = x.dim() - len(kernel) + index
         shape = list(x.shape)

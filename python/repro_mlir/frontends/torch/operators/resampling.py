@@ -58,8 +58,8 @@ def linear(
 def _places(
     extent: int, size: int, factor: float | None, align_corners: bool, dtype: torch.dtype, dims_after: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns, for each result along a dimension, the indices of its two neighbors, and its distance from the first
-    neighbor."""
+    """Returns, for each position of the result along a dimension, the indices of its two neighbors in the input, and
+    its distance from the first neighbor."""
     scale = internals.compute_scale(extent, size, align_corners, factor)
     place = internals.compute_source_index(scale, torch.arange(size).to(dtype), align_corners).clamp(min=0.0)
     place = place.reshape(size, *[1] * dims_after)

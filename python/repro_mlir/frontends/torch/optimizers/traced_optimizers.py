@@ -669,7 +669,7 @@ class _Run:
         return self._calls.known(value) if isinstance(value, torch.Tensor) else node_of(self.tape, value)
 
     def final(self, owner: Owner, key: Any, dtype: torch.dtype) -> torch.Tensor:
-        """Returns the value that the step has left in an entry as a tensor of the program."""
+        """Returns, as a tensor of the program, the value that the step has left in an entry."""
         node = self.node(owner, key)
         value = self._value(owner, key)
         if node is None or (isinstance(value, torch.Tensor) and value.dim() > 0):

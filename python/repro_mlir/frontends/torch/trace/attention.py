@@ -4,7 +4,7 @@
 """(K5) Scaled dot-product attention block by block: the compiler's `repro.attention` and `repro.attention_gradient`.
 
 This module checks the arguments as PyTorch's function does and converts them to the operands of these operations:
-numbers as f32, and a single leading dimension for all dimensions but the last two.
+numbers become f32, and all dimensions but the last two become a single one.
 """
 
 import math
@@ -71,7 +71,6 @@ class BlockedAttention(ReplacedAttention):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
-        """Computes attention for the arguments of torch.nn.functional.scaled_dot_product_attention."""
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
         if torch.is_autocast_enabled("cpu"):
             query, key, value = (_autocast(x) for x in (query, key, value))

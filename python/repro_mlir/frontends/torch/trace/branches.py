@@ -58,7 +58,8 @@ def _in_bounds(tensor: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _saved_in_bounds(taken: torch.Tensor) -> Iterator[None]:
-    """Makes autograd save the tensors of a branch as `_in_bounds` returns them, for the gradients that read them."""
+    """Within the block, autograd saves the result of `_in_bounds` instead of a tensor, because gradients may use saved
+    tensors as indices."""
     # Tracing of the hooks is off, because AOTAutograd would defer them until its graph runs.
     former = internals.set_saved_tensors_hooks_tracing(False)
     try:
@@ -83,7 +84,6 @@ class _OwnMemory:
                 self._storages[storage._cdata] = storage
 
     def remove(self, tensor: torch.Tensor) -> None:
-        """Removes the memory of a tensor."""
         self._storages.pop(tensor.untyped_storage()._cdata, None)
 
     def has(self, tensor: torch.Tensor) -> bool:
@@ -154,7 +154,7 @@ class _SelectedGradients(TorchFunctionMode):
 
 
 class _Checks(internals.TorchDispatchMode):
-    """Keeps the checks of a branch that is not taken from failing, and refuses writes to tensors from outside."""
+    """Prevents failures of checks in a branch that is not taken, and refuses writes to tensors from outside."""
 
     def __init__(self, taken: torch.Tensor, own: _OwnMemory) -> None:
         super().__init__()

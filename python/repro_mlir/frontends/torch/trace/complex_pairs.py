@@ -72,7 +72,8 @@ def without_complex(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> to
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Returns PyTorch's decompositions of operators without a rule here, applied to complex tensors only."""
+    """Returns PyTorch's decompositions of the operators that have no rule in this module; they apply only to complex
+    tensors."""
 
     def for_complex(function: Callable[..., Any]) -> Callable[..., Any]:
         def decompose(*args: Any, **kwargs: Any) -> Any:
@@ -267,7 +268,7 @@ def _by_parts(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], expect
 
 
 def _is_value(name: str, position: int, leaf: Any) -> bool:
-    """Returns whether an argument that is not a pair is a real number or tensor combined with complex ones."""
+    """Returns whether an argument that is not a pair is an operand, as opposed to a condition or a parameter."""
     if name == "where":
         return position > 0
     return name in _SAME_TYPE and isinstance(leaf, torch.Tensor)

@@ -55,7 +55,8 @@ def _cdist(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str
 def _length(x: torch.Tensor, p: float) -> torch.Tensor:
     found = torch.linalg.vector_norm(x, p, dim=-1)
     if p == 0:
-        # For p = 0, the number of differences, PyTorch's gradient is zero rather than absent.
+        # For p = 0, the norm is the number of differences. PyTorch's gradient of this number is zero rather than
+        # absent.
         found = torch.where(torch.zeros([], dtype=torch.bool), x.sum(-1), found)
     return found
 
@@ -274,7 +275,7 @@ def _conv_tbc(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, pad
 
 
 def _norm_of_element(function: Any) -> Callable[..., torch.Tensor]:
-    """Extends a norm to dimension 0 or -1 of a tensor of shape []."""
+    """Returns a norm that also accepts dimension 0 or -1 of a tensor of shape []."""
 
     def call(*args: Any, **kwargs: Any) -> torch.Tensor:
         dim = args[2] if len(args) > 2 else kwargs.get("dim")
@@ -580,7 +581,8 @@ def _softshrink(input: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
 
 
 def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
-    """Extends a loss of pairs of elements to empty tensors: PyTorch's gradient divides by the number of pairs.
+    """Returns a loss of pairs of elements that also accepts empty tensors. PyTorch's gradient divides by the number of
+    pairs.
 
     Args:
       place: the position of the `reduction` argument after input and target.
@@ -599,7 +601,8 @@ def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
 
 
 def _of_classes(function: Any) -> Callable[..., torch.Tensor]:
-    """Extends a loss of classes to uint8 targets, which PyTorch's gradient of the loss does not support."""
+    """Returns a loss of classes that also accepts uint8 targets, which PyTorch's gradient of the loss does not
+    support."""
 
     def call(input: torch.Tensor, target: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
         found: torch.Tensor = function(input, target.long() if target.dtype is torch.uint8 else target, *rest, **named)

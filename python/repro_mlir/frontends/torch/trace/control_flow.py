@@ -24,7 +24,8 @@ about a millisecond per operator.
 
 
 def calls_of_operators() -> contextlib.AbstractContextManager[None]:
-    """Lets operators such as `torch.cond` call their functions directly; PyTorch would pass them to torch.compile."""
+    """Within the block, lets operators such as `torch.cond` call their functions directly; PyTorch would pass them to
+    torch.compile."""
     return replace_compile_and_call(lambda _: lambda function, args, kwargs=None: function(*args, **(kwargs or {})))
 
 
@@ -32,7 +33,7 @@ _FILLED: tuple[Any, ...] = (torch.zeros, torch.ones, torch.full)
 
 
 def make_counters_known(module: torch.fx.GraphModule) -> None:
-    """Makes constants of the one-element tensors that are the initial values of loops in a torch.compile graph.
+    """Replaces the one-element tensors that are initial values of loops in a torch.compile graph by constants.
 
     AOTAutograd traces a graph in several modes, and only constants have known values in all of them.
     """

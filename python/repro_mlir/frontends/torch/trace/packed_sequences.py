@@ -5,7 +5,8 @@
 
 A mask of shape [times, sequences] selects the rows of the packed tensor from those of the padded tensor, of shape
 [times, sequences, ...]. Operators treat these rows like any other selection (selected_rows.py). A recurrent network
-runs its cell at all times. At a time at which a sequence has no element, the state of the sequence does not change.
+runs its cell in all time steps. In a time step in which a sequence has no element, the state of the sequence does not
+change.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class BatchSizes:
         raise CaptureError(f"the step calls {function.__name__} on batch sizes of a packed sequence: use its lengths")
 
     def padded(self, data: torch.Tensor, value: float = 0.0, times: int | None = None) -> torch.Tensor:
-        """Returns the elements with time first, padded with `value` after the end of each sequence."""
+        """Returns the elements, of shape [times, sequences, ...], padded with `value` after the end of each
+        sequence."""
         count, sequences = self.mask.shape
         whole = data.new_full([count, sequences, *data.shape[1:]], value)
         whole[self.mask] = data

@@ -212,12 +212,10 @@ class _SiteNumber:
 
     @classmethod
     def wrap(cls, number: int) -> Any:
-        """Returns the state for a site number."""
         return cls(number)
 
     @classmethod
     def unwrap(cls, state: Any) -> int:
-        """Returns the site number of a state."""
         if not isinstance(state, cls):
             raise CaptureError("expected a state that the same step has read for torch.set_rng_state, got another")
         return state.number

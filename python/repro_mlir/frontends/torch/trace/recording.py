@@ -114,7 +114,7 @@ class Recording:
         return id(code) in self._ran
 
     def functions_of(self, code: types.CodeType) -> list[types.FunctionType]:
-        """Returns the functions that have a code object of `namespaces` and still exist after the trace."""
+        """Returns the functions that have this code object, one of `namespaces`, and still exist after the trace."""
         if self._functions is None:
             # One pass over all objects of the process finds the functions of all code objects.
             found = (each for each in gc.get_referrers(*self.namespaces) if isinstance(each, types.FunctionType))
@@ -184,7 +184,8 @@ class Recording:
                 self._see_builtin(frame, argument)
 
     def _is_called_by_user(self, frame: types.FrameType | None) -> bool:
-        """Returns whether the user's code, not a library, called code of an `_ACTIONS` file that returns values."""
+        """Returns whether the user's code called this frame, directly or through library files that return values
+        (`_VALUES`)."""
         while frame is not None and _VALUES.search(frame.f_code.co_filename):
             frame = frame.f_back
         return frame is not None and self._kinds.get(id(frame.f_code)) == _USER
@@ -271,7 +272,8 @@ class Recording:
         return CaptureError(self._refusal)
 
     def _dynamic_names(self) -> contextlib.AbstractContextManager[None]:
-        """Notes the names that the user's code, and code that it called, passes to getattr and hasattr."""
+        """Within the block, notes the names that the user's code, and code that it called, passes to getattr and
+        hasattr."""
         thread = threading.get_ident()
 
         def noting(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -138,7 +138,7 @@ _DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
 
 
 class _Expansion(NodeInterpreter):
-    """Runs a graph and replaces operators on selections that have no rule by PyTorch's decompositions."""
+    """Runs a graph. If an operator on selections has no rule, PyTorch's decomposition of the operator runs instead."""
 
     def replaces(self, node: torch.fx.Node) -> bool:
         if node.target not in _DECOMPOSITIONS or not isinstance(node.target, OpOverload):
@@ -155,7 +155,7 @@ class _Expansion(NodeInterpreter):
 
 
 class _Numbers:
-    """Numbers the nodes of a functional graph.
+    """Assigns numbers to the nodes of a functional graph.
 
     Tensors with equal numbers have the same elements in the same order; their shapes may differ.
     """
@@ -254,7 +254,8 @@ class _OverAllRows(NodeInterpreter):
                     "or len()",
                 )
             if isinstance(value, Selected):
-                # The operator that returns the result may be part of the compiled step, so the selection is named.
+                # The error names the line of the selection, because the operator that returns the result may be part of
+                # the compiled step.
                 raise located(
                     next(rows.origin for dim in value.dims for rows in chosen(dim)),
                     "a result is rows that a mask selects, whose number depends on tensor values: expected all rows, "

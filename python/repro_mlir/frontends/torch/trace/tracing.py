@@ -87,7 +87,7 @@ _MOST_KNOWN = 64
 
 
 def _known_elements() -> contextlib.AbstractContextManager[None]:
-    """Lets a trace know the elements of small constants, such as sizes in a tensor.
+    """Within the block, lets a trace know the elements of small constants, such as sizes in a tensor.
 
     By default PyTorch knows only constants of one element. PyTorch does not notice writes through another view, so
     constants that were written are excluded here.
@@ -200,8 +200,8 @@ class _SecondStage(NodeInterpreter):
         args = with_positive_indices(target, args)
         expected = self.current.meta.get("val")
         if _gives_nothing(target, expected):
-            # Some operators without result elements crash the lowering or divide by the number of elements, so none is
-            # lowered.
+            # Some operators whose results have no elements crash the lowering or divide by the number of elements, so
+            # none of these operators is lowered.
             return pytree.tree_map(lambda each: torch.zeros(each.shape, dtype=each.dtype), expected)
         if pool_indices.is_pool(target):
             return pool_indices.call_pool(
@@ -440,7 +440,8 @@ def without_other_random_numbers() -> Iterator[None]:
 
 
 def _constants(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
-    """Returns the tensors of a graph. Raises CaptureError if the graph reads a tensor that an earlier trace left."""
+    """Returns the tensors that a graph contains as attributes. Raises CaptureError if the graph reads a tensor that an
+    earlier trace left."""
     found = []
     for node in graph.graph.nodes:
         value = getattr(graph, node.target) if node.op == "get_attr" else None

@@ -156,9 +156,8 @@ class _OnSigned(NodeInterpreter):
         return pytree.tree_map(_as_expected, found, expected)
 
     def _of_one_kind(self, args: tuple[Any, ...], result: torch.dtype) -> tuple[Any, ...]:
-        """Converts the operands to the type in which PyTorch computes if it is a float or unsigned type; numbers wrap
-        in an unsigned type.
-        """
+        """Returns the operands, converted to the type in which PyTorch computes if that is a float or unsigned type.
+        Numbers wrap in an unsigned type."""
         formers: list[Any] = [
             each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in self.current.args
         ]
