@@ -52,8 +52,8 @@ def _compile(step: str, setting: Setting) -> dict[str, list[float]]:
 
 
 def cases() -> list[SampledCase]:
-    """Returns the benchmarks: the peak of the resident memory in MB, less the memory before the first step, and the
-    seconds of capture and compilation."""
+    """Returns a benchmark of the peak memory for each step, and one of the seconds of capture and compilation for the
+    GPT. The memory is the resident memory in MB, less that before the first step."""
     return [
         *(
             SampledCase(

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Measures the cost of a receipt: the time of a trainer's step with and without it, in turns, and of a checkpoint.
+"""Measures the cost of a receipt: the time of a trainer's step, with and without a receipt in turns, and of a
+checkpoint.
 
     python benchmarks/receipts.py [--step GPT] [--threads 2] [--seconds 60] [--target cpu] [--json]
 

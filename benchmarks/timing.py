@@ -40,9 +40,9 @@ def interleaved(
 ) -> Mapping[str, Figure]:
     """Returns the seconds per call for each contestant.
 
-    Each round calls all contestants in turn, and begins with another one than the previous round. A turn starts with
-    untimed calls, which bring the data back into the caches and wait until the previous contestant's threads are
-    asleep.
+    Each round calls all contestants in turn, and begins with a different contestant than the previous round. A turn
+    starts with untimed calls, which bring the data back into the caches and wait until the previous contestant's
+    threads are asleep.
 
     Args:
       contestants: functions without arguments.

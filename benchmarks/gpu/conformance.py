@@ -6,9 +6,9 @@ expected checksums.
 
 The operands of pattern number i (u32) follow from i: the hash function lowbias32 of Hash Prospector (`mix`) gives 32
 bits per word. The kind of the pattern, which also follows from i, determines whether these bits are used as they are or
-turned into close numbers, subnormals, values with few bits set, and so on. Thread t processes the patterns whose
-numbers are t modulo the number of threads. The thread returns the sum, modulo 2^64, of the hashes of its results. This
-sum does not depend on the order of the results.
+turned into numbers of similar magnitude, subnormals, values with few bits set, and so on. Thread t processes the
+patterns whose numbers are t modulo the number of threads. The thread returns the sum, modulo 2^64, of the hashes of its
+results. This sum does not depend on the order of the results.
 """
 
 from __future__ import annotations

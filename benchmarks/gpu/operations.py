@@ -61,7 +61,8 @@ def _float_operations() -> list[Operation]:
                 ptx = f"setp.{name}{unordered}.{t} {{p}}, {{a}}, {{b}};  selp.u32 {{d}}, 1, 0, {{p}};"
                 c = f"a {sign} b" + (" || isnan(a) || isnan(b)" if unordered else "")
                 found.append(Operation(f"setp.{name}{unordered}.{t}", (t, t), "u32", ptx, c))
-        # PTX's copysign returns b with the sign of a, C's the reverse. The sign of a NaN is not compared.
+        # PTX's copysign returns b with the sign of a; C's copysign returns a with the sign of b. The sign of a NaN is
+        # not compared.
         ptx = f"copysign.{t} {{d}}, {{a}}, {{b}};"
         found.append(Operation(f"copysign.{t}", (t, t), t, ptx, f"copysign{suffix}(b, a)"))
         for name, c in (

@@ -81,7 +81,7 @@ def sqrt_argument(f: Real) -> Real:
 
 
 def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
-    """Returns all tables. Maps a name to the approximated function as text, the coefficients and the largest error."""
+    """Returns all tables, keyed by name: the approximated function as text, the coefficients and the largest error."""
     tables: dict[str, tuple[str, list[float], mp.mpf]] = {}
     wide = 1 + mp.mpf(2) ** -16
 
@@ -252,7 +252,7 @@ def polynomials() -> dict[str, tuple[str, list[float], mp.mpf]]:
 
 
 def pairs() -> dict[str, tuple[str, list[mp.mpf]]]:
-    """Returns the series that are evaluated in twice the precision. Maps a name to a description and the exact
+    """Returns the series that are evaluated in twice the precision, keyed by name: a description and the exact
     coefficients."""
     log2e = 1 / mp.log(2)
     return {

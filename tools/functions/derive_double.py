@@ -55,7 +55,7 @@ def constants() -> dict[str, mp.mpf]:
 
 
 def tables() -> dict[str, tuple[str, list[mp.mpf]]]:
-    """Returns the tables. Maps a name to a description and the values."""
+    """Returns the tables, keyed by name: a description and the values."""
     return {
         "InverseFactorial": ("1 / j!", [1 / mp.factorial(j) for j in range(44)]),
         "InverseOdd": ("1 / (2 j + 1)", [1 / mp.mpf(2 * j + 1) for j in range(39)]),

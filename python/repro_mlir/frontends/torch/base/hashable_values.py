@@ -31,7 +31,8 @@ class Same:
 
 
 def hashable(value: Any, outer: tuple[object, ...] = ()) -> Hashable:
-    """Returns a key that is equal for values that a step cannot distinguish: numbers, strings and containers of them.
+    """Returns a key of a value. Numbers, strings and containers of them have equal keys if a step cannot distinguish
+    them.
 
     Other objects compare by identity. `outer` lists the containers around the value, so that the recursion ends for a
     container that contains itself.

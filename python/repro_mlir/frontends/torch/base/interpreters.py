@@ -17,7 +17,7 @@ from repro_mlir.frontends.torch.base.value_requests import reason_of
 
 
 class NodeInterpreter(torch.fx.Interpreter):
-    """Runs a graph and keeps the node that it is running as `current`.
+    """Runs a graph; `current` is the node that is running.
 
     An error of a node becomes a CaptureError with the node's origin.
     """

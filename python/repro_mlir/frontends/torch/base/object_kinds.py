@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Classifies Python objects by which of their parts can change. A step must not read an object that fits no class
-here."""
+"""Classifies Python objects by the parts that can change. A step must not read an object that fits no class here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Errors, with a suggested replacement, for Python code that requests the values of a traced tensor, which has none."""
+"""Errors for Python code that requests the values of a traced tensor, which has none; the messages suggest a
+replacement."""
 
 import sys
 import types
@@ -57,7 +58,8 @@ _INTERNAL = (AssertionError, AttributeError, KeyError, NotImplementedError)
 
 
 def reason_of(error: Exception) -> str:
-    """Returns one line for an error in a trace; replaces PyTorch's messages about values that a trace does not have."""
+    """Returns a one-line message for an error in a trace; replaces PyTorch's messages about values that a trace does
+    not have."""
     if isinstance(error, ReproError):
         return str(error)
     if isinstance(error, DataDependentOutputException):

@@ -126,8 +126,8 @@ def _tensors(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any
 def _replace(
     value: Any, kind: type, function: Callable[[tuple[Any, ...], Any], Any], path: tuple[Any, ...] = ()
 ) -> Any:
-    """Returns a copy of a value with the result of `function` instead of each object of class `kind` in tuples, lists,
-    mappings and dataclasses."""
+    """Returns a copy of a value in which the result of `function` replaces each object of class `kind`. Looks into
+    tuples, lists, mappings and dataclasses."""
     if isinstance(value, kind):
         return function(path, value)
     if isinstance(value, _CONSTANTS):

@@ -99,7 +99,7 @@ class Step:
         return [*(kind.name for kind in hyper_parameters), *self.changing.inputs, *self.batch_names]
 
     def state(self) -> list[StateTensor]:
-        """Returns the state of the model and the optimizer, and `extra`."""
+        """Returns the state tensors of the model, of the optimizer and of `extra`."""
         slots = self.optimizer.slots if self.optimizer else []
         return [
             *(StateTensor(name, "parameter", value.detach().clone()) for name, value in self.parameters.items()),

@@ -162,7 +162,7 @@ class Calls:
 
 
 def _end(tensor: torch.Tensor) -> int:
-    """Returns the address after the last element."""
+    """Returns the address after the last element of a tensor."""
     reach = sum(stride * (extent - 1) for extent, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
     return tensor.data_ptr() + reach * tensor.element_size()
 

@@ -103,8 +103,8 @@ def frontend_identity() -> bytes | None:
     """Identifies the code that lowers a graph: this package's frontends and their imports, PyTorch, torch-mlir, Python.
 
     Returns:
-      None if a source file changed after this process imported it, because the file's hash then does not describe the
-      loaded code.
+      a digest and versions; None if a source file changed after this process imported it, because the file's hash then
+      does not describe the loaded code.
     """
     state = hashlib.sha256()
     package = Path(__file__).parents[3]

@@ -82,7 +82,7 @@ class Binding:
         written, beside = captured.written, {*captured.own}
         shared: list[tuple[torch.Tensor, TensorType]] = []
         for kind, slot in zip(captured.state, captured.slots, strict=True):
-            # Reserves the position in the program's order; `_hold` assigns the memory of the user's tensors.
+            # Reserves the position in the program's order. `_hold` later sets the entry of a tensor of the user.
             self.arrays[kind.name] = own[kind.name] if kind.name in beside else _EMPTY
             if kind.name in held:
                 shared.append((held[kind.name], kind))
@@ -293,8 +293,8 @@ class _Counter:
         return self._held is None and self._slot.kind != "count"
 
     def serves(self, slot: Slot) -> bool:
-        """Whether the counter also represents this slot of another program: the optimizer still has the counter's
-        tensors."""
+        """Whether the counter can also represent this slot of another program: the owners are the same, and the
+        optimizer still has the counter's tensors."""
         own = self._slot
         same = (own.kind, own.key, own.initial.dtype) == (slot.kind, slot.key, slot.initial.dtype)
         if not same or not len(own.owners) == len(slot.owners) == len(self._tensors):
@@ -413,7 +413,7 @@ def _apart(tensors: Sequence[tuple[torch.Tensor, TensorType]], written: frozense
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Returns the address of the first element, and the address after the last one."""
+    """Returns the address of a tensor's first element, and the address after the last one."""
     begin = tensor.data_ptr()
     last = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return begin, begin + (last + 1) * tensor.element_size()

@@ -75,7 +75,7 @@ class KeptTensors:
         )
 
     def _entries(self) -> Iterator[tuple[str, Any]]:
-        """Yields the names and values of the entries of dicts and lists that contain tensors of a trace."""
+        """Yields the names and values of those entries of dicts and lists that contain tensors of a trace."""
         for name, container, _ in self._former.values():
             for key, value in _items(container):
                 if id(value) not in self._former and self._is_traced(value):

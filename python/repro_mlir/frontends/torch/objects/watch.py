@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Detects, before each step, changes of anything, except the state, on which a captured program depends.
+"""Detects, before each step, whether something other than the state, on which a captured program depends, has changed.
 
 `Watch.unchanged` compares identities and flags of the user's objects, which takes microseconds. If any differs,
 `form_of` returns the present form of the objects. Equal forms have the same program.
@@ -123,7 +123,7 @@ class Watch:
             return [*map(_address, self._held)] != self._tensors[0]
 
     def unchanged(self) -> bool:
-        """Whether nothing on which the program depends has changed since the snapshot."""
+        """Whether everything on which the program depends is the same as at the snapshot."""
         with TRACE_LOCK, as_they_are():
             # An added or removed object shifts all later objects, including `_END`.
             found: Iterable[object] = chain.from_iterable(self._views)

@@ -71,7 +71,8 @@ def _decomposes(*operators: Any) -> Callable[[Callable[..., Any]], Callable[...,
 
 @functools.cache
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
-    """Maps ATen operators to decompositions; an entry that returns NotImplemented falls back to torch-mlir's entry."""
+    """Returns the table from ATen operators to decompositions; an entry that returns NotImplemented falls back to
+    torch-mlir's entry."""
     table = dict(get_decomposition_table())
     # torch-mlir lowers aten.full itself, and the decompositions of uninitialised tensors produce aten.full.
     del table[aten.full.default]

@@ -51,7 +51,7 @@ def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> Any:
 
 
 def _view(x: torch.Tensor, size: Sequence[int]) -> Any:
-    # A view of an empty tensor crashes torch-mlir's lowering; an unknown extent (-1) of it is 0.
+    # A view of an empty tensor crashes torch-mlir's lowering; an unknown extent (-1) of such a view is 0.
     return NotImplemented if x.numel() else aten.full.default([max(extent, 0) for extent in size], 0, dtype=x.dtype)
 
 

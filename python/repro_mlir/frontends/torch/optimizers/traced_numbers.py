@@ -109,7 +109,7 @@ class Tape:
         return node
 
     def apply(self, operation: str, *operands: Node) -> Node:
-        """Returns the node of an operation of `_OPERATIONS`."""
+        """Returns the node of the result of an operation of `_OPERATIONS`."""
         if operation == "pow" and all(each.kind is int for each in operands):
             # A power of integers is an integer only if the exponent is not negative.
             self.decide(self.apply("ge", operands[1], self.constant(0)))
@@ -539,8 +539,8 @@ def _clock(name: str, original: Callable[[], Any]) -> Callable[[], Any]:
 def functions_on_numbers(modules: Iterable[types.ModuleType], known: Known) -> Iterator[None]:
     """Makes `min`, `max` and functions of `math` accept traced numbers, even where `modules` imported them by name.
 
-    `min` and `max` also accept tensors of shape [] for which `known` returns None. Raises CaptureError if the user's
-    code reads a clock.
+    `min` and `max` also accept tensors of shape [] whose number is not known (`known` returns None). Raises
+    CaptureError if the user's code reads a clock.
     """
     with TRACE_LOCK, contextlib.ExitStack() as stack:
         choices = {name: functools.partial(_chosen, name, known=known) for name in ("max", "min")}

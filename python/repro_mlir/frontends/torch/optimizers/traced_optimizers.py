@@ -365,7 +365,6 @@ class _Uniform:
     number: Scalar
 
     def make(self) -> torch.Tensor:
-        """Returns a new tensor with this value."""
         return torch.empty_strided(self.shape, self.strides, dtype=self.dtype).fill_(self.number)
 
 
@@ -577,7 +576,7 @@ class _Run:
         return tensor
 
     def _option(self, index: int, path: tuple[Any, ...], value: Any) -> Any:
-        """Returns an entry of a group for the shadow, with traced numbers."""
+        """Returns the shadow's value for an entry of a group: the same value, but with traced numbers."""
         if isinstance(value, tuple | list | dict):
             return _rebuilt(value, lambda key, item: self._option(index, (*path, key), item))
         if not _is_number(value):

@@ -50,7 +50,8 @@ def run_branch(function: Callable[..., Any], operands: Sequence[Any], taken: tor
 
 
 def _in_bounds(tensor: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
-    """Returns the tensor; if the branch is not taken, zeros instead of integers, which may be indices out of bounds."""
+    """Returns the tensor. If the branch is not taken, integers are replaced by zeros, because they may be indices out
+    of bounds."""
     if tensor.dtype not in (torch.int64, torch.int32):
         return tensor
     return torch.where(taken, tensor, torch.zeros([], dtype=tensor.dtype))

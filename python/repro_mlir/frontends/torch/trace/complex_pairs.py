@@ -33,7 +33,7 @@ _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 def has_complex(graph: torch.fx.Graph) -> bool:
-    """Returns whether a value of a graph is complex."""
+    """Returns whether any value in a graph is complex."""
     return any(_is_complex(value) for node in graph.nodes for value in pytree.tree_leaves(node.meta.get("val")))
 
 

@@ -44,7 +44,7 @@ def is_unsigned(value: Any) -> bool:
 
 
 def has_unsigned(graph: torch.fx.Graph) -> bool:
-    """Returns whether a value of a graph is unsigned."""
+    """Returns whether any value in a graph is unsigned."""
     return any(is_unsigned(value) for node in graph.nodes for value in pytree.tree_leaves(node.meta.get("val")))
 
 
