@@ -36,7 +36,8 @@ class _Product(torch.nn.Module):
 
 
 def _torchao(name: str, x: torch.Tensor, y: torch.Tensor) -> Callable[[], object] | None:
-    """Returns a function that multiplies x and y with torchao. None if torchao is not installed or lacks the format."""
+    """Returns a function that quantizes x and y and computes x y^T with torchao. None if torchao is not installed or
+    lacks the format."""
     try:
         from torchao.prototype.mx_formats.config import ScaleCalculationMode
         from torchao.prototype.mx_formats.mx_tensor import MXTensor

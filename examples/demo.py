@@ -125,8 +125,8 @@ def plan(name: str, steps: int) -> Iterator[Job]:
 
 
 def run_all(examples: dict[str, Example], jobs: list[Job]) -> dict[Job, Result]:
-    """Runs jobs in worker processes: first those with one thread, in parallel, one per processor; then those with two
-    threads, one after another."""
+    """Runs jobs in worker processes, in parallel: first those with one thread, one per processor; then those with two
+    threads, one per two processors."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     results: dict[Job, Result] = {}
     context = multiprocessing.get_context("spawn")

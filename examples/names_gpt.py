@@ -28,7 +28,7 @@ ALPHABET = "\nABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """Returns the training text and the test text as indices into ALPHABET, i64. Every 20th name is in the test
+    """Returns the training text and the test text as indices into ALPHABET, i64. One of 20 names is in the test
     text."""
     spec = importlib.util.find_spec("names")
     if spec is None or spec.origin is None:

@@ -36,7 +36,8 @@ Make = Callable[[bytes], Execution]
 
 
 def run_rates(directory: Path, device: Device, results: Results, deadline: float) -> None:
-    """Adds rows: the cycles of each instruction, the latency of each memory level, and the bandwidth of each stream."""
+    """Adds rows: the cycles of each instruction, the latency of each memory level, the bandwidth of each stream, and
+    the time of a launch."""
     folder = directory / "rates"
     if not folder.exists():
         return

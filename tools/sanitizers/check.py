@@ -122,8 +122,8 @@ def flags_of(source: Path) -> list[str]:
 
 
 def build(program: Path, files: list[Path], compiler: str, sanitizers: list[str], jobs: int) -> Path:
-    """Compiles the sources among `files` that have changed and links the program; static libraries are linked as they
-    are."""
+    """Compiles the sources among `files`, with ccache if it is installed, and links the program. Static libraries are
+    linked as they are."""
     cached = [shutil.which("ccache")] if shutil.which("ccache") else []
     program.parent.mkdir(parents=True, exist_ok=True)
 

@@ -68,10 +68,9 @@ class Mark:
 
 
 def places_of(model: torch.nn.Module, loss_fn: Any) -> dict[str, Place]:
-    """Returns the locations of numbers that a step may read, keyed by their names in a `Form`: attributes of modules,
+    """Returns the locations of values that a step may read, keyed by their names in a `Form`: attributes of modules,
     globals of the functions of model and loss, variables of enclosing functions. A name with several locations has no
-    entry.
-    """
+    entry."""
     found: dict[str, list[Place]] = {}
     functions = [loss_fn]
     for root, module in (("model", model), ("loss_fn", loss_fn)):

@@ -454,7 +454,8 @@ class _Search:
         self.follow("optimizer.step", type(optimizer).step)
 
     def follow_rest(self) -> None:
-        """Follows code that ran but whose functions were not found."""
+        """Follows the rest of the recording: settings, namespaces that code requested as a whole, and code that ran but
+        whose functions were not found."""
         if self._recording is None:
             return
         for get in self._recording.settings:

@@ -209,7 +209,8 @@ RULES: dict[type, Callable[[Group], Rule]] = {
 
 
 def has_rule(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a rule describes an optimizer: its class is in RULES, and all functions of the class are PyTorch's own.
+    """Whether a rule describes an optimizer: its class is in RULES, and all functions of the class and its module are
+    PyTorch's own.
 
     A user may have replaced the class's `step`, or a function of its module.
     """

@@ -131,7 +131,7 @@ def _check(
     is_causal: bool,
     enable_gqa: bool,
 ) -> None:
-    """Raises a CaptureError for arguments that PyTorch's function refuses."""
+    """Raises a CaptureError for arguments that PyTorch's function or (K5) does not support."""
     shapes = ", ".join(str(list(x.shape)) for x in (query, key, value))
     if min(query.dim(), key.dim(), value.dim()) < (3 if enable_gqa else 2):
         raise CaptureError(

@@ -184,8 +184,8 @@ class Recording:
                 self._see_builtin(frame, argument)
 
     def _is_called_by_user(self, frame: types.FrameType | None) -> bool:
-        """Returns whether the user's code called this frame, directly or through library files that return values
-        (`_VALUES`)."""
+        """Returns whether this frame runs code of a file in `_VALUES` that the user's code called, directly or through
+        other such files."""
         while frame is not None and _VALUES.search(frame.f_code.co_filename):
             frame = frame.f_back
         return frame is not None and self._kinds.get(id(frame.f_code)) == _USER
