@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _chosen(cases: list[pytest.Function]) -> list[int]:
-    """Returns the numbers of the cases of a test with the marker `diagonal` that run (support/diagonal.py)."""
+    """Returns the indices of the cases that run, for a test with the marker `diagonal` (support/diagonal.py)."""
     mark = cases[0].get_closest_marker("diagonal")
     assert mark is not None
     names = [each.args[0] for each in cases[0].iter_markers("parametrize")]

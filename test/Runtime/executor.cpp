@@ -47,7 +47,7 @@ static void testEveryItemRunsOnce() {
     }
 }
 
-/// Kernel that adds two numbers. The test adds state + input + constant with
+/// A kernel that adds two numbers. The test adds state + input + constant with
 /// two launches; the arena holds the intermediate sum, and each buffer has an
 /// offset.
 static void add(char *const *buffers, char *, int64_t *, int64_t, int64_t) {
@@ -81,8 +81,8 @@ static void testSpaces() {
   EXPECT(y[0] == 0 && y[1] == 20 + 200 + 2000);
 }
 
-/// Uses more buffers in a launch than the executor may have preallocated memory
-/// for.
+/// Uses a launch with 100 buffers, for which the executor may not have
+/// preallocated memory.
 static void testManyBuffers() {
   Plan plan;
   plan.states = {{"x", "i8", {100}}};
@@ -103,7 +103,7 @@ static void testManyBuffers() {
     EXPECT(state[i] == i);
 }
 
-/// Kernel that fills its thread's scratch memory for each item, and records
+/// A kernel that fills its thread's scratch memory for each item, and records
 /// whether the memory is aligned and no other thread changes it.
 static void useScratch(char *const *buffers, char *scratch, int64_t *,
                        int64_t begin, int64_t end) {
@@ -131,8 +131,8 @@ static void testScratch() {
     EXPECT(isOwn);
 }
 
-/// Kernel whose check fails with the message of the number in its input; 0
-/// means that the check succeeds.
+/// A kernel whose input is the number of the check's message if the check
+/// fails, or 0 if it succeeds.
 static void fail(char *const *buffers, char *, int64_t *error, int64_t,
                  int64_t) {
   if (*buffers[0])

@@ -59,7 +59,7 @@ static void testScope() {
   EXPECT(isSpoiled());
 }
 
-/// Kernel that writes 1 for each work item that runs in the environment of
+/// A kernel that writes 1 for each work item that runs in the environment of
 /// (V2). Its check fails if the second buffer is not 0.
 static void look(char *const *buffers, char *, int64_t *error, int64_t begin,
                  int64_t end) {

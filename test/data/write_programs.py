@@ -96,7 +96,7 @@ def eighths(shape: tuple[int, ...]) -> np.ndarray:
 
 
 Written = Iterator[tuple[str, Program, list[list[np.ndarray]]]]
-"""The name, the program, and the inputs of several steps that all begin in the initial state."""
+"""Yields a name, a program, and the inputs of several steps, each of which begins in the initial state."""
 
 
 def programs() -> Written:

@@ -211,7 +211,7 @@ def _placed(messages: Sequence[bytes]) -> list[bytes]:
 
 @contextlib.contextmanager
 def _beside(work: Callable[[], None]) -> Iterator[None]:
-    """Runs `work` in another thread; ignores errors after the peer has closed the connection."""
+    """Runs `work` in another thread; ignores the errors that it raises if the peer closes the connection."""
 
     def run() -> None:
         with contextlib.suppress(OSError, EOFError, ValueError, Stranger):

@@ -268,7 +268,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
 
 
 def corpus(reader: str) -> list[Path]:
-    """Returns the committed inputs of a reader. Those of a command are the inputs of the readers for its files."""
+    """Returns the committed inputs of a reader; those of a command include the inputs of the reader of its file."""
     names = [reader, *(["receipt"] if reader == "verify-command" else []), *reader.split("-")[1:2]]
     return sorted(path for name in names for path in (CORPUS / name).glob("*"))
 

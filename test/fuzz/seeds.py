@@ -97,7 +97,7 @@ def change_member(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> b
 
 
 def change_archive(data: bytes, seeds: Sequence[bytes], draw: random.Random) -> bytes:
-    """Damages the bytes of a zip or one of its members."""
+    """Damages either the bytes of a zip or one of its members."""
     return (mutate if draw.random() < 0.4 else change_member)(data, seeds, draw)
 
 
@@ -215,7 +215,6 @@ class Recording(LocalChannel):
         self.answers: list[bytes] = []
 
     def exchange(self, question: bytes, limit: int, timeout: float) -> bytes:
-        """Records the question and its answer."""
         self.questions.append(question)
         self.answers.append(super().exchange(question, limit, timeout))
         return self.answers[-1]

@@ -20,7 +20,7 @@ from repro_mlir.sandbox import import_module
 from support.kit import EVERYTHING
 
 COUNT = 60 if EVERYTHING else 15
-"""The number of mutations for each reader; commands take a third."""
+"""The number of mutations for each reader; each command gets a third of it."""
 
 
 @pytest.mark.parametrize("reader", readers.READERS)

@@ -95,13 +95,13 @@ class _Replaced(torch.autograd.Function):
 
 
 def _running_sum(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """(D3) A running sum in which each partial sum is rounded."""
+    """(D3) Returns a running sum in which each partial sum is rounded."""
     parts = x.unbind(dim) if x.dim() else ()
     return torch.stack([*accumulate(parts, torch.add)], dim) if parts else x
 
 
 def _running_product(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """(D4) A running product, computed in log2(extent) passes."""
+    """(D4) Returns a running product, computed in log2(extent) passes."""
     extent, step = x.shape[dim] if x.dim() else 1, 1
     while step < extent:
         both = x.narrow(dim, step, extent - step) * x.narrow(dim, 0, extent - step)

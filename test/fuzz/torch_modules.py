@@ -60,8 +60,8 @@ def targets(group: int) -> list[str]:
 
 
 def case_of(program: Program, door: str) -> tuple[Case, Results]:
-    """Returns a case and eager PyTorch's results. Gradients are computed if both the entry point and eager PyTorch
-    can."""
+    """Returns a case and eager PyTorch's results. Gradients are computed if both the entry point and eager PyTorch can
+    compute them."""
     try:
         case = Case(program, door != "compile")
         return case, eager(program.function(), case.tensors())
@@ -176,7 +176,7 @@ def alone(number: int) -> str:
 
 
 def begin() -> None:
-    """Imports and initializes in the parent what every child would otherwise repeat: some imports of PyTorch take
+    """Runs in the parent the imports and initialization that every child would otherwise repeat: some imports take
     seconds."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")

@@ -188,8 +188,8 @@ def _is_wrong(
     mine: torch.Tensor,
     other: torch.Tensor,
 ) -> torch.Tensor:
-    """Marks elements that the rows do not explain, in tensor `i`: a result, or a gradient if `i` is at least
-    `results`."""
+    """Returns a mask of the elements of tensor `i` that the rows do not explain. The tensor is a result, or a gradient
+    if `i` is at least `results`."""
     rows = [row for row in rows if i >= results or not row.is_of_gradients]
     wrong = torch.ones_like(mine, dtype=torch.bool)
     if any(row.instead is not None for row in rows):
@@ -200,7 +200,8 @@ def _is_wrong(
 
 
 def _far(mine: torch.Tensor, others: Sequence[torch.Tensor], *, has_edges: bool = True) -> torch.Tensor:
-    """Returns a mask of the elements that are near no element of the other runs and not between them.
+    """Returns a mask of the elements that are not near the same element of any other run, and not between these
+    elements.
 
     Args:
       has_edges: whether to accept any value for an element that is finite in one of the other runs but not in all.

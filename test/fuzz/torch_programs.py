@@ -205,8 +205,8 @@ def _without_unused(inputs: Sequence[Input], lines: Sequence[str]) -> Program:
 
 
 def smaller(program: Program) -> Iterator[Program]:
-    """Yields the variants of a program with one line less. If other lines read the removed value, an input replaces
-    it."""
+    """Yields the variants of a program in which one line is removed. If other lines read the removed value, an input
+    replaces it."""
     values = _values(program)
     for i, line in enumerate(program.lines):
         others = [*program.lines[:i], *program.lines[i + 1 :]]

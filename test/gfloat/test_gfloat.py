@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q1), (Q3) Compares values of codes and rounded codes with the package gfloat, in a separate environment (`make
-gfloat-test`)."""
+"""(Q1), (Q3) Compares the values of codes, and rounding to codes, with the package gfloat, in a separate environment
+(`make gfloat-test`)."""
 
 from __future__ import annotations
 

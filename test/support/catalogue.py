@@ -419,8 +419,8 @@ def contractions() -> Iterator[Case]:
 
 
 def _stride_phases() -> Case:
-    """(K2) The input gradient of a 3x3 convolution with stride 2 and padding 1: four convolutions with flipped kernels,
-    whose results are interleaved."""
+    """(K2) Returns the input gradient of a 3x3 convolution with stride 2 and padding 1: four convolutions with flipped
+    kernels, whose results are interleaved."""
     b = Builder()
     (n, c, h, w), o = (2, 19, 9, 7), 21
     gradient, weight = b.argument((n, c, h, w), "f32"), b.argument((c, o, 3, 3), "f32")
@@ -1085,8 +1085,8 @@ def _softmax_and_gradient(shape: tuple[int, ...], element: str = "f32") -> str:
 
 
 def _masked_softmax(shape: tuple[int, ...]) -> str:
-    """Returns the softmax of attention scores. The mask has the last two dimensions, and may exclude all elements of a
-    row."""
+    """Returns a program that computes the softmax of attention scores. The mask has the last two dimensions, and may
+    exclude all elements of a row."""
     k = _Rows(shape)
     x, mask = k.argument(), k.b.argument(shape[-2:], "i1")
     rank = len(shape)
@@ -1123,7 +1123,8 @@ def _layer_norm_and_gradient(shape: tuple[int, ...], element: str = "f32") -> st
 
 
 def _cross_entropy(rows: int, classes: int) -> str:
-    """Returns cross entropy. The losses of the rows are gathered from a result that no other operation reads."""
+    """Returns a program that computes the cross entropy. The losses of the rows are gathered from a result that no
+    other operation reads."""
     k = _Rows((rows, classes))
     x, target = k.argument(), k.b.argument((rows,), "i64")
     peak = k.peak([(x, k.all)])
@@ -1151,7 +1152,8 @@ def _rows_of_another(rows: int, count: int) -> str:
 
 
 def _softmax_of_columns(shape: tuple[int, ...], width: int, first: int) -> str:
-    """Returns softmax of columns `first` to first + shape[-1] of a tensor whose last dimension has extent `width`."""
+    """Returns a program that computes the softmax of columns `first` to first + shape[-1] of a tensor whose last
+    dimension has extent `width`."""
     k = _Rows(shape)
     x = k.b.argument((*shape[:-1], width), "f32")
     return k.b.program(k.softmax(k.b.slice(x, [0] * (len(shape) - 1) + [first], shape)))
@@ -1201,8 +1203,8 @@ def long_items() -> Case:
 
 
 def _attention(batch: tuple[int, ...], length: int, width: int, element: str, turned: bool) -> str:
-    """Returns attention of a batch and its gradients. With `turned`, heads are the last but one dimension of the
-    arguments."""
+    """Returns a program that computes attention for a batch, and its gradients. With `turned`, heads are the last but
+    one dimension of the arguments."""
     k = _Rows((*batch, length, length), element)
     b, names, rank = k.b, _names(batch), len(batch)
     row, column = (f"d{rank + i}" for i in range(2))

@@ -264,7 +264,7 @@ class General:
     elements: tuple[str, str, str] = ("f32", "f32", "f32")
 
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of data, kernel and initial operand."""
+        """Returns the shapes of data, kernel and initial operand."""
         return self.x, self.w, self.by.result_shape(self.x, self.w)
 
     def program(self) -> str:

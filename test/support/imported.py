@@ -42,7 +42,7 @@ class Attention:
 
     Attributes:
       items: the numbers of items (batch x heads) of queries, keys and values.
-      lengths: the number of queries and keys per item, and the widths of queries/keys and values.
+      lengths: the numbers of queries and keys per item, the width of queries and keys, and the width of values.
       block: the operation's block size.
       mask: "causal", the element type of a mask operand, or "" for no mask.
       rate: the dropout rate, if any.

@@ -91,8 +91,8 @@ INSTRUCTIONS = [
 
 
 def _registers(lines: np.ndarray, of: Instruction, first: int) -> list[np.ndarray]:
-    """Returns a list of registers, each with its values in the 32 threads [count, 32], for 8 rows of A, or columns of
-    B, from `first` on. There is one register for each 4 * packed elements of K.
+    """Returns the registers for 8 rows of A, or 8 columns of B, from `first` on. Each register is an array [count, 32]
+    of its values in the 32 threads. There is one register for each 4 * packed elements of K.
 
     `lines` has the bits of the elements [count, rows or columns, K]. The PTX ISA has figures of the layout.
     """

@@ -159,7 +159,6 @@ class _Maker:
         return self.b.generic(shape, [], body.text([result]), element, yields=[result])[0]
 
     def _typed(self, v: Value, element: str) -> Value:
-        """Converts the value to another element type."""
         if v.element == element:
             return v
         body = Body(self.choose, [("%x0", v.element)], "linalg.index", 0)
@@ -180,7 +179,7 @@ class _Maker:
         return read
 
     def _tables(self) -> list[Value]:
-        """Returns the tensors, at most one, whose elements a body may read by index."""
+        """Returns at most one tensor, whose elements a body may read by index."""
         fitting = [v for v in self.values if math.prod(v.shape or ())]
         return self.choose.sample(fitting, min(1, len(fitting)))
 

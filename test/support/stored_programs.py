@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The programs whose stored bytes are compared by tests, in groups."""
+"""Groups of programs whose stored bytes tests compare."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Texts of programs whose stored bytes are compared by tests: a small program, and programs with all operations,
-formats of constants, locations and block formats."""
+"""Texts of programs whose stored bytes tests compare: a small program, and programs with all operations, formats of
+constants, locations and block formats."""
 
 PROGRAM = """
 #id = affine_map<(d0) -> (d0)>

@@ -28,7 +28,7 @@ def draw(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def run(imported: ImportedProgram[Any], inputs: tuple[Any, ...], steps: int = 1) -> dict[str, np.ndarray]:
-    """Runs some steps on every target and checks that the bits are equal. Returns the state and the outputs by name."""
+    """Runs `steps` steps on every target and checks that the bits are equal. Returns the state and the outputs by name."""
     program = program_of(imported)
     found = []
     for target in TARGETS:
@@ -43,7 +43,7 @@ def run(imported: ImportedProgram[Any], inputs: tuple[Any, ...], steps: int = 1)
 
 
 def check(function: Callable[..., Any], *arguments: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
-    """Checks that a function without state has the same bits on every target, close to TensorFlow's results."""
+    """Checks that a function without state returns the same bits on every target and values close to TensorFlow's."""
     imported = import_function(function, *arguments)
     got = imported.bindings.outputs_of(run(imported, arguments))
     expected = tf.function(function)(*arguments)

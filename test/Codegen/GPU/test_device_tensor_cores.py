@@ -141,7 +141,8 @@ def test_turing_has_no_bf16() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.diagonal
 def test_ends_of_K_M1(arch: str, k: int, kind: str) -> None:
-    """Pads the last block with zeros. A sum of -0 stays -0, because padding never makes a whole block of zeros."""
+    """Pads the last block with zeros. A sum of -0 stays -0, because padding never forms a block that consists only of
+    zeros."""
     by = dataclasses.replace(Accumulator.named(CLASSES[arch], "f16"), start="init" if k % 3 else "zero")
     product = Product(by, {"m": 19, "n": 70, "k": k}, ("f16", "f16", "f32"))
     assert opcodes(product, arch)

@@ -61,7 +61,7 @@ def test_contractions_K1_K4(kind: str, maps: tuple[str, str, str], sizes: dict[s
 
 @pytest.mark.parametrize("seed", range(6))
 def test_accumulators_M4(seed: int) -> None:
-    """Uses matrix instructions."""
+    """Tests code with matrix instructions."""
     maps = [("mk", "kn", "mn"), ("bmk", "bnk", "bmn"), ("km", "nk", "nm")][seed % 3]
     extents = {"b": 2, "m": 70, "n": 40, "k": 50}
     sizes = {letter: extents[letter] for letter in set("".join(maps))}

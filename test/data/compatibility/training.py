@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The training run of the stored program files. The model is small; its program has a check, random numbers and
-contractions."""
+"""The training script whose steps write.py stores in a program file and a bundle. The model is small; its program has a
+check, random numbers and contractions."""
 
 from collections.abc import Iterator
 

@@ -372,7 +372,7 @@ class _Launch:
 
 
 def _profiler(events: list[_Launch]) -> Any:
-    """A fake of the parts of torch that run_launches.py uses; its profiler has recorded `events`."""
+    """Returns a fake of the parts of torch that run_launches.py uses; its profiler has recorded `events`."""
     seen = SimpleNamespace(profiler=SimpleNamespace(kineto_results=SimpleNamespace(events=lambda: events)))
     profiler = SimpleNamespace(
         ProfilerActivity=SimpleNamespace(CUDA="CUDA"), profile=lambda activities: contextlib.nullcontext(seen)

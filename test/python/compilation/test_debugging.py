@@ -46,7 +46,7 @@ def _dumped(folder: Path) -> list[str]:
 
 
 def _repeat(message: str, reason: str) -> None:
-    """Runs the command that an error message contains "to repeat it". The command must fail with the same error,
+    """Runs the command that follows "to repeat it" in an error message. The command must fail with the same error,
     `reason`."""
     command = shlex.split(message.split("; to repeat it: ")[1])
     assert command[0] == "repro-opt"

@@ -86,8 +86,8 @@ def _samples(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
 
 
 def _function(entry: OpInfo, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:
-    """Returns a function that applies the entry's operator to the tensors in `sample`, and these tensors. The function
-    returns a list of the tensor results."""
+    """Returns a function and the tensors in `sample`. The function applies the entry's operator to the sample, with the
+    given tensors in place of its own, and returns a list of the tensor results."""
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 

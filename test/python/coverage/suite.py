@@ -39,8 +39,8 @@ class Outcome:
 
 
 def first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message that is not empty, without the path of this checkout, the source
-    location and the files to reproduce the error."""
+    """Returns the first nonempty line of an error's message, without the path of this checkout, the source location and
+    the files to reproduce the error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines[:1] = [
         re.sub(r'"?\S+\.py"?:\d+(:\d+)?: |; (to repeat it|the program is in).*', "", line) for line in lines[:1]
@@ -66,7 +66,8 @@ class Suite:
 
     Attributes:
       script: the script next to this file that runs the suite.
-      name: suffix of the files: `expected.json` with _<name> and docs/coverage/<name>.md; float32.md for "".
+      name: selects the files expected_<name>.json and docs/coverage/<name>.md; if it is "", expected.json and
+        float32.md.
       title: title of the document.
       stages: the stages at which an entry can end, `ok` last.
       about: returns the paragraphs above the table, as lines of any width; an empty line ends a paragraph.

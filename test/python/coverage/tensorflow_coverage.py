@@ -116,7 +116,7 @@ def entries() -> list[str]:
 
 
 def _function(entry: str) -> tuple[Callable[..., Any], list[Any]]:
-    """Returns the call `entry` as a function of its tensors, and these tensors."""
+    """Returns the call `entry` as a function of its tensors, and the tensors."""
     import numpy as np
     import tensorflow as tf
 

@@ -93,8 +93,8 @@ def test_A2_an_input_to_transpose_next_to_one_in_no_order() -> None:
 
 @pytest.mark.parametrize("narrow", ["i1", "i8", "i16"])
 def test_numbers_of_loops_wrap_in_narrow_types(narrow: str) -> None:
-    """Loop indices that are truncated to a narrow type wrap around, so the indices are no longer consecutive after an
-    extension."""
+    """Loop indices that are truncated to a narrow type wrap around, so the indices are no longer consecutive after they
+    are extended again."""
     b = Builder()
     body = f"""
       %i = linalg.index 0 : index

@@ -37,7 +37,7 @@ class CNN(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm transformer block with causal attention."""
+    """A pre-norm transformer block with causal attention."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Transformer decoder whose embedding is also the output layer: maps tokens [B, T] to logits [B, T, vocabulary]."""
+    """A transformer decoder whose embedding is also the output layer: maps tokens [B, T] to logits [B, T, vocabulary]."""
 
     def __init__(
         self, vocabulary: int = 64, width: int = 64, layers: int = 2, length: int = 16, dropout: float = 0.0
@@ -84,5 +84,5 @@ class GPT(nn.Module):
 
 
 def token_loss(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Cross entropy of logits [B, T, V] and targets [B, T]."""
+    """Returns the cross entropy of logits [B, T, V] and targets [B, T]."""
     return F.cross_entropy(logits.flatten(0, 1), target.flatten())

@@ -47,8 +47,8 @@ def gradients(function: Function) -> Function:
 def check(
     functions: Mapping[str, Function], *arguments: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-5
 ) -> list[torch.Tensor]:
-    """Captures the functions of the arguments as one program and compares its results with eager PyTorch's. Returns the
-    results; complex ones are pairs (Z1)."""
+    """Captures one program that applies all functions to the arguments, and compares its results with eager PyTorch's.
+    Returns the results; complex ones are pairs (Z1)."""
     program = repro_mlir.capture(_Module(functions), arguments)
     wanted = [represented(each) for each in _Module(functions)(*(a.clone() for a in arguments))]
     given = [*map(_numpy, map(represented, arguments))]

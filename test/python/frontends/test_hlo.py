@@ -92,7 +92,8 @@ module {
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
 @pytest.mark.diagonal
 def test_random_bits_are_those_of_xla(shape: tuple[int, ...], dtype: str) -> None:
-    """Compares XLA's generators, also with a Philox counter whose lower word overflows within the tensor."""
+    """Compares random bits with those of XLA's generators, also for a Philox counter whose lower word overflows within
+    the tensor."""
     words = [[3 * 2**40 + 5, 2**33 + 7], [2**63 + 1, 2**64 - 2]]
     with jax.enable_x64(True):
         for name, given in (("THREE_FRY", words[0]), ("PHILOX", words[0]), ("PHILOX", words[1])):

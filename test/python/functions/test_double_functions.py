@@ -3,7 +3,8 @@
 """(S5) Compares f64 elementary functions with MPFR: special cases, hard cases, and the compiled code of every CPU
 level.
 
-test_stages.py evaluates the expanded operations of all functions, tools/functions/check_double.py the compiled code.
+test_stages.py evaluates the expanded operations of all functions; tools/functions/check_double.py tests the compiled
+code.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ ALLOWED = {
         "serving", "train", "verification",
     },
 }  # fmt: skip
-"""The imports that each room may have from other rooms, lowest room first. A part that other rooms import by itself
-is listed like a room."""
+"""The imports that each room may have from other rooms, lowest room first. If other rooms may import only a part of a
+room, the part is listed like a room."""
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
@@ -279,7 +279,6 @@ def test_only_its_frontend_imports_onnx() -> None:
 
 
 def test_only_its_frontend_imports_keras() -> None:
-    """Only the frontend for Keras and the integration of its trainer import Keras."""
     for each in imports():
         if not each.own and each.module.split(".")[0] == "keras":
             assert within(each.importer, "frontends.keras") or each.importer == "integrations.keras", each

@@ -146,7 +146,6 @@ def test_a_subclass_has_attributes_of_its_own() -> None:
 
 
 def test_a_state_that_is_assigned_is_recorded(tmp_path: Path) -> None:
-    """A receipt of `ProgramTrainer` records a state that the user assigns between steps."""
     path, step = tmp_path / "run.receipt", program()
     x, y = X.numpy(), np.ones((4, 2), np.float32)
     receipt = repro_mlir.ReceiptOptions(path)

@@ -137,7 +137,6 @@ def test_contractions_left_in_f32(report: Report) -> None:
 
 
 def test_the_error_of_gradients(script: str, report: Report) -> None:
-    """The reported error of gradients is that of the gradients that trainers return."""
     gradients = []
     for recipe in (None, "nvfp4"):
         given = load_training(script)

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests the probe, a step that also returns the operands and results of its contractions for a report, for all
-formats."""
+"""Tests the probe for all formats. A probe is a step that also returns the operands and results of its contractions,
+for a report."""
 
 from __future__ import annotations
 

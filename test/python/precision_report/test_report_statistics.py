@@ -93,7 +93,6 @@ def test_scales_of_f32() -> None:
 # test_delayed_scaling.py tests the delayed rule, which needs the whole tensor.
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != DELAYED])
 def test_the_range_includes_all_nonzero_elements(rule: str) -> None:
-    """The reported range of each rule and element type includes the exponents of all non-zero elements."""
     x = np.random.default_rng(0).standard_normal((8, 64), dtype=np.float32)
     x *= np.exp2(np.arange(8, dtype=np.float32) - 4)[:, np.newaxis]
     for element in ["f4E2M1FN"] if rule.startswith("nvfp4") else ELEMENTS:

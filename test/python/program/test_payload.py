@@ -79,8 +79,8 @@ def test_the_bytes_are_those_of_the_method(method: Any) -> None:
 
 
 def test_without_compression_the_sums_go_as_they_are() -> None:
-    """Gradients are sent as they are. Two factors of a gradient could be smaller, but then each rank would have to
-    multiply them for all microbatches."""
+    """Gradients are sent as they are. Two factors whose product is the gradient could be smaller, but then each rank
+    would have to multiply them for all microbatches."""
     program, _ = step(None)
     payload = payload_of(program)
     assert payload is not None and payload.nbytes == sum(kind.nbytes for kind in program.sums)

@@ -81,7 +81,7 @@ def test_a_program_is_saved_with_its_accumulators_M4(program: repro_mlir.Program
 
 
 def test_classes_are_those_of_the_rules_M3() -> None:
-    """The interpreter's table of accumulator classes has the same entries, and some that programs cannot name."""
+    """The interpreter's table of accumulator classes has all entries of CLASSES, and some that programs cannot name."""
     assert set(ACCUMULATORS) - set(CLASSES) == {"cdna1", "cdna2", "cdna3"}
     for name, entries in CLASSES.items():
         found = {}

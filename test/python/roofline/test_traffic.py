@@ -34,8 +34,9 @@ def beyond_by_bytes(launches: Sequence[Sequence[Touch]], size: int) -> list[int]
 
 
 def kept_by_bytes(launches: Sequence[Sequence[Touch]], seconds: Sequence[int], half_life: float) -> list[float]:
-    """Returns what `Reuse.kept` returns for the second of two equal steps, times the passes, simulated byte by byte. A
-    launch may touch a byte at any time while it runs."""
+    """Returns, for each launch of the second of two equal steps, the fractions that `Reuse.kept` returns, summed over
+    the touched bytes and multiplied by the passes. Simulates each byte, which a launch may touch at any time while it
+    runs."""
     spans: dict[tuple[str, int, int], tuple[int, int, int]] = {}
     found, now = list[float](), 0
     times = (np.arange(300) + 0.5) / 300

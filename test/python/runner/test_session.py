@@ -57,8 +57,8 @@ def test_steps_have_the_bits_of_the_cpu(bundle: Bundle) -> None:
 
 
 def test_complex_arrays(stub: None, tmp_path: Path) -> None:
-    """(Z1) The bundle's manifest says which tensors are complex, that is pairs of real and imaginary parts. The plan
-    does not contain this information."""
+    """(Z1) The bundle's manifest says which tensors are complex, that is, are pairs of real and imaginary parts. The
+    plan does not contain this information."""
     given, plan, shape = handmade.program(), handmade.plan(), (3, 2)
     lr, x, k = given.inputs
     pairs = replace(x, shape=shape, complex=True)

@@ -37,7 +37,7 @@ class Model(nn.Module):
 
 
 def every(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """A loss that uses the Python number `model.number` as an operand of many different operations."""
+    """Returns a loss that uses the Python number `model.number` as an operand of many different operations."""
     number, output = model.number, model.layer(x)
     output = (output * number + number / (output.exp() + 1)).clamp(max=4 - number)
     output = torch.where(x[:, :3] > number, output, number).masked_fill(x[:, :3] > 1, number)

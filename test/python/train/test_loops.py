@@ -495,7 +495,7 @@ def half_precision_with_a_scaler(make: Make, folder: Path) -> Run:
 
 
 def dropout(make: Make, folder: Path) -> Run:
-    """Compared between targets only, because eager mode draws other random numbers."""
+    """This script is compared between targets only, because eager mode draws other random numbers."""
     model = classifier(dropout=0.5)
     trainer = make(model, F.cross_entropy, adamw(model), seed=3)
     values = []

@@ -111,7 +111,7 @@ class Case:
         self, arrays: Sequence[np.ndarray] | None = None, levels: Sequence[str] = TESTED, special: bool = True
     ) -> None:
         """Compares the kernel's bits with the reference interpreter's, with one call for all work items and with
-        several. Without `arrays`, the operands have the values of the method of this name."""
+        several. `arrays` defaults to the result of the method `arrays`."""
         arrays = self.arrays(special) if arrays is None else arrays
         expected = self.reference(arrays)
         for level in filter(RUNNABLE.__contains__, levels):
@@ -179,8 +179,8 @@ def from_memory(array: np.ndarray, kind: str) -> np.ndarray:
 
 
 def values(kind: str, seed: int = 0, special: bool = True) -> np.ndarray:
-    """Returns values of a tensor type; floats have widely different sizes and include both zeros, subnormals,
-    inf and NaN."""
+    """Returns values of a tensor type; floats have widely different magnitudes and, if `special`, include -0,
+    subnormals, inf and NaN."""
     rng = np.random.default_rng(seed + 1)
     dims, name = shape(kind), element(kind)
     dtype = DTYPES[name][0]
@@ -233,8 +233,8 @@ def fold(
     body: str,
     outputs: int = 1,
 ) -> Case:
-    """Returns a repro.fold; `maps` are index maps such as "(m, n, k) -> (m, k)"; `iterators` has p (parallel) or r
-    (reduction) for each dimension."""
+    """Returns a case with a repro.fold; `maps` are index maps such as "(m, n, k) -> (m, k)"; `iterators` has p
+    (parallel) or r (reduction) for each dimension."""
     names = [f"%a{i}" for i in range(len(types))]
     inputs = len(types) - outputs
     kinds = [f"tensor<{t}>" for t in types]
@@ -259,8 +259,8 @@ def contraction(
 
 
 def matmul(m: int, n: int, k: int, a: str = "mk", b: str = "kn", c: str = "mn", kind: str = "f32") -> Case:
-    """Returns the matrix product C += A B; `a`, `b` and `c` are the operands' dimensions in order, such as "km" for a
-    transposed A."""
+    """Returns a case with the matrix product C += A B; `a`, `b` and `c` are the operands' dimensions in order, such as
+    "km" for a transposed A."""
     size = {"m": m, "n": n, "k": k}
     types = [f"{size[o[0]]}x{size[o[1]]}x{kind}" for o in (a, b, c)]
     maps = [f"(m, n, k) -> ({o[0]}, {o[1]})" for o in (a, b, c)]
@@ -268,7 +268,7 @@ def matmul(m: int, n: int, k: int, a: str = "mk", b: str = "kn", c: str = "mn", 
 
 
 def generic(maps: Sequence[str], types: Sequence[str], body: str, outputs: int = 1) -> Case:
-    """Returns a linalg.generic with only parallel iterators."""
+    """Returns a case with a linalg.generic with only parallel iterators."""
     names = [f"%a{i}" for i in range(len(types))]
     inputs = len(types) - outputs
     kinds = [f"tensor<{t}>" for t in types]

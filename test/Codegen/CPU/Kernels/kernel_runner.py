@@ -58,7 +58,8 @@ _cache = Path(os.environ["REPRO_TEST_SESSION"]) / "kernels"
 
 
 def run_tool(command: list, text: bytes) -> bytes:
-    """Runs a tool with the given standard input; raises RuntimeError with the first lines of its error output."""
+    """Runs a tool with the given standard input. If it fails, raises a RuntimeError with the beginning of its error
+    output."""
     done = subprocess.run(command, input=text, capture_output=True, timeout=300, check=False)
     if done.returncode:
         raise RuntimeError(f"{command[0]}: {done.stderr.decode()[:3000]}")

@@ -88,7 +88,7 @@ def test_residuals_of_other_layouts_K1(output: str, residual: str) -> None:
     ("others", "fuses"),
     [
         ([((6, 11, 70), "d0, d1, d2"), ((70,), "d2")], True),
-        # The row m of the product is (i, j); these operands depend on only one of i and j.
+        # The row index m of the product becomes (i, j); each of these operands depends on only one of the two.
         ([((6, 70), "d0, d2"), ((11,), "d1")], False),
     ],
 )

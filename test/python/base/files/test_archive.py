@@ -55,7 +55,7 @@ def test_a_declared_bomb(tmp_path: Path) -> None:
 
 
 def test_a_bomb_that_declares_little(tmp_path: Path) -> None:
-    """A member whose declared size is ten bytes inflates to 300 MB: only ten bytes are inflated."""
+    """A member declares ten bytes, but its data would inflate to 300 MB. Only ten bytes are inflated."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     data = b"".join(packer.compress(bytes(1 << 20)) for _ in range(300)) + packer.flush()
     crc = zlib.crc32(bytes(10))

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Foreign safetensors files are read, or give one clear error."""
+"""Safetensors files that this package did not write are read, or cause one clear error."""
 
 import json
 import struct

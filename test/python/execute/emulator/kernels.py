@@ -14,7 +14,8 @@ from repro_mlir.execute import emulator
 
 HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
 BITS = {"pred": 8, "f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32x2": 64}
-"""The number of bits in memory of types whose name does not end in it; a predicate takes a byte."""
+"""The number of bits that some types take in memory; the names of other types, such as u32, contain it. A predicate
+takes a byte."""
 
 
 def bits_of(type_name: str) -> int:

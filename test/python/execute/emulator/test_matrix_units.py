@@ -22,7 +22,7 @@ from support.matrix_instructions import CLASSES, EIGHTS, INSTRUCTIONS, NAMES, In
 FORMATS = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": F8E4M3FN, "e5m2": F8E5M2}
 COUNT = 12
 NANS = {"f32": (0x7FFFFFFF, 0x7F800000), "f16": (0x7FFF, 0x7C00)}
-"""The canonical NaN of devices, and infinity."""
+"""The bits of the canonical NaN of devices, and those of infinity."""
 
 
 def rule(unit: str, of: Instruction) -> Accumulator | None:

@@ -17,7 +17,7 @@ ORDERS: list[str | int] = ["lockstep", "ascending", "descending", 3]
 @pytest.mark.parametrize("space", ["global", "shared", "generic"])
 @pytest.mark.parametrize("kind", ["u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "f32", "u64", "s64", "f64"])
 def test_loads_and_stores(space: str, kind: str) -> None:
-    """Copies elements in permuted order, through registers that are at least as wide."""
+    """Copies elements in permuted order, through registers that are at least as wide as the elements."""
     bits = int(kind[1:])
     rng = np.random.default_rng(1)
     given = rng.integers(0, 256, 64 * bits // 8).astype(np.uint8)

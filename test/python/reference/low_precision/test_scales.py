@@ -51,7 +51,7 @@ MX = BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.RCEIL))
 
 def amaxes(element: Format) -> np.ndarray:
     """Returns values of amax: powers of two, their products with the largest element, values that carry when the rule
-    `even` rounds them, all of these with 3 ulps around, and special values."""
+    `even` rounds them, all values within 3 ulps of these, and special values."""
     exponents = np.concatenate([np.arange(-149, -110), np.arange(-4, 5), np.arange(110, 128)])
     powers = np.ldexp(np.float32(1), exponents).astype(np.float32)
     top = decode(np.array(element.largest), element)

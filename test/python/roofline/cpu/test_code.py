@@ -51,8 +51,7 @@ def test_a_product_has_its_multiply_adds(level: str, size: int) -> None:
 
 @pytest.mark.parametrize("level", ["x86-64-v3", "x86-64-v4"])
 def test_a_block_before_a_loop_runs_as_often_as_the_loop_begins(level: str) -> None:
-    """No block separates the block before a loop from the loop. The block before the loop must not be counted as part
-    of it."""
+    """The block directly before a loop must not be counted as part of the loop, even if the code has no preheader."""
     assembly = cpu.analyze(product(160), level).assembly
     assert ".preheader" not in assembly
     for blocks in read_assembly(assembly).values():

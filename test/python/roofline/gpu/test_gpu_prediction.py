@@ -163,10 +163,10 @@ def test_causes_by_hand() -> None:
     assert launch.causes["issue"] == pytest.approx(1.25e-6)
     (launch,) = predict(code_with(), replace(gpu, f32_flops=GPU.f32_flops / 2)).launches
     assert (launch.causes["units"], launch.unit) == (pytest.approx(1e-6), "f32")
-    # 100 blocks read 3200 bytes each from L2, which takes 1 us at 160 GB/s.
+    # 100 blocks read 3200 bytes each from L2. At 160 GB/s this takes 2 us, 1 us longer than issuing the instructions.
     (launch,) = predict(code_with(), replace(gpu, l2_bandwidth=1.6e11)).launches
     assert launch.causes["l2"] == pytest.approx(1e-6)
-    # With 150 blocks, half of the 100 multiprocessors have two: 0.5 us more than the average of 1.5.
+    # With 150 blocks, half of the 100 multiprocessors have two and take 2 us, 0.5 us more than the average of 1.5.
     (launch,) = predict(code_with(blocks=150), gpu).launches
     assert (launch.causes["issue"], launch.causes["tail"]) == (pytest.approx(1.5e-6), pytest.approx(0.5e-6))
 

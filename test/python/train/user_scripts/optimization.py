@@ -220,7 +220,7 @@ def steps_relative_to_the_weights(make: Make) -> Run:
 
 
 def gradients_of_the_step(make: Make) -> Run:
-    """A script that logs the norms of the parameters' gradients, `p.grad`, after each step."""
+    """Logs the norms of the parameters' gradients, `p.grad`, after each step."""
     model = mlp(5, 3)
     trainer = make(model, F.cross_entropy, sgd(model), returns=("gradients",))
     values = []

@@ -296,7 +296,7 @@ def test_a_skipped_step() -> None:
 
 
 def test_claims_that_fit_a_skipped_step() -> None:
-    """The cheat, which skipped a step, claims that the operator that returns the state returned the committed one."""
+    """The cheat, which skipped a step, claims that the operator that returns the state returned the committed state."""
     skipped = lazy(STEP)
     value = graph().results[0]
     assert value.producer is not None

@@ -530,7 +530,7 @@ def test_a_dispute_about_names(whole: Path, copied: Path, capsys: pytest.Capture
 
 
 class _Miscounting(Prover):
-    """A prover that claims to have run one step less than it has."""
+    """A prover that claims to have run one step fewer than it has."""
 
     def _opening(self) -> dict:
         return super()._opening() | {"steps": STEPS - 1}
