@@ -28,7 +28,7 @@ def draw(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def run(imported: ImportedProgram[Any], inputs: tuple[Any, ...], steps: int = 1) -> dict[str, np.ndarray]:
-    """Runs `steps` steps on every target and checks that the bits are equal. Returns the state and the outputs by name."""
+    """Runs steps on every target and checks that the bits are equal. Returns the state and the outputs by name."""
     program = program_of(imported)
     found = []
     for target in TARGETS:

@@ -60,7 +60,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """A transformer decoder whose embedding is also the output layer: maps tokens [B, T] to logits [B, T, vocabulary]."""
+    """A decoder whose embedding is also the output layer: maps tokens [B, T] to logits [B, T, vocabulary]."""
 
     def __init__(
         self, vocabulary: int = 64, width: int = 64, layers: int = 2, length: int = 16, dropout: float = 0.0

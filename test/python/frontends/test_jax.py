@@ -27,7 +27,7 @@ TARGETS = ("reference", "cpu", "cpu:x86-64-v2", "ptx-emulator")
 
 
 def run(imported: ImportedProgram[Any], state: tuple[Any, ...], inputs: tuple[Any, ...], steps: int = 1) -> Any:
-    """Runs `steps` steps on every target and checks that the bits are equal. Returns the state and outputs as pytrees."""
+    """Runs steps on every target and checks that the bits are equal. Returns the state and outputs as pytrees."""
     program = program_of(imported)
     found = []
     for target in TARGETS:
