@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Runs random canonical programs, and changed ones, on all targets: bits must be equal, or the program is refused.
+"""Runs random canonical programs and changed programs on all targets: bits must be equal, or the program is refused.
 
 python test/fuzz/semantic.py --count 10000 --journal build/fuzz/semantic.jsonl    resumes where it stopped
 python test/fuzz/semantic.py --show 8        one program, reduced as far as possible

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6), (K7) Decoders of transformers return with a cache the bits that they return without one, and the tokens of
+"""(K6), (K7) With a cache, decoders of transformers return the bits that they return without one, and the tokens of
 transformers' `generate`."""
 
 from collections.abc import Callable

@@ -116,7 +116,7 @@ def double_functions() -> Iterator[Case]:
 
 
 def float_functions() -> Iterator[Case]:
-    """Yields programs of the functions of all float types; most of those of f64 are in `double_functions`."""
+    """Yields programs of the functions for all float types; `double_functions` yields most of those for f64."""
     for t in FLOATS:
         for f in [_COMPILED_DOUBLE] if t == "f64" else FUNCTIONS:
             yield _function(f, t)

@@ -19,8 +19,8 @@ def diagonal(
 ) -> list[int]:
     """Returns the numbers of cases which, together, have every value of every parameter.
 
-    Chooses cases greedily: the next case is that with the most new values; if several have equally many, that whose
-    values have been chosen least often.
+    Chooses cases greedily: the next case is the one with the most new values; if several have equally many, the one
+    whose values have been chosen least often.
 
     Args:
       rows: groups of parameters that one `parametrize` sets together; a combination counts as one value.

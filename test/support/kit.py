@@ -171,11 +171,8 @@ def check(
 
 
 def first_difference(program: str, inputs: Sequence[np.ndarray], configuration: Configuration) -> str | None:
-    """Returns an operation of @main after which compiled code differs and how, or None if it does not differ.
-
-    Bisects the operations that return tensors: compiles the program up to an operation, and returns the operation's
-    results.
-    """
+    """Returns a text that names an operation of @main after which compiled code differs and describes the difference,
+    or None if compiled code does not differ."""
     from repro_mlir import ir
 
     def ends_after(count: int) -> tuple[str, str]:

@@ -21,7 +21,7 @@ import operator_coverage
 from suite import Outcome, Suite, first_line, run_script
 
 STAGES = ("no-sample", "dynamo", "capture", "accuracy", "crash", "timeout", "ok")
-"""Stages at which an entry can end. `dynamo`: torch.compile itself does not make one graph of it."""
+"""Stages at which an entry can end. `dynamo`: torch.compile itself does not make one graph of the entry."""
 
 _MODULE = "module "
 

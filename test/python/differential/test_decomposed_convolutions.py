@@ -23,8 +23,8 @@ from support import inputs as values
 from support.convolutions import General, Layer, Window
 
 # The first digits of the hashes (H1) of the result, the input gradient and the weight gradient, which numerics v1
-# fixes. The hashes of f64 were computed by the reference interpreter, the others by an earlier version, in which the
-# frontend of PyTorch decomposed convolutions.
+# fixes. The reference interpreter computed the hashes of f64. An earlier version, in which the frontend of PyTorch
+# decomposed convolutions, computed the others.
 RECORDED = json.loads(Path(__file__).with_name("convolutions.json").read_text())
 
 

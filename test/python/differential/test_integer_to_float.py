@@ -53,8 +53,8 @@ def rounded(value: Fraction, element: str) -> int:
 
 
 def near_ties(element: str, top: int) -> list[int]:
-    """Returns integers below 2^top that lie halfway between two floats of a format, or next to such a value. Among the
-    significands of the floats are even ones, odd ones, and significands whose bits are all ones."""
+    """Returns integers below 2^top that lie halfway between two floats of a format, or next to such a value. The
+    significands of the floats include even ones, odd ones, and those whose bits are all ones."""
     precision = FORMATS[element][0] + 1
     found = {0, 1, 2, 3, 2**top - 1}
     for exponent in range(precision, top):

@@ -37,7 +37,7 @@ def captured(model: Any, loss_fn: Any, optimizer: Any, batch: Sequence[torch.Ten
 
 
 Between = Callable[[int, int, dict[str, np.ndarray], list[np.ndarray]], None]
-"""Receives rank, step, state and inputs before each step, and may change the latter two."""
+"""Receives rank, step, state and inputs before each step, and may change the state and the inputs."""
 
 
 def run(

@@ -41,7 +41,7 @@ class Trainers:
 
 
 def capture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the ranks capture one at a time, also where opening a receipt starts their captures at the same time."""
+    """Makes the ranks capture one at a time, even if opening a receipt starts their captures at the same time."""
     capture, lock = KnownForms.capture, threading.Lock()
 
     def captured_alone(*arguments: Any) -> Any:

@@ -116,8 +116,8 @@ def test_shares_are_proportional_to_measured_rates() -> None:
 @pytest.mark.parametrize("leaves", [64, 96])
 @pytest.mark.diagonal(size=[1, 3, 8, 16])
 def test_bytes_are_those_of_the_formula(leaves: int, size: int) -> None:
-    """Each rank sends k + 1 slices of the sums and two reports to each other rank. k is the number of tree nodes that
-    cover the rank's leaves and no others. For k = 1, ranks send as much as in a ring all-reduce."""
+    """Each rank sends k + 1 slices of the sums and two reports to each other rank. Here, k is the least number of tree
+    nodes that cover exactly the rank's leaves. For k = 1, ranks send as much as in a ring all-reduce."""
     given = normalized(leaves, 1)
     layout_bytes = 4 * sum(int(np.prod(kind.shape)) for kind in given.program.sums if kind.element == "f32")
     _, sent = run(given, size, steps=1)

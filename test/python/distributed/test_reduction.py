@@ -100,7 +100,7 @@ def test_bits_and_bytes_do_not_depend_on_buckets(
 def test_the_next_bucket_moves_while_one_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reduction, "_BUCKET_BYTES", 16)
     _, events, _ = combined(2, (1, 1))
-    # A slice of 8 f32 and one of 4 f64 take two buckets each. The last "move" is that of the integers, of which every
-    # rank needs all.
+    # A slice of 8 f32 and one of 4 f64 take two buckets each. The last "move" sends the integers, all of which every
+    # rank needs.
     done = "move move add move move add move move add move add move move"
     assert [" ".join(what for what, _ in rank) for rank in events] == [done] * 2

@@ -171,8 +171,8 @@ def test_mode_with_nan() -> None:
 
 
 def test_ldexp_by_a_power_out_of_range() -> None:
-    # PyTorch computes the gradient with an integer power of 2, which is 0 for negative exponents and too large for
-    # others.
+    # PyTorch computes the gradient with an integer power of 2, which is 0 for negative exponents and overflows for
+    # large ones.
     values, powers = (
         torch.tensor([1e-40, 1e30, 0.0, -0.0, 1.0, _INF, 3e-45]),
         torch.tensor([200, -170, 200, 9, 300, -200, 149]),

@@ -142,7 +142,8 @@ class Import(NamedTuple):
       importer: the module with the statement, as a name within the package; "" for the package itself.
       module: the imported module, as a name within the package, or the full name of another module.
       own: whether the imported module is in this package.
-      kind: "module" if it runs when the importer is imported, "function" if later, "types" if only for type checkers.
+      kind: "module" if the statement runs when the importer is imported, "function" if it runs later, "types" if it is
+        only for type checkers.
     """
 
     importer: str
@@ -286,7 +287,7 @@ def test_only_its_frontend_imports_keras() -> None:
 
 def test_importers_of_the_frontend_of_torch() -> None:
     """Outside of the frontend, only modules that accept PyTorch's models, run scripts that return such models or
-    compare with PyTorch may import it."""
+    compare with PyTorch may import the frontend."""
     found = {each.importer for each in imports() if each.own and within(each.module, "frontends.torch")}
     known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
     known.remove("frontends.keras.on_torch")

@@ -87,8 +87,8 @@ def program(indices: Sequence[str], size: int = 2 * OFFSET, extents: Sequence[in
 
 @pytest.mark.parametrize("depth", range(1, 9))
 def test_random_expressions(depth: int) -> None:
-    """Checks that an expression has the values that Python computes, after reading by compiler and interpreter, and
-    that the second implementation writes the same bytes."""
+    """Checks that an expression that the compiler writes and the interpreter reads has the values that Python computes,
+    and that the second implementation writes the same bytes."""
     draw = random.Random(depth)
     points = [*itertools.product((0, 1), repeat=3), *(tuple(map(draw.randrange, EXTENTS)) for _ in range(8))]
     simplified = 0

@@ -62,7 +62,7 @@ def test_fma_S1(width: int, data: st.DataObject) -> None:
 @pytest.mark.parametrize("width", [32, 64])
 def test_fma_S1_ties(width: int) -> None:
     """Covers a product on a tie with an addend so small that no wider format could represent the sum, and an addend on
-    a tie with such a product."""
+    a tie with such a small product."""
     rng = np.random.default_rng(0)
     dtype = np.dtype(f"f{width // 8}")
     p = ELEMENTS[f"f{width}"].format.precision

@@ -128,8 +128,8 @@ def test_a_long_step_takes_no_long_time() -> None:
     start = time.process_time()
     found = reuse([*parts, whole, *parts[::-1]])
     assert time.process_time() - start < 60
-    # The distance between two touches of a part is the size of the parts between it and the end at which the order
-    # turns around.
+    # The distance between two touches of a part is the size of the parts between this part and the end at which the
+    # order turns around.
     assert found.distance[:number].tolist() == [size * (i + 1) for i in range(number)]
     assert (found.distance[number : 2 * number] == size * number).all()
     assert found.distance[2 * number :].tolist() == [size * (i + 1) for i in range(number)]

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Python numbers that change between steps become inputs of one program. It has the bits of programs in which each
-value of the number is a constant."""
+"""Python numbers that change between steps become inputs of one program. The program has the bits of programs in which
+each value of the number is a constant."""
 
 import warnings
 from collections.abc import Callable

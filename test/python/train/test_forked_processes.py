@@ -84,8 +84,8 @@ def test_steps_and_hashes_of_a_forked_process() -> None:
 
 
 def test_a_forked_process_ends() -> None:
-    """A forked process destroys executables of its parent that have threads, although these threads do not exist in
-    it."""
+    """A forked process destroys executables of its parent that have threads, although these threads do not exist in the
+    forked process."""
     program = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})

@@ -174,7 +174,7 @@ def _move(file: Path) -> Path:
 def touch_pages(library: Path) -> None:
     """Reads each memory page of a loaded library once, so that the operating system maps it.
 
-    Masked loads with an empty mask do not map the page that they refer to, and are slow until something else does.
+    Masked loads with an empty mask do not map the page that they refer to, and stay slow until another access maps it.
     """
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith(library.name) and line.split()[1].startswith("r"):
@@ -184,6 +184,6 @@ def touch_pages(library: Path) -> None:
 
 
 def kernel_function(name: str, arguments: str, body: str) -> str:
-    """Returns the text of a kernel function whose body is `body`, usually one structured operation."""
+    """Returns the text of a kernel function; `body` is usually one structured operation."""
     rest = "%scratch: memref<?xi8>, %error: memref<1xi64>, %begin: index, %end: index"
     return f"func.func private @{name}({arguments}, {rest}) {{\n{body}\nreturn\n}}\n"

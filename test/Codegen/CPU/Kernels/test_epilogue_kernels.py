@@ -153,7 +153,7 @@ def test_residual_of_a_convolution_stays_apart_K2() -> None:
 
 
 def test_values_are_special_as_in_memory_V4() -> None:
-    """A select in the epilogue passes on the bits of a NaN, so the NaN must be canonical before, as it would be in
+    """A select in the epilogue passes on the bits of a NaN, so the NaN must already be canonical, as it would be in
     memory."""
     b = Builder()
     result = matmul(b, 4, 40, 3)

@@ -203,8 +203,8 @@ def test_no_cache_is_an_option_of_commands_that_run_steps(
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, artifacts: int) -> None:
-    """Limits the cache's size, so that it keeps `artifacts` artifacts of 1000 bytes even after a sixteenth of it was
-    freed."""
+    """Limits the cache's size, so that it keeps `artifacts` artifacts of 1000 bytes even after a sixteenth of the cache
+    was freed."""
     monkeypatch.setenv("REPRO_MLIR_LIMITS", f"cache_bytes={artifacts * 1120}")
 
 

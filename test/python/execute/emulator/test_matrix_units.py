@@ -44,7 +44,8 @@ def type_of(element: str) -> str:
 
 
 def operands(of: Instruction, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the bits of operands a, b and c of an instruction. Those of tf32 are f32 whose unused bits are zero."""
+    """Returns the bits of operands a, b and c of an instruction. Elements of tf32 are f32 values whose unused bits are
+    zero."""
     rng = np.random.default_rng(seed)
     make = accumulated.OPERANDS[kind]
     shapes = (COUNT, 16, of.depth), (COUNT, of.depth, 8)

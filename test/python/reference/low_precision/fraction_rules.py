@@ -71,8 +71,8 @@ def value_of(code: int, name: str) -> Value:
 
 @cache
 def magnitudes(name: str) -> list[Fraction]:
-    """Returns the non-negative values of a format in the order of their codes, and some larger ones as if the exponent
-    had more values."""
+    """Returns the non-negative values of a format in the order of their codes, and some larger values, as if the
+    exponent had a larger range."""
     if name == "mxint8":
         return [Fraction(i, 64) for i in range(2**9)]
     exponent_bits, fraction_bits, bias, *_ = FIELDS[name]

@@ -74,8 +74,8 @@ def with_fraction(by: Accumulator, more: int) -> Accumulator:
 def tells_fraction(by: Accumulator, of: BinaryFormat, result: str) -> bool:
     """Returns whether random operands determine the number of fraction bits.
 
-    Operands of f8 have so few bits that blocks with 25 fraction bits truncate nothing, and f16 results hide the
-    last fraction bits except those of blocks with 13.
+    Operands of f8 have so few bits that blocks with 25 fraction bits truncate nothing, and f16 results hide the last
+    fraction bits except those of blocks with 13 fraction bits.
     """
     inner = by.inner if isinstance(by, LateFdpa) else by
     assert isinstance(inner, Fdpa) and inner.fraction is not None

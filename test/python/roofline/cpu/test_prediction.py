@@ -43,8 +43,8 @@ def test_energy_is_that_of_all_cores(code: Code) -> None:
 
 @pytest.fixture(scope="module")
 def stream() -> Code:
-    """Returns code that reads and writes 12 MiB in all. This data fits in the machine's L3 cache, but an eighth of it
-    does not fit in an L2 cache."""
+    """Returns code that reads and overwrites 12 MiB. This data fits in the machine's L3 cache, but an eighth of it does
+    not fit in an L2 cache."""
     return read_code(program_of(doubled(3 << 20)), MACHINE)
 
 
@@ -105,7 +105,7 @@ def test_a_program_without_launches() -> None:
 
 
 def test_threads_have_caches_of_their_own() -> None:
-    """1.5 MiB do not fit in the L2 cache of one thread, but they do in the L2 caches of two or eight threads."""
+    """1.5 MiB do not fit in the L2 cache of one thread, but they fit in the L2 caches of two or eight threads."""
     code = read_code(program_of(doubled(3 << 17)), MACHINE)
     for threads, level in ((1, "l3"), (2, "l2"), (8, "l2")):
         (launch,) = predict(code, MACHINE, threads).launches
@@ -243,7 +243,7 @@ def test_a_launch_on_data_in_memory_begins_late(size: int, caches: dict[str, flo
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_a_launch_on_data_in_the_caches_of_its_threads_does_not(threads: int) -> None:
-    """3 MiB do not fit in the L2 cache of one thread, but half of them fits in that of each of two threads."""
+    """1.5 MiB do not fit in the L2 cache of one thread, but they fit in the L2 caches of two or eight threads."""
     machine = replace(MACHINE, cold_launch_seconds=1e-3, l3_bytes=0)
     (launch,) = predict(read_code(program_of(doubled(3 << 17)), MACHINE), machine, threads).launches
     assert launch.threads == threads

@@ -62,8 +62,8 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 
 def damage(value: Any, draw: random.Random, values: Sequence[Any]) -> Any:
-    """Removes a value somewhere in JSON, adds it again under another key, or replaces it by one of `values`; returns
-    its key."""
+    """Removes a value somewhere in JSON, adds it again under another key, or replaces it by one of `values`. Returns
+    the key of the value."""
     container, key = draw.choice(_places(value))
     kind = draw.randrange(4)
     if kind == 0:

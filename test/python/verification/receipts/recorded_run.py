@@ -24,8 +24,8 @@ EVERY = 7
 
 
 def run(source: Receipt, executable: Executable, path: Path, steps: int) -> None:
-    """Starts a receipt at `path`, or resumes it, until it has `steps` steps, and seals it. Repeats the batches of
-    `source`."""
+    """Starts or resumes a receipt at `path`, records steps until it has `steps` of them, and seals it. Repeats the
+    batches of `source`."""
     options = ReceiptOptions(path, checkpoint_every=EVERY, resume=True)
     recorder = Recorder(options, source.program, "cpu", 1)
     try:
