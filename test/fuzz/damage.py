@@ -29,8 +29,8 @@ _PIECES = [
 
 
 def mutate(data: bytes, corpus: Sequence[bytes], draw: random.Random) -> bytes:
-    """Applies one, two or four changes. If the data is JSON, half of the changes replace a value; the others change
-    bytes."""
+    """Applies one, two or four changes. If the data is JSON, half of them change, add or remove a value; the others
+    change bytes."""
     for _ in range(draw.choice([1, 1, 1, 2, 4])):
         changed = _json(data, draw) if draw.random() < 0.5 else None
         data = _bytes(data, corpus, draw) if changed is None else changed
@@ -66,8 +66,8 @@ def _bytes(data: bytes, corpus: Sequence[bytes], draw: random.Random) -> bytes:
 
 
 def _json(data: bytes, draw: random.Random) -> bytes | None:
-    """Replaces a value in a random line of JSON. Returns None if the line is not JSON or has no value that can be
-    replaced."""
+    """Returns the data with a value changed, added or removed in a random line of JSON, or None if the line is not JSON
+    or contains no values."""
     lines = data.split(b"\n")
     index = draw.randrange(len(lines))
     try:

@@ -1026,7 +1026,7 @@ class _Rows:
         return self.b.argument(self.shape, element or self.element)
 
     def _body(self, inputs: Sequence[tuple[Value, str]], body: str) -> str:
-        """Returns `body` with its types, and conversions of bf16, changed to those of the inputs."""
+        """Returns `body` for inputs of these types: changes its types, and adds conversions of bf16 inputs."""
         if self.wide == "f64":
             body = body.replace("repro.exp %d", "arith.mulf %d, %d").replace("repro.rsqrt", "math.sqrt")
             body = body.replace("f32", "f64").replace("0xFF800000", self.least)

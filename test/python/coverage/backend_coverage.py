@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Counts the OpInfo and ModuleInfo entries of PyTorch that torch.compile compiles with our backend.
 
-As a script: for every float32 entry, in a process of its own, compiles the first sample that has a result as one graph,
-forward and backward, and compares values and gradients with eager mode. Prints one JSON line per entry.
+As a script: for every float32 entry, in a process of its own, compiles, as one graph, the first sample that has a
+result, forward and backward, and compares values and gradients with eager mode. Prints one JSON line per entry.
 
     python test/python/coverage/backend_coverage.py [--jobs N] [--accept] [NAME ...]
 
-With --accept, the outcomes become the expected ones (expected_torch_compile.json), and
-docs/coverage/torch-compile.md is rewritten. Names of module entries start with "module ".
+With --accept, the outcomes become the expected ones (expected_torch_compile.json), and docs/coverage/torch-compile.md
+is rewritten. Names of module entries start with "module ".
 """
 
 from __future__ import annotations

@@ -135,8 +135,8 @@ def test_scales_beyond_f32_Q4() -> None:
 
 
 def test_nvfp4_Q9() -> None:
-    """Computes what TransformerEngine's reference computes: the sum of each block, times the product of the scales,
-    added up and multiplied by the factor of the tensors."""
+    """Computes what TransformerEngine's reference computes: multiplies the sum of each block by the product of its
+    scales, adds the results up, and multiplies the total by the factor of the tensors."""
     rng = np.random.default_rng(2)
     form = BlockFormat(F4E2M1FN, TILES["nvfp4"], SCALE_RULES["nvfp4"])
     x, y = (quantize(rng.standard_normal((n, 64)).astype(np.float32), form) for n in (6, 5))
