@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// BLAKE3 (https://github.com/BLAKE3-team/BLAKE3-specs) hashes a tree over
-// chunks of 1024 bytes. A process that has a stretch of the bytes sends the
-// values of the largest nodes of the tree over its whole chunks, and the bytes
-// of chunks of which it has only a part. From all messages, any process
-// computes the hash of the whole.
+// BLAKE3 (https://github.com/BLAKE3-team/BLAKE3-specs) computes a tree of
+// hashes, whose leaves are chunks of 1024 bytes. A process that has a stretch
+// of the bytes sends the hashes of the largest subtrees whose chunks it has
+// completely, and the bytes of chunks of which it has only a part. From all
+// messages, any process computes the hash of the whole.
 //
 //===----------------------------------------------------------------------===//
 

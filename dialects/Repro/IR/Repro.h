@@ -44,7 +44,7 @@ namespace mlir::repro {
 /// if there is none.
 BlockArgument getExtendedArgument(Value value, Block *body);
 
-/// (F5): whether the result of a fold with this step is independent of the
+/// (F5) Whether the result of a fold with this step is independent of the
 /// order of its elements.
 bool isOrderIndependent(Operation *step);
 } // namespace mlir::repro

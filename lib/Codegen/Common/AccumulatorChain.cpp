@@ -370,9 +370,9 @@ Value AccumulatorChain::round(const Sum &sum) {
   bool isF16 = rounding == SumRounding::rne_f16;
   int64_t precision = isF16 ? 11 : rounding == SumRounding::rz_e8m13 ? 14 : 24;
   int64_t leastExponent = isF16 ? -14 : 1 - kF32Bias;
-  // Converted to f64, the sum has an exponent that gives its highest bit. The
-  // sum of a group may have more than 53 bits; clearing the bit after each set
-  // bit keeps the conversion from rounding up to the next power of two.
+  // The exponent of the sum as an f64 is the position of its highest bit. The
+  // sum of a group may have more than 53 bits. With the bit after each set bit
+  // cleared, the conversion does not round it up to the next power of two.
   Value first = sum.magnitude;
   if (rule.getGroup() > 1)
     first = arith::AndIOp::create(

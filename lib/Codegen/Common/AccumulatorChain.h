@@ -36,8 +36,9 @@ struct BlockPart {
   Value getProduct(KernelBuilder &b, Value j) const;
 };
 
-/// Returns the parts (one, or two halves) of the block of `rule` that starts at
-/// product `first`. Products from `end` on are left out.
+/// Returns the parts of the block of `rule` that starts at product `first`: two
+/// halves if the block is late (M3), else one part. Products from `end` on are
+/// left out.
 SmallVector<BlockPart> getBlockParts(KernelBuilder &b, FdpaAttr rule,
                                      Value first, Value end);
 
@@ -79,7 +80,7 @@ private:
     Number number;
     Value special; ///< an infinity or a NaN, otherwise zero
   };
-  /// Returns product j of the block, or the sum of its group j.
+  /// Returns product j of the block or, with groups (M2), the sum of group j.
   using GetProduct = function_ref<Product(Value j)>;
 
   Value addBlock(Value count, Value c, GetProduct getProduct);

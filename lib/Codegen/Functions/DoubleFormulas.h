@@ -1010,8 +1010,8 @@ private:
   }
 
   /// `angle` is atan(n / d) to within 2^-150, for n in [0, 1], d in [1, 2) and
-  /// n <= d. In lanes where `direct` holds (n / d is small), `relative` is the
-  /// same arc with `leading`, n without its power of two, in place of n.
+  /// n <= d. In lanes where `direct` holds (n / d is small), `relative` is
+  /// angle * leading / n, where `leading` is n without its power of two.
   struct Arc {
     Fixed angle, relative;
     Mask direct;

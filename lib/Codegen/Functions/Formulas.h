@@ -765,9 +765,9 @@ private:
                    [&] { return reduceHuge(x, doubling, quarters); });
   }
 
-  /// Returns the remainder of x by pi / 2^doubling, after adding `halves` times
-  /// half of this period. Computes the fraction of x * 2^doubling / pi in
-  /// integers, with only the bits of 1 / pi that affect it.
+  /// Reduces x modulo p = pi / 2^doubling or, if `halves` is not 0, reduces
+  /// |x| + halves * p / 2. Computes the fraction of x / p in integers, from
+  /// only those bits of 1 / pi that affect it.
   Turn reduceHuge(F64 x, int64_t doubling, int64_t halves) {
     I64 b = m.bits(m.abs(x));
     I64 mantissa = m.shr((b & i(kMantissaMask)) | i(int64_t(1) << 52), 29);

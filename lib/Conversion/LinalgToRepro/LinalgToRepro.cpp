@@ -504,7 +504,7 @@ static LogicalResult convertReduction(IRRewriter &rewriter,
 // Empty tensors
 //===----------------------------------------------------------------------===//
 
-/// (F6): fills `empty` with zeros if an operation reads its elements.
+/// (F6) Fills `empty` with zeros if an operation reads its elements.
 static void fillReadEmpty(IRRewriter &rewriter, tensor::EmptyOp empty) {
   if (llvm::none_of(empty->getUses(), readsElements))
     return;

@@ -101,7 +101,7 @@ static Value compareMagnitude(RewriterBase &rewriter, Location loc, Value x,
       floatConstant(rewriter, loc, bound, x.getType()));
 }
 
-/// (S2): replaces a number-preferring maximum or minimum. The result is the
+/// (S2) Replaces a number-preferring maximum or minimum. The result is the
 /// other operand if one operand is a NaN, else the NaN-propagating extreme.
 template <typename Ordered>
 static void replaceNumberPreferring(RewriterBase &rewriter, Operation *op) {
@@ -194,7 +194,7 @@ static LogicalResult replaceScaling(RewriterBase &rewriter, Operation *op) {
 // Bitcasts and flags
 //===----------------------------------------------------------------------===//
 
-/// (V4): makes NaNs canonical before a bitcast makes the bits of a float
+/// (V4) Makes NaNs canonical before a bitcast makes the bits of a float
 /// observable. A bitcast to another float type becomes a bitcast to an integer
 /// and one from that integer.
 static void canonicalizeBitcast(RewriterBase &rewriter, arith::BitcastOp op) {

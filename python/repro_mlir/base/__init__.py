@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 """The base layer: errors, limits, terminal output, child processes. Its modules import only each other. Its folders
-are, in an order in which each may import the earlier ones, `numerics` (element types, hashes, random numbers), `files`
-(file formats and their limits) and `tensors` (conversion between the user's arrays and tensors of a program).
+are `numerics` (element types, hashes, random numbers), `files` (file formats and their limits) and `tensors`
+(conversion between the user's arrays and tensors of a program). Each folder may import those before it.
 """

@@ -18,7 +18,7 @@ from repro_mlir.base.errors import ReproError
 
 @cache
 def find_assembler() -> str | None:
-    """Returns the path of ptxas in the package nvidia-cuda-nvcc, else on PATH; None if there is none."""
+    """Returns the path of ptxas in the package `nvidia-cuda-nvcc`, else on PATH; None if there is none."""
     spec = importlib.util.find_spec("nvidia")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         found = sorted(Path(folder).glob("*/bin/ptxas"))

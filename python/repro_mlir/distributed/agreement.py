@@ -59,9 +59,8 @@ def require_agreement(ranks: Ranks, report: Report) -> list[Report]:
     but by `require_right`.
 
     Raises:
-      Agreed: the ranks do not agree; the cause is one of StepFailed: a rank has failed, or integers differ between
-        microbatches, so that the step has no result; ReproError: another part of the reports differs; the message names
-        the ranks.
+      Agreed: the ranks do not agree. The cause is a StepFailed if a rank has failed or integers differ between
+        microbatches, and a ReproError that names the ranks if another part of the reports differs.
       RankLost: another rank is gone.
     """
     reports = [Report.of_bytes(data) for data in ranks.gather(report.to_bytes())]

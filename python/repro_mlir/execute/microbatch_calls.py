@@ -43,7 +43,7 @@ class MicrobatchCalls:
         self._starts = [*self._starts_of_state, *(start_of(array) for array in self._begun[states:])]
         cut = [*program.own, *(states + i for i in program.cut)]
         if program.random is not None:
-            # (B1): each microbatch draws random numbers at its own step number.
+            # (B1) Each microbatch draws random numbers at its own step number.
             first = self._state[program.random]
             self._replace(program.random, first + np.arange(count, dtype=np.int64))
             cut.append(program.random)

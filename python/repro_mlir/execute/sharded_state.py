@@ -48,8 +48,8 @@ class ShardedUpdate:
     """The end of a step (after the gradients are summed), divided among the ranks: each rank computes the tensors that
     it owns.
 
-    With a sharded optimizer, each rank owns some of the sums, and some of the states that only the end of the step
-    reads and that are not `replicated`: the optimizer's state, and averages of parameters.
+    With a sharded optimizer, each rank owns some of the sums, and some of the states that are not `replicated` and that
+    only the end of the step reads: the optimizer's state, and averages of parameters.
 
     Attributes:
       plan: the part of this rank.
@@ -129,8 +129,8 @@ class ShardedState(AgreedState):
         return array[rows.start : rows.stop]
 
     def _is_alone(self, i: int) -> bool:
-        """Returns whether only one rank has any given element of a tensor: one rank has the whole tensor, or each rank
-        has its own part."""
+        """Returns whether each element of a tensor is on only one rank: one rank has the whole tensor, or each rank has
+        its own part."""
         return self._update.plan.owners[i] is not None or i in self._update.divided
 
     @property

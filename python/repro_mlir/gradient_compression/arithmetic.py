@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes the arithmetic of gradient compression (L1) to (L6) as MLIR text of imported programs."""
+"""Writes the arithmetic of gradient compression, rules (L1) to (L6), as MLIR text of imported programs."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class PowerSGD(GradientCompression):
 
 @dataclass(frozen=True)
 class Blocks(GradientCompression):
-    """(L6) Rounds a gradient to a block format (Q1) to (Q3); all elements form one row.
+    """(L6) Rounds a gradient, as a single row, to a block format.
 
     Attributes:
       format: the block format, without a transform; its rounding may be stochastic.

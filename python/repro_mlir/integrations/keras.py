@@ -48,8 +48,7 @@ def fit(
       receipt: where and how to write a receipt of the training steps; it is finished at the end and cannot be
         resumed.
     Raises:
-      ReproError: a step cannot honour an option (see the message); the target is not available; the receipt cannot
-        be written.
+      ReproError: a step cannot honour an option, the target is not available, or the receipt cannot be written.
     """
     if receipt is not None and receipt.resume:
         raise ReproError("Keras resumes a run from what its callbacks save: begin a new receipt, without resume")

@@ -265,10 +265,10 @@ def scale_names(
     """(Q6) Returns the name of each delayed scale; a key is a pair of the number of a contraction and the name of an
     operand.
 
-    All tensors that are one operand of a layer in one format share a scale. The name of the scale is
-    `<layer>.<operand>`. If the roles of a layer have an operand in several delayed formats, the format of the first
-    role in `OPERANDS` has this name; the other formats have `<layer>.<role>.<operand>`, even if the step lacks some
-    roles. For contractions without a layer, `<layer>` is `product.<number>`, in program order.
+    Tensors that are the same operand of a layer, in the same format, share a scale. Its name is `<layer>.<operand>`. If
+    the roles of a layer have an operand in several delayed formats, the format of the first role in `OPERANDS` has this
+    name; the other formats have `<layer>.<role>.<operand>`, even if the step lacks some roles. For contractions without
+    a layer, `<layer>` is `product.<number>`, in program order.
 
     Raises:
       ReproError: two scales would have the same name.

@@ -125,8 +125,8 @@ class Scale:
       rule: the name of the rule, one of `RULES`.
       infinity: for power-of-two rules: the scale of a block that contains an infinity: `nan`, `largest` or `power`.
       nan: for power-of-two rules: the byte of the scale of a block that contains a NaN.
-      least: for power-of-two rules: the exponent by which elements are divided if the byte is 0; for f32 scales: the
-        lower bound to which a smaller amax is raised.
+      least: for power-of-two rules: the exponent of the power of two that divides elements if the byte is 0; for f32
+        scales: the lower bound to which a smaller amax is raised.
       largest: for `nvfp4`: the value that the largest scale is mapped to, 448 or 256.
       history: for `delayed`: the number of past steps whose amax is kept, 1 to 65536, 16 by default.
       margin: for `delayed`: the scale is divided by 2^margin, -32 to 32, 0 by default.

@@ -52,7 +52,8 @@ class ContractionSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sampled step of a run, computed again under the recipe, with the values of its contractions, and in f32.
+    """A sampled step of a run. It is computed again in f32, and under the recipe, where the values of its contractions
+    are recorded.
 
     Attributes:
       step: the number of the step, from 1.

@@ -100,9 +100,8 @@ class Bindings(Protocol):
     """Connects a program to the user's objects (model, optimizer): a step reads its inputs from them and writes its
     state to them.
 
-    Arrays are those that `as_array` accepts, of NumPy or of the framework: f64, f32, f16, i8 to i64 and i1 in the
-    corresponding type, unsigned integers if the framework has them, bf16 and f8 in NumPy as bits. Each array has the
-    shape and element type of its `TensorType`.
+    The arrays that the methods accept or return are NumPy arrays, or tensors of the framework that `as_array` accepts.
+    NumPy arrays represent bf16 and f8 as bits. Each array has the shape and element type of its `TensorType`.
     """
 
     def hyper_parameters(self) -> Sequence[Any]:

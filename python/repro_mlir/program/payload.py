@@ -67,9 +67,9 @@ def packed_bytes(element: str, shape: Iterable[int]) -> int:
 
 
 def payload_of(program: MicrobatchProgram, limit: float = math.inf) -> Payload | None:
-    """Returns the program of a microbatch, split so that each sum is replaced by the values with the fewest bytes from
-    which it can be computed, which may be the sum itself. Returns None unless these values take less than `limit` bytes
-    together."""
+    """Returns the program of a microbatch, split in two. The payload between its parts consists, for each sum, of the
+    values that determine the sum and take the fewest bytes; this may be the sum itself. Returns None unless the payload
+    takes less than `limit` bytes."""
     count, text = len(program.sums), from_bytes(program.part.data)
 
     def encode(module: Any) -> str:

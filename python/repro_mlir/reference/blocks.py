@@ -32,7 +32,7 @@ Environment = dict[int, np.ndarray]
 
 
 def _scales(bits: np.ndarray, element: ElementType) -> np.ndarray:
-    """Converts scales from the codes or float32 values of the package low_precision to the interpreter's
+    """Converts scales from the codes or float32 values of the package `low_precision` to the interpreter's
     representation."""
     return bits if element == F32 else from_bits(bits, element)
 

@@ -18,8 +18,8 @@ def as_unsigned(x: np.ndarray, width: int) -> np.ndarray:
 
 
 def _signed_parts(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the truncated quotient and remainder of a by b, and a mask of the elements where b is zero, for which
-    both are invalid."""
+    """Divides a by b. Returns the truncated quotient, its remainder, and a mask of the elements where b is zero; there,
+    quotient and remainder are invalid."""
     zero = b == 0
     divisor = np.where(zero | (b == -1), np.int64(1), b)
     # Magnitudes are unsigned, since the magnitude of MIN does not fit in an int64.

@@ -34,8 +34,9 @@ class Interpreter:
         """Runs one step: maps an array per argument of @main (state, inputs) to one per result (new state, outputs).
 
         Arrays are C-ordered NumPy arrays of the argument's type. An argument of a storage type is float32 with values
-        that the type represents, float16 for f16, or unsigned integers with its bits; such a result is float32. Results
-        contain canonical NaNs (V4). Raises ProgramError for unsuitable arguments, StepFailed (E1) if the step fails.
+        that the type represents, float16 for f16, or unsigned integers with its bits. A result of a storage type is
+        float32. Results contain canonical NaNs (V4). Raises ProgramError for unsuitable arguments, StepFailed (E1) if
+        the step fails.
         """
         body = self.program.body
         if len(arrays) != len(body.arguments):

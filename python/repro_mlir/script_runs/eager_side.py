@@ -30,7 +30,7 @@ _NAMED = re.compile(r'loc\("([^"]*)"(?:\("|\)$)')
 
 
 class EagerSide:
-    """Implements `Side` by PyTorch: runs the captured graph with PyTorch's kernels, in eager mode."""
+    """Implements `Side` with PyTorch: runs the captured graph in eager mode, with PyTorch's kernels."""
 
     name = "eager"
 

@@ -31,7 +31,7 @@ class Known:
     Attributes:
       constants: the contents of the tensors that are constants of the program.
       batch: the structure and shapes of the batches, see `FlatBatch.kind`.
-      returns: the names of the results in addition to the loss.
+      returns: the names of the results other than the loss.
     """
 
     program: StepProgram
@@ -244,7 +244,7 @@ class Step:
         return float(to_tensor(array, self.program.outputs[0]))
 
     def results(self) -> dict[str, Any]:
-        """Returns the results of the last step in addition to the loss, in the types that the user gets."""
+        """Returns the results of the last step other than the loss, as the user receives them."""
         return frontend.read_results(self.captured.results, self.program.outputs, [*self.kept.outputs.values()])
 
     def refuse_touched(self) -> None:

@@ -31,7 +31,7 @@ def leaf(label: str, digest: bytes) -> bytes:
 
 
 def root(leaves: Sequence[bytes]) -> bytes:
-    """(C2) Returns the root of a tree over at least one leaf, in the given order.
+    """(C2) Returns the root of a tree over one or more leaves, in the given order.
 
     Siblings are joined level by level; a last node without a sibling moves up unchanged. The root also covers the
     number of leaves, so that a proof determines the index of its leaf.

@@ -24,10 +24,9 @@ static constexpr char passes[] =
     "loop-mssa(loop-rotate,licm,indvars,loop-deletion),"
     "simplifycfg,instcombine<no-verify-fixpoint>)";
 
-/// Makes each basic block increment its own element of `counts`. The increment
-/// is volatile outside loops, and in loops that contain at least two levels of
-/// loops, so that these counters are not promoted to registers: each promoted
-/// counter would add a phi to every block.
+/// Makes each basic block increment its own counter in `counts`. Counters
+/// outside loops, and in loops that contain at least two levels of loops, are
+/// volatile: in a register, each would add a phi to every block.
 static void addCounters(Function &function, GlobalVariable &counts,
                         unsigned &next) {
   DominatorTree dominators(function);

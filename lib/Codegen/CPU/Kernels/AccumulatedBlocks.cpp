@@ -228,8 +228,8 @@ Value AccumulatedBlocks::getPower(Value value, int64_t leastExponent) {
   return larger(power, splat(std::ldexp(1.0, int(leastExponent)), count));
 }
 
-/// (Q1) Returns scales as values and powers. An f32 scale is a power of two, so
-/// its power is its value.
+/// (Q1) Returns the magnitudes of scales, and their powers 2^Exp. An f32 scale
+/// is a power of two, so both are equal.
 AccumulatedBlocks::Factor AccumulatedBlocks::getScale(Value scale) {
   bool isPower = getElementTypeOrSelf(scale.getType()).isF32();
   constexpr int64_t kLeast = -6; // the least exponent of f8E4M3FN

@@ -23,8 +23,8 @@ using namespace mlir::repro;
 using namespace mlir::repro::cpu;
 
 namespace {
-/// The maximum number of elements of an unrolled fold, and that of operations
-/// in the unrolled code: the code should stay in the instruction cache.
+/// The maximum numbers of elements of an unrolled fold and of operations in its
+/// code, which should stay in the instruction cache.
 constexpr int64_t kUnrolledElements = 32, kUnrolledOperations = 256;
 /// The number of vectors of a panel. The accumulators of several vectors are
 /// independent, which hides the latency of a step.

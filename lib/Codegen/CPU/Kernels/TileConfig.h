@@ -79,9 +79,9 @@ std::optional<TileConfig>
 chooseTileConfig(const kernels::ContractionShape &shape, const Level &level,
                  bool isShared);
 
-/// Whether, in every access, the innermost of the `loops` over K visits
-/// adjacent elements, or one element only, in ascending or (as in a flipped
-/// kernel) descending order.
+/// Whether, in every access, the innermost of the `loops` over K visits one
+/// element only, or adjacent elements in ascending or (as in a flipped kernel)
+/// descending order.
 bool isInRuns(ArrayRef<kernels::CollapsedDim> loops);
 
 } // namespace mlir::repro::cpu

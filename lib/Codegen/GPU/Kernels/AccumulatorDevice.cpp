@@ -236,10 +236,9 @@ void AccumulatorDevice::chooseTile() {
     return batchSize * llvm::divideCeil(rows.size, extents[0]) *
            llvm::divideCeil(columns.size, extents[1]);
   };
-  // Large tiles have many sums, so they are used only without chunks, whose
-  // totals would double the number of registers. Large tiles have fewer rows if
-  // c is added late, because ptxas also keeps factors as f16 and the sums of
-  // each half in registers.
+  // Large tiles have many sums. They are not used with chunks, whose totals
+  // would double the number of registers. They have fewer rows if c is added
+  // late: ptxas then also keeps f16 factors and the halves' sums in registers.
   bool isLarge = rows.size >= kLargeProduct && columns.size >= kLargeProduct &&
                  fold.chunk >= fold.n &&
                  setTile(rule.getLate() ? 2 : 4, 8) >=

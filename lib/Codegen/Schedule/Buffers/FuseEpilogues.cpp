@@ -39,9 +39,9 @@ using namespace mlir::repro;
 /// The maximum number of kernels between the contraction and the elementwise op
 /// that reads its results. Until that op runs, the factors must stay in memory.
 static constexpr size_t mostBetween = 8;
-/// The maximum number of operations per result of the elementwise op, and that
-/// of other buffers that it reads. With more operations, arithmetic dominates
-/// the time; the kernel has a copy of the operations for every tile shape.
+/// The maximum numbers of operations of the elementwise op per result, and of
+/// other buffers that it reads. With more operations, arithmetic dominates the
+/// time, and the kernel has a copy of them for every tile shape.
 static constexpr size_t mostOperations = 16, mostInputs = 5;
 /// The maximum number of lanes of a vector on any target.
 static constexpr int64_t widestVector = 16;

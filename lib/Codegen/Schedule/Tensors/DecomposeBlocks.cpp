@@ -83,9 +83,8 @@ public:
   /// Returns, in a body over tiles, a number that is odd if and only if the
   /// index of the column is odd.
   Value createParity(ImplicitLocOpBuilder &inner) const;
-  /// Returns the map from `numDims` dimensions, of which the first count
-  /// blocks, to the dimensions of `tensor`. `tensor` has one value in total, or
-  /// one for each index of the first dimensions.
+  /// Returns a map of `numDims` dimensions, the first of which index `tensor`.
+  /// `tensor` has one value for each of their indices, or one value in total.
   AffineMap mapTensor(Value tensor, int64_t numDims) const {
     SmallVector<AffineExpr> leading;
     for (int64_t i = 0; i < cast<ShapedType>(tensor.getType()).getRank(); ++i)

@@ -132,11 +132,12 @@ private:
   }
   Value fill(ArrayRef<int64_t> shape, FloatAttr value);
   Factor getFactor(unsigned input);
-  /// Returns the integers of a factor, or their high or low halves, as an f64
-  /// tensor. Each element must have a single integer.
+  /// Returns the integers of a factor as an f64 tensor; if `high` is given,
+  /// their high halves (true) or low halves (false). Each element must have a
+  /// single integer.
   Value getIntegers(const Factor &factor, std::optional<bool> high);
-  /// Returns the contraction of `x`, or of the high or low halves of its
-  /// integers, with `y`.
+  /// Returns the contraction of the integers of `x`, or of the halves that
+  /// `high` selects, with those of `y`.
   Value contract(const Factor &x, const Factor &y, std::optional<bool> high);
   Value finish(const Factor &x, const Factor &y, ValueRange totals);
 
@@ -168,7 +169,8 @@ Factor Decomposition::getFactor(unsigned input) {
   factor.input = input;
   factor.tensor = fold.getInputs()[input];
   factor.map = fold.getIndexingMapsArray()[input];
-  // The new fold has only the dimensions on which the factor depends.
+  // A fold, created below, computes the magnitude. It has only the dimensions
+  // on which the factor depends.
   SmallVector<unsigned> dims;
   SmallVector<AffineExpr> renumbered(extents.size(),
                                      b.getAffineConstantExpr(0));

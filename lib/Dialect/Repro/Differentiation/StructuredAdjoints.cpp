@@ -358,8 +358,8 @@ static LogicalResult addOfProduct(Adjoints &adjoints, StepFold &fold) {
   Value after = tensor::ConcatOp::create(b, rank, ValueRange{factors, one});
   before = scan(b, before, Combine::mul, rank);
   after = flip(b, scan(b, flip(b, after, rank), Combine::mul, rank), rank);
-  // Element i gets the product of the elements before it, including the initial
-  // value, and of the elements after it.
+  // Element i gets the product of all other elements, before and after it, and
+  // of the initial value.
   Value others = slice(b, before, rank, 0, count);
   Value behind = slice(b, after, rank, 1, count);
   shape.back() = count;

@@ -126,7 +126,7 @@ ArrayAttr FoldOp::getConstantInits() {
   return ReproDialect::InitAttrHelper(getContext()).getAttr(*this);
 }
 
-/// (K4): the sum of 2^18 products of 22-bit integers fits into an i64.
+/// (K4) The sum of 2^18 products of 22-bit integers fits into an i64.
 static constexpr int64_t kMaxExactTerms = int64_t(1) << 18;
 
 /// Checks that `order` may replace the order of the fold's sum.

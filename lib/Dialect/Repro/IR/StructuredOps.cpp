@@ -89,8 +89,8 @@ static bool isElementType(Type type) {
              Float8E4M3FNType, Float8E5M2Type>(type);
 }
 
-/// Whether the type is a ranked tensor without encoding or a strided memref,
-/// with elements for which `isElement` is true.
+/// Whether the type is a strided memref, or a ranked tensor that has no
+/// encoding, and `isElement` is true for its element type.
 static bool isArrayType(Type type, function_ref<bool(Type)> isElement) {
   if (auto tensor = dyn_cast<RankedTensorType>(type))
     return !tensor.getEncoding() && isElement(tensor.getElementType());

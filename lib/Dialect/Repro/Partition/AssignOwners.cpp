@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-assign-owners (Passes.td), run from Python, outside of the
-// pipelines: walks @main in program order and keeps the operations of one rank;
-// only the owner computes an owned value, which is broadcast on demand (T3), so
-// the results have the bits of the whole program.
+// pipelines: walks @main in program order and keeps the operations of one rank.
+// Only the owner computes an owned value, and broadcasts it if other ranks need
+// it (T3). The results have the bits of the whole program.
 //
 //===----------------------------------------------------------------------===//
 

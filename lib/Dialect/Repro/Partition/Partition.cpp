@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Pass repro-partition (Passes.td), run from Python, outside of the pipelines:
-// visits @main in program order and keeps one rank's share of it; each
-// operation is computed whole or on the rank's part, with gathers where it
-// needs whole values (T1), so the results have the bits of the whole program.
+// visits @main in program order and keeps one rank's share of it. An operation
+// is computed whole or on the rank's part; values that it needs whole are
+// gathered (T1). The results have the bits of the whole program.
 //
 //===----------------------------------------------------------------------===//
 

@@ -25,7 +25,7 @@ namespace mlir::repro {
 using namespace mlir;
 using namespace mlir::repro;
 
-/// (P1): whether the fold is a contraction with a parallel dimension that
+/// (P1) Whether the fold is a contraction with a parallel dimension that
 /// exactly one factor has.
 static bool isProduct(FoldOp fold) {
   std::optional<ContractionBody> contraction = getContraction(fold);
@@ -38,7 +38,7 @@ static bool isProduct(FoldOp fold) {
   return false;
 }
 
-/// (P2): returns the number of dimensions in the longest suffix of the input's
+/// (P2) Returns the number of dimensions in the longest suffix of the input's
 /// dimensions that consists of reduction dimensions. The input is the first
 /// operand that the body reads.
 static int64_t getReducedSuffix(FoldOp fold) {

@@ -561,8 +561,8 @@ getResultDims(FoldOp fold, ArrayRef<OperandLayout> layouts) {
   return dims;
 }
 
-/// (M5) Checks that products can be scaled by the scales of both factors:
-/// powers of two, f8E4M3FN scales of one level, or two levels in both factors.
+/// (M5) Checks that the scales of both factors can scale products: each is a
+/// power of two or an f8E4M3FN scale of one level, or both have two levels.
 static LogicalResult verifyScaled(FoldOp fold,
                                   ArrayRef<QuantizedOperand> operands) {
   auto isFactor = [](const QuantizedOperand &operand) {

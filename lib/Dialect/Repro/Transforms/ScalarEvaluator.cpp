@@ -80,7 +80,7 @@ static std::optional<APFloat> computeFloat(Operation *op,
         result.clearSign();
         return result;
       })
-      .Case([&](math::CopySignOp) { // (V4): a NaN's sign counts as plus.
+      .Case([&](math::CopySignOp) { // (V4) A NaN's sign counts as plus.
         result.clearSign();
         if (!x[1].isNaN() && x[1].isNegative())
           result.changeSign();
@@ -148,7 +148,7 @@ static TypedAttr evaluateOfFloats(Operation *op,
                                                 operands[0], operands[1]));
   if (isa<arith::ExtFOp, arith::TruncFOp>(op))
     return makeFloat(operands[0], cast<FloatType>(type));
-  // (S3): a conversion to an integer saturates; a NaN becomes 0.
+  // (S3) A conversion to an integer saturates; a NaN becomes 0.
   if (isa<arith::FPToSIOp, arith::FPToUIOp>(op)) {
     APSInt integer(type.getIntOrFloatBitWidth(),
                    /*isUnsigned=*/isa<arith::FPToUIOp>(op));
@@ -156,7 +156,7 @@ static TypedAttr evaluateOfFloats(Operation *op,
     operands[0].convertToInteger(integer, APFloat::rmTowardZero, &isExact);
     return IntegerAttr::get(type, integer);
   }
-  if (isa<arith::BitcastOp>(op)) { // (V4): a NaN has its canonical bits.
+  if (isa<arith::BitcastOp>(op)) { // (V4) A NaN has its canonical bits.
     auto integer = dyn_cast<IntegerType>(type);
     if (!integer)
       return {};
@@ -166,7 +166,7 @@ static TypedAttr evaluateOfFloats(Operation *op,
     return IntegerAttr::get(type, value.bitcastToAPInt());
   }
   auto result = dyn_cast<FloatType>(type);
-  if (!result || from.getWidth() < 32) // (V1): no arithmetic on storage types.
+  if (!result || from.getWidth() < 32) // (V1) No arithmetic on storage types.
     return {};
   std::optional<APFloat> value = computeFloat(op, operands);
   return value ? TypedAttr(FloatAttr::get(result, *value)) : TypedAttr();

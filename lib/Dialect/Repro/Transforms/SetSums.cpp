@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Passes repro-set-exact and repro-set-accumulator (Passes.td), run from
-// Python, outside of the pipelines: walk the contractions and set the order
-// that a user has chosen, an exact sum (K4) or an accumulator (M4), on all or
-// on the listed ones; the verifier of repro.fold rejects orders that a
-// contraction cannot have.
+// Python, outside of the pipelines: set the order that a user has chosen, an
+// exact sum (K4) or an accumulator (M4), on all contractions or on the listed
+// ones. The verifier of repro.fold rejects orders that a contraction cannot
+// have.
 //
 //===----------------------------------------------------------------------===//
 
@@ -90,7 +90,7 @@ static LogicalResult setOrder(Operation *root, Attribute order,
 }
 
 namespace {
-/// (K4): gives contractions exact sums.
+/// (K4) Gives contractions exact sums.
 struct SetExact : public repro::impl::ReproSetExactBase<SetExact> {
   using ReproSetExactBase::ReproSetExactBase;
 
@@ -103,7 +103,7 @@ struct SetExact : public repro::impl::ReproSetExactBase<SetExact> {
   }
 };
 
-/// (M4): gives contractions the accumulator of a matrix unit.
+/// (M4) Gives contractions the accumulator of a matrix unit.
 struct SetAccumulator
     : public repro::impl::ReproSetAccumulatorBase<SetAccumulator> {
   using ReproSetAccumulatorBase::ReproSetAccumulatorBase;

@@ -7,8 +7,9 @@
 //
 // Pass repro-split-microbatches (Passes.td), run from Python, outside of the
 // pipelines: splits the function @main of a training step at its reductions
-// over microbatches (B1) and keeps only the program that `keep` names: that of
-// one microbatch, that which adds sums, or that which finishes the step.
+// over microbatches (B1) and keeps only the program that `keep` names: the
+// program of one microbatch, the one that adds sums, or the one that finishes
+// the step.
 //
 //===----------------------------------------------------------------------===//
 

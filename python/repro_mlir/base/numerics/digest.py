@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""BLAKE3, computed by the package blake3 if installed, else by NumPy.
+"""BLAKE3, computed by the package `blake3` if it is installed, else by NumPy.
 
 The function is specified in https://github.com/BLAKE3-team/BLAKE3-specs (unkeyed, 32 bytes of output). All chunks of
 1024 bytes are independent, so NumPy processes thousands of chunks at a time, in several threads.
@@ -74,7 +74,7 @@ def blake3_of(*parts: Bytes, alone: bool = True) -> bytes:
 
 
 def blake3_of_chunks(chunks: Callable[[], Iterable[Bytes]]) -> bytes:
-    """Returns the hash (`blake3_of`) of data that is never in memory as a whole; needs the package blake3.
+    """Returns the hash (`blake3_of`) of data that is never in memory as a whole; needs the package `blake3`.
 
     Args:
       chunks: a function that returns the data from its beginning; it is called again if threads cannot be started.

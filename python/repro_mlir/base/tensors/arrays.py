@@ -56,8 +56,8 @@ def as_arrays(values: Sequence[Any], kinds: Sequence[TensorType], what: str) -> 
 
 
 def as_given(array: np.ndarray, kind: TensorType, framework: TensorModule | None) -> Any:
-    """Returns the C-contiguous array of a program in the user's representation, in the same memory: a tensor of
-    `framework`, or a NumPy array if `framework` is None; complex if `kind` is."""
+    """Returns `array`, a C-contiguous array of a program, as the user receives it: a tensor of `framework`, or a NumPy
+    array if `framework` is None. It shares the memory of `array`, and is complex if `kind` is."""
     return user_array(array, kind) if framework is None else framework.to_tensor(array, kind)
 
 

@@ -29,7 +29,7 @@ libraries and kernels.
 def capture_function(
     function: Callable[..., Any], arguments: Sequence[Any], state: int
 ) -> ImportedProgram[JaxBindings]:
-    """Captures a function as `programs.import_function` does. Raises CaptureError (see the message)."""
+    """Implements `programs.import_function`. Raises CaptureError if the function cannot be captured."""
     require_default_environment()
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")

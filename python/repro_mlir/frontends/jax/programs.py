@@ -35,7 +35,7 @@ def import_function(function: Callable[..., Any], *arguments: Any, state: int = 
       the program. A tensor's name consists of the name of the argument or result and the path of the leaf:
         `params.dense.kernel`.
     Raises:
-      ReproError: JAX is not installed; the function cannot be captured (see the message).
+      ReproError: JAX is not installed, or the function cannot be captured.
     """
     try:
         from repro_mlir.frontends.jax.functions import capture_function

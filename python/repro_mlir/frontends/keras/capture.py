@@ -55,7 +55,7 @@ def import_function(
       arguments: tensors of the backend or arrays, in tuples, lists and dicts; None stays None.
       seed: the initial seed of the random numbers on PyTorch, 0 by default; on JAX it must be None.
     Raises:
-      ReproError: the function cannot be captured (see the message).
+      ReproError: the function cannot be captured.
     """
     require_default_environment()
     variables = [variable for variable, _ in state]

@@ -41,9 +41,8 @@ _OF_THE_LOOP = {"built", "compiled", "optimizer", "stop_evaluating", "stop_predi
 def settings_of(model: keras.Model, *, training: bool) -> dict[str, Any]:
     """Returns all non-variable settings that a step reads, keyed by owner and attribute, as comparable values.
 
-    The settings are the public attributes of layers, metrics and the optimizer that are numbers, strings, functions or
-    tuples of these, the attributes of their regularizers, constraints, losses and schedules, and which layers are
-    trainable.
+    The settings are those public attributes of layers, metrics, the optimizer and their regularizers, constraints,
+    losses and schedules that are numbers, strings, functions or tuples of these, and whether each layer is trainable.
     """
     layers = {f"{number}: {layer.name}": layer for number, layer in enumerate(model._flatten_layers())}
     metrics = {f"metrics {number}: {metric.name}": metric for number, metric in enumerate(model.metrics)}

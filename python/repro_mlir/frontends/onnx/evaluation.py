@@ -277,7 +277,8 @@ def _is_exact(call: Call) -> bool:
 
 
 def _is_conversion(given: Any, result: Any) -> bool:
-    """Whether a conversion to integers follows (S3): PyTorch's results out of range depend on the machine."""
+    """Returns whether PyTorch's conversion of `given` to `result` has the result that (S3) defines. A conversion of
+    floats outside the range of an integer type may not: its result depends on the machine."""
     if not isinstance(given, torch.Tensor) or not given.is_floating_point() or result.is_floating_point():
         return True
     return result.dtype is torch.bool or bool((result.double() == given.double().trunc()).all())

@@ -16,7 +16,7 @@ from repro_mlir.program.imported import ImportedProgram
 
 
 def capture_saved_model(path: str, signature: str | None, sizes: dict[str, int]) -> ImportedProgram[TensorFlowBindings]:
-    """Captures a signature as `programs.import_saved_model` does. Raises CaptureError (see the message)."""
+    """Implements `programs.import_saved_model`. Raises CaptureError if the model cannot be loaded or captured."""
     try:
         model = tf.saved_model.load(path)
     except (OSError, ValueError, KeyError, AttributeError, tf.errors.OpError) as error:

@@ -28,7 +28,7 @@ _DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 def capture_function(function: Callable[..., Any], arguments: Sequence[Any]) -> ImportedProgram[TensorFlowBindings]:
-    """Captures a function as `programs.import_function` does. Raises CaptureError (see the message)."""
+    """Implements `programs.import_function`. Raises CaptureError if the function cannot be captured."""
     if not callable(function):
         raise CaptureError(f"expected a function, got a {type(function).__name__}")
     roots = argument_names(getattr(function, "python_function", function), len(arguments))

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q4), (M5) Contractions of tensors in blocks. The dot products of blocks are scaled and added in f32, or all products
-form a single chain of an accumulator."""
+"""Contractions of tensors in blocks. (Q4) scales the dot products of blocks and adds them in f32; (M5) can also add all
+products as a single chain of an accumulator."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def block_contraction(
 ) -> np.ndarray:
     """(Q4) Returns x y^T of codes [m, k] and [n, k], with the products of scales [m, n, blocks]: float32 [m, n].
 
-    The sum is one chain over the blocks in ascending K from +0. The dot products of blocks are exact, or (M5) computed
-    by the accumulator `by`.
+    The sum is one chain over the blocks in ascending K from +0. The dot products of blocks are exact; with `by`, this
+    accumulator computes them (M5).
     """
     dots = block_dots(x, y, of, block) if by is None else chain_dots(x, y, of, block, by)
     total = np.zeros(dots.shape[:-1], np.float32)

@@ -60,7 +60,7 @@ TILES: dict[str, Tile] = {
 
 @dataclass(frozen=True)
 class BlockFormat:
-    """The parameters by which a tensor is quantized in blocks.
+    """The parameters of quantization in blocks.
 
     Attributes:
       element: the format of the elements.
@@ -134,9 +134,9 @@ def quantize(
     """(Q1) to (Q3) Quantizes a float32 tensor [..., m, n] in blocks.
 
     Args:
-      tensor: for TwoLevel: the amax of the tensor, a scalar float32, or of each row, [..., m]; by default that of x.
-        For TwoLevelQuotient and Given: the scale of the tensor, a scalar.
-      random: for stochastic rounding: an integer below 2^bits per element, of x's shape.
+      tensor: for TwoLevel: the amax of all of x (a float32 scalar, the default), or of each row ([..., m]). For
+        TwoLevelQuotient and Given: the f32 scale of all of x, a scalar.
+      random: for stochastic rounding: integers below 2^(to.rounding.bits), of x's shape.
     Raises:
       ValueError: `tensor` or `random` is missing or unexpected.
     """

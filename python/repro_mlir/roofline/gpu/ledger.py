@@ -58,12 +58,14 @@ class GpuLedger:
 
     @property
     def unsigned_unknown(self) -> float:
-        """The absolute seconds that no cause explains, summed over launches, or of the step as a whole."""
+        """The absolute seconds that no cause explains, summed over the measured launches; if only the whole step was
+        measured, those of the step."""
         return unsigned_unknown(self.entries or [self._whole])
 
     @property
     def median_error(self) -> float:
-        """The median relative error of the launches' predictions, or the relative error of the step's prediction."""
+        """The median relative error of the predicted launches; if only the whole step was measured, the relative error
+        of the predicted step."""
         return median_error(self.entries or [self._whole])
 
     @property

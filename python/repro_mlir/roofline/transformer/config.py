@@ -84,7 +84,7 @@ class TransformerConfig:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether attention is blocked."""
+        """(K5) Whether attention is computed in blocks of queries and keys."""
         return 0 < self.attention_block < self.sequence
 
     @property
@@ -123,7 +123,7 @@ class TransformerConfig:
 
     @property
     def perceptron_parameters(self) -> int:
-        """The number of weights of a layer's MLP, or of one of its experts."""
+        """The number of weights of a layer's MLP; with experts, of one expert."""
         return (3 if self.gated else 2) * self.hidden * self.ffn
 
     @property

@@ -23,14 +23,14 @@ from repro_mlir.roofline.transformer.share import Share, Sizes
 # f32, and for a gate with a separate multiplication.
 _RMS_CHAIN, _ROTARY_CHAIN, _GATE_CHAIN = 32, 20, 10
 _CHAIN_LAUNCHES = 6
-# Vector operations per element of a norm, whose gradient takes twice as many, and of an activation function.
+# Vector operations per element of a norm and of an activation function. The gradient of a norm takes twice as many.
 _NORM_FLOPS, _ACTIVATION_FLOPS = 8, 10
 
 
 @dataclass(frozen=True)
 class _Projection:
-    """A product of activations and weights: `batch` weights of shape inputs x outputs, among which the rows of the
-    activations are divided evenly."""
+    """A product of activations and weights. There are `batch` weights of shape inputs x outputs; the rows of the
+    activations are divided evenly among them."""
 
     name: str
     rows: int
@@ -191,13 +191,13 @@ class Kernels(Sizes):
         return replace(found, launches=found.launches * launches)
 
     def _keys_of_heads(self) -> Operation:
-        """Returns the kernel that concatenates the keys of each head with the shared rotated part, or splits their
-        gradients."""
+        """Returns the kernel that concatenates the keys of each head with the shared rotated part; in the backward
+        pass, it splits their gradients."""
         return vector("keys of heads", self.tokens * self.kv_heads * self.config.score_size, 2 * self.stored, 1)
 
     def _divided(self, name: str, rows: int, outputs: int, inputs: int, batch: int = 1) -> _Projection:
-        """Returns a projection with the device's `inputs` and all `outputs`; or, if devices gather operands, with all
-        inputs and the device's part of the outputs."""
+        """Returns the device's part of a projection. `inputs` is the device's number of inputs, `outputs` that of the
+        whole projection. If devices gather operands, outputs are divided among devices instead of inputs."""
         tensor = self.share.tensor
         if self.share.gathers_operands:
             return _Projection(name, rows, outputs // tensor, inputs * tensor, batch)

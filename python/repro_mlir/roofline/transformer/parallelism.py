@@ -94,7 +94,7 @@ class Parallelism:
         }
 
     def check(self, config: TransformerConfig) -> None:
-        """Raises ReproError if a degree does not divide the corresponding size of the transformer."""
+        """Raises ReproError if a degree of parallelism does not fit the sizes of the transformer."""
         divided = {"heads": self.tensor, "ffn": self.tensor, "sequence": self.context}
         if config.experts:
             divided["experts"] = self.expert

@@ -63,12 +63,12 @@ class TrainingPrediction(PredictedTime):
 
     @property
     def device_tokens_per_second(self) -> float:
-        """The number of tokens per second and device."""
+        """The number of tokens per second per device."""
         return self.training.batch * self.config.sequence / self.seconds / self.devices
 
     @property
     def device_model_flops(self) -> float:
-        """Operations per second and device without recomputation (arXiv:2204.02311, appendix B).
+        """The number of operations per second per device, without recomputation (arXiv:2204.02311, appendix B).
 
         The count is three times the products of the forward pass; blocked attention counts only its blocks.
         """
@@ -136,12 +136,12 @@ class DecodingPrediction(PredictedTime):
 def predict_training(config: TransformerConfig, machine: Accelerator, training: Training) -> TrainingPrediction:
     """Predicts the time of a training step.
 
-    A device runs its kernels in sequence. In a pipeline, the slowest stage processes all microbatches. Filling and
-    draining the pipeline takes (p-1)/v of the time of a microbatch in addition, for p stages of v parts each (Narayanan
+    A device runs its kernels in sequence. The time of a pipeline is that of its slowest stage for all microbatches;
+    filling and draining the pipeline adds (p-1)/v of the time of a microbatch, for p stages of v parts each (Narayanan
     et al., arXiv:2104.04473, section 2.2).
 
     Raises:
-      ReproError: a degree that does not divide the corresponding size.
+      ReproError: a degree of parallelism does not fit the transformer (`Parallelism.check`).
     """
     parallelism = training.parallelism
     parallelism.check(config)
@@ -251,8 +251,8 @@ class _Stage:
         return operation_seconds(operation, self._machine) + quantization * stage_layers(self._config, training)
 
     def _gather(self, own: DeviceParameters, bytes: float) -> float:
-        """Returns the time of an all-gather or reduce-scatter of a device's parameters, with `bytes` bytes per
-        parameter, among the devices over which these parameters are replicated or sharded."""
+        """Returns the time to all-gather or reduce-scatter a device's parameters among the devices that replicate or
+        shard them. A parameter has `bytes` bytes."""
         dense = self._groups["data"].gather_seconds((own.layers + own.ends) * bytes)
         return dense + (self._groups["experts"].gather_seconds(own.experts * bytes) if own.experts else 0.0)
 
@@ -328,7 +328,7 @@ def predict_decoding(
       gathers_operands: whether the devices of `tensor` exchange operands, as the compiler's ranks do (T2), rather than
         sums.
     Raises:
-      ReproError: a degree that does not divide the corresponding size, or a number out of bounds.
+      ReproError: a degree of parallelism does not fit the transformer, or a number is out of bounds.
     """
     check_whole("batch", batch, 1, 1 << 24)
     check_whole("cached_tokens", cached_tokens, 1, 1 << 24)

@@ -62,7 +62,7 @@ class Terms:
 
 
 def terms_of_receipt(receipt: Receipt) -> Terms:
-    """Returns the terms that require the run of `receipt`, regardless of the results and the number of steps."""
+    """Returns the terms of the run of `receipt`, without its results and its number of steps."""
 
     def due(number: int, claim: Commitment) -> Due | None:
         if not 1 <= number <= receipt.log.records:
@@ -78,7 +78,7 @@ def terms_of_receipt(receipt: Receipt) -> Terms:
 
 
 def terms_of_script(source: ScriptSource, seconds: float = quotas.TOTAL_SECONDS) -> Terms:
-    """Returns the terms that require the run of `repro train` on a script.
+    """Returns the terms of the run of a script with `repro train`.
 
     Args:
       source: the script's batches, none of which has been taken.

@@ -63,8 +63,8 @@ class Operator:
       results: the results of the operation.
       location: `file:line:column` of the Python line that the operator comes from; else the module of the model or the
         phase of the step, such as `module encoder.0`; empty if neither is known.
-      module: the module of the model that the operator belongs to, if known in addition to a line; in a step in
-        microbatches, the phase of the step, such as `microbatch 3`; else empty.
+      module: the module of the model that the operator belongs to, if both a line and the module are known; in a step
+        in microbatches, the phase of the step, such as `microbatch 3`; else empty.
     """
 
     index: int

@@ -3,8 +3,8 @@
 
 """Unrolls a step in microbatches into one canonical program, by the rules (B1) to (B3).
 
-The unrolled program contains the microbatch program once per microbatch, after the operators that cut the batch. Each
-addition of sums follows the microbatches whose sums it adds, in the order in which a single process executes them.
+The unrolled program first cuts the batch. Then it contains the microbatch program once per microbatch, and the
+additions of sums, in the order in which a single process executes these.
 """
 
 from __future__ import annotations

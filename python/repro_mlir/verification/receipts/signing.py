@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Ed25519 signatures of finished receipts and of bundles, using the package cryptography."""
+"""Ed25519 signatures of finished receipts and of bundles, with the package `cryptography`."""
 
 from __future__ import annotations
 

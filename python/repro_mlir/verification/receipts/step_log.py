@@ -127,8 +127,8 @@ def loss_of(record: Record, header: Header) -> float | None:
 
 
 def _read_lines(path: Path, shortest: int, longest: int) -> bytes:
-    """Reads a file of lines; stops early if a line is too long, or the lines are on average too short, to be records.
-    This bounds memory for a file that is not a step log."""
+    """Reads a file of lines. Stops early if a line is longer than `longest`, or the average line is shorter than
+    `shortest`: this bounds memory for a file that is not a step log."""
     data, begin, lines = bytearray(), 0, 0
     with open_regular(path) as file:
         while len(data) - begin <= longest and lines * shortest <= len(data) and (chunk := file.read(_CHUNK)):
