@@ -325,8 +325,8 @@ AccumulatorChain::Sum AccumulatorChain::takeDigits() {
       arith::ShLIOp::create(b, b.load(digits, type, b.sub(last, b.index(1))),
                             i64(kDigitBits)),
       b.load(digits, type, b.sub(last, b.index(2))));
-  // Converted to f64, the highest digit has an exponent that gives the digit's
-  // width in bits.
+  // The exponent of the highest digit as an f64 gives the digit's width in
+  // bits.
   Value asFloat = arith::BitcastOp::create(
       b, type, arith::SIToFPOp::create(b, b.getF64Type(), high));
   Value width = arith::SubIOp::create(

@@ -421,7 +421,7 @@ private:
   static constexpr int64_t kOneBits = 0x3ff0000000000000;
   static constexpr int64_t kMantissaMask = 0x000fffffffffffff;
   static constexpr int64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
-  /// For |x| below this, the remainder by pi (or pi/2) takes only two steps.
+  /// For |x| below this, reduction modulo pi (or pi/2) takes only two steps.
   static constexpr double kHuge = 0x1p28;
 
   /// The unevaluated sum of two f64. |low| is at most half a unit in the last

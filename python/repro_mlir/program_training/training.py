@@ -44,8 +44,9 @@ def training_step(
       model: an inference program from a frontend.
       loss: the loss function of the output and the target.
       train: the names of the state tensors to train, all f32. An inference program does not mark its parameters, so the
-        caller names them, and leaves out frozen weights and, for example, the statistics of a BatchNorm in eval mode.
-        Gradients ignore `detach`, `no_grad` and `padding_idx`, which the program does not contain.
+        caller names them, and leaves out what a framework would not train, such as frozen weights and the statistics of
+        a BatchNorm in eval mode. Gradients ignore `detach`, `no_grad` and `padding_idx`, which the program does not
+        contain.
       output: the name of the model's output from which the loss is computed; by default the only output.
       recompute: (J5) glob patterns of locations as in error messages: a node (`/layers.0/*`), a module
         (`module layers.0*`) or a line (`model.py:12`). The results of matching operations of the model are recomputed

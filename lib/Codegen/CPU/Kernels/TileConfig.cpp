@@ -124,8 +124,7 @@ private:
   /// Returns the maximum number of rows of a work item: the packed rows of a
   /// chunk of 512 f32 elements fill half of the L2 cache.
   int64_t getMostBlockRows() const;
-  /// Whether a factor, if it provides the rows, is read fastest without
-  /// packing.
+  /// Whether a factor that has the rows is read fastest without packing.
   bool canStayInPlace(const Factor &factor) const;
   /// Whether the rows are read in place and each needs its own address, because
   /// they have no common stride.

@@ -41,7 +41,7 @@ using namespace mlir::repro;
 static constexpr size_t mostBetween = 8;
 /// The maximum numbers of operations of the elementwise op per result, and of
 /// other buffers that it reads. With more operations, arithmetic dominates the
-/// time, and the kernel has a copy of them for every tile shape.
+/// time, and the kernel has a copy of the operations for every tile shape.
 static constexpr size_t mostOperations = 16, mostInputs = 5;
 /// The maximum number of lanes of a vector on any target.
 static constexpr int64_t widestVector = 16;

@@ -169,8 +169,8 @@ Factor Decomposition::getFactor(unsigned input) {
   factor.input = input;
   factor.tensor = fold.getInputs()[input];
   factor.map = fold.getIndexingMapsArray()[input];
-  // A fold, created below, computes the magnitude. It has only the dimensions
-  // on which the factor depends.
+  // The fold below, which computes the magnitude, has only the dimensions on
+  // which the factor depends.
   SmallVector<unsigned> dims;
   SmallVector<AffineExpr> renumbered(extents.size(),
                                      b.getAffineConstantExpr(0));

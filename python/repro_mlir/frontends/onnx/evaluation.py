@@ -277,8 +277,8 @@ def _is_exact(call: Call) -> bool:
 
 
 def _is_conversion(given: Any, result: Any) -> bool:
-    """Returns whether PyTorch's conversion of `given` to `result` has the result that (S3) defines. A conversion of
-    floats outside the range of an integer type may not: its result depends on the machine."""
+    """Returns whether `result`, PyTorch's conversion of `given`, is as (S3) defines. It may not be for floats outside
+    the range of an integer type: PyTorch's result then depends on the machine."""
     if not isinstance(given, torch.Tensor) or not given.is_floating_point() or result.is_floating_point():
         return True
     return result.dtype is torch.bool or bool((result.double() == given.double().trunc()).all())

@@ -141,7 +141,7 @@ class Call:
         return value
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Returns the value of an attribute, or `default`."""
+        """Returns the value of an attribute; `default` if the node does not have it."""
         return self.node.attributes.get(name, default)
 
     def known(self, index: int) -> torch.Tensor:
@@ -168,7 +168,8 @@ class Call:
         return values
 
     def number(self, index: int, name: str | None = None, default: Any = None) -> Any:
-        """Returns the only element that `numbers` finds, or `default`. Raises OnnxError for several elements."""
+        """Returns the only element that `numbers` finds; `default` if it returns None. Raises OnnxError for any other
+        number of elements."""
         values = self.numbers(index, name)
         if values is None:
             return default

@@ -27,7 +27,7 @@ _PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
 
 
 def place_of(location: object) -> tuple[str, int, int] | None:
-    """Returns the file, line and column of the user's code (`users_place`) in an MLIR location, or None."""
+    """Returns the file, line and column of the user's code (`users_place`) in an MLIR location; None if it has none."""
     return users_place([(file, int(line), int(column)) for file, line, column in _PLACE.findall(str(location))])
 
 
@@ -43,7 +43,7 @@ _NODE = re.compile(f'"{NODE}([^"]+)"')
 
 
 def node_of(location: object) -> str | None:
-    """Returns the framework's node that a location names, or None."""
+    """Returns the framework's node that a location names; None if it names none."""
     found = _NODE.search(str(location))
     return found and found[1]
 

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Contractions of tensors in blocks. (Q4) scales the dot products of blocks and adds them in f32; (M5) can also add all
-products as a single chain of an accumulator."""
+"""(Q4), (M5) Contractions of tensors in blocks. Either the dot products of blocks are scaled and added in f32, or all
+products form a single chain of an accumulator."""
 
 from __future__ import annotations
 

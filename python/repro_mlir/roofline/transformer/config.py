@@ -104,8 +104,8 @@ class TransformerConfig:
 
     @property
     def latent_parameters(self) -> int:
-        """The number of parameters of a layer's projections to latents, with their norms; tensor parallelism replicates
-        them."""
+        """The number of parameters of a layer's projections to latents and of their norms, which tensor parallelism
+        replicates."""
         if not self.kv_latent:
             return 0
         widths = self.query_latent + self.kv_latent

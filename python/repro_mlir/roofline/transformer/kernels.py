@@ -254,7 +254,7 @@ class Kernels(Sizes):
         return choice, self._combination("tokens apart")
 
     def _combination(self, name: str) -> Operation:
-        """Returns a kernel that gathers rows of tokens into rows of experts, or the reverse."""
+        """Returns the kernel `name`, which gathers rows of tokens into rows of experts, or the reverse."""
         return vector(name, (self._inner_rows + self.tokens) * self.config.hidden, self.stored, 1)
 
     def _forward(self, projections: Iterable[_Projection]) -> list[Operation]:

@@ -163,7 +163,7 @@ def predict_training(config: TransformerConfig, machine: Accelerator, training: 
 
 
 class _Stage:
-    """The times that the parts of a pipeline stage's work on one microbatch take."""
+    """The times of the parts of a pipeline stage's work on one microbatch."""
 
     def __init__(self, config: TransformerConfig, machine: Accelerator, training: Training) -> None:
         parallelism = training.parallelism
