@@ -22,7 +22,7 @@ TEXT_LIMIT = 1 << 22
 
 PROCESSOR_SECONDS = 1
 MEMORY_BYTES = 1 << 30
-"""The memory limit, in addition to the memory that the child uses before it receives a template."""
+"""The memory that a template may use, beyond what the child uses before it receives the template."""
 
 _START_SECONDS = 60
 """The time limit for the child's imports."""

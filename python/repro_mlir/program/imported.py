@@ -18,7 +18,7 @@ from repro_mlir.base.tensors.arrays import as_arrays
 GREATEST_SIZE = 2**31 - 1
 """The maximum size of a symbol, so that products of a few sizes fit into 64 bits."""
 MOST_MICROBATCHES = 2**24
-"""The maximum number of microbatches: f32, in which sums are divided by it, represents every integer up to 2^24."""
+"""The maximum number of microbatches. Sums are divided by this number as an f32, which is exact up to 2^24."""
 
 
 @dataclass(frozen=True)

@@ -437,7 +437,7 @@ def _half_life(machine: CpuMachine) -> float:
 
 
 def _wake(machine: CpuMachine) -> float:
-    """Measures the seconds that threads take to begin and end a launch, in addition to their share of the launch's
+    """Measures the seconds that threads take to begin and end a launch, not counting their share of the launch's
     work."""
     text = _elementwise((1 << 15,), "%y = arith.divf %a, %x : f32", "%y")
     (alone,), (shared,) = (_seconds(machine, text, threads) for threads in (1, machine.cores))

@@ -22,7 +22,7 @@ _FIRST_ALONE = 2
 """The number of questions that only the first party receives: those for the program and the producers."""
 
 _CLAIM = 64
-"""The maximum number of bytes of a claim, without its hashes, and of the operator's index in the question together."""
+"""The maximum number of bytes of a claim (without its hashes) plus those of the operator's index in the question."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Due:
 
 
 DueRecord = Callable[[int, Commitment], Due | None]
-"""Maps the number of a record, from 1, and a party's commitment of it to the agreed data; None if these are unknown."""
+"""Returns the agreed data of a record, given its number (from 1) and a party's commitment to it; None if unknown."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.regular import open_regular
 
 NO_TOKEN = b""
-"""The token of a prover that accepts any process that can connect as the referee."""
+"""The token of a prover that accepts as the referee any process that can connect."""
 
 _SHORTEST, _LONGEST = 16, 1024
 _SPACE = b" \t\r\n"
