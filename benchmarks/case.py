@@ -20,7 +20,7 @@ class Setting:
 
     Attributes:
       level: CPU level of our code, such as "x86-64-v4"; environment variables limit the peers to the same level.
-      threads: the number of threads for us and the peers.
+      threads: the number of threads of our code and of the peers.
     """
 
     level: str

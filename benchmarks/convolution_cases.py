@@ -73,8 +73,8 @@ def _build(part: str, shape: tuple[int, int, int, int, int], setting: Setting) -
 
 
 def cases() -> list[Case]:
-    """Returns, for each shape, a benchmark of the forward pass, of the input gradient and of the weight gradient.
-    PyTorch computes all of them with oneDNN, in both image layouts."""
+    """Returns benchmarks of the forward pass, the input gradient and the weight gradient, for each shape. PyTorch uses
+    oneDNN, with images in both layouts."""
     rows = []
     for model, shapes in (("ResNet-18", _RESNET_18), ("ResNet-50", _RESNET_50)):
         for shape in shapes:

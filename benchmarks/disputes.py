@@ -29,7 +29,7 @@ CHAINS = ((16, 4), (16, 64), (16, 1024), (256, 4), (256, 64), (4096, 4))
 
 @dataclass
 class Row:
-    """The disputes in a row of a table: their number, the number of those that named the right operator and party, and
+    """The disputes in a row of a table: their number, and how many of them named the right operator and party; then
     pairs of a measured cost and its bound."""
 
     disputes: int = 0
@@ -86,7 +86,7 @@ def each_kind(disputes: int, seed: int) -> dict[str, Row]:
 
 
 def larger_runs(seed: int) -> dict[tuple[int, int], Row]:
-    """Runs one dispute for each entry of `CHAINS`: a pair of a number of operators and a number of steps. Returns a row
+    """Runs one dispute for each entry of `CHAINS`, which is a number of operators and a number of steps. Returns a row
     per entry."""
     draw = np.random.default_rng(seed)
     rows = {}

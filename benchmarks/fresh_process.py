@@ -38,8 +38,8 @@ def _peak(run) -> float:
 
 
 def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) -> dict[str, float]:
-    """Returns the peak of the memory of training steps in MB. `peer` selects PyTorch; otherwise our step runs, from a
-    program file and with compiled code from the cache."""
+    """Returns the peak memory of training steps in MB. `peer` selects PyTorch; otherwise our step runs, from a program
+    file and with compiled code from the cache."""
     start = _megabytes("VmRSS")
     if peer:
         run = eager(*step.make())

@@ -5,8 +5,8 @@
 
     .venv/bin/python benchmarks/generation.py [--threads 1 2] [--lengths 64 256 512] [--no-decode]
 
-Measures decoding at batch 1 after a prompt, and reading prompts in one chunk. Our generator, PyTorch and our matrix
-products of the same shapes take turns in one process (timing.py). Prints the tables of
+Measures decoding at batch 1 after a prompt, and reading prompts in one chunk. Our generator, PyTorch, and the
+generator's matrix products alone take turns in one process (timing.py). Prints the tables of
 docs/performance/generation.md.
 """
 

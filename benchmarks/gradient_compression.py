@@ -6,9 +6,9 @@
     python benchmarks/gradient_compression.py [--script examples/names_gpt.py] [--steps 300] [--ranks 1 2 4]
 
 The script is a script for `repro train`. torchrun starts the ranks as processes with gloo and one thread. Prints rows
-for docs/guides/gradient-compression.md: the bytes of the compressed gradients per microbatch (for power_sgd, of the
-mean), their share of the bytes of f32 gradients, the mean loss of the last ten steps, and the beginning of the state's
-hash, printed once if it is equal for all numbers of ranks.
+for docs/guides/gradient-compression.md: the bytes of the compressed gradients of a microbatch (for power_sgd, of the
+mean gradients), their share of the bytes of f32 gradients, the mean loss of the last ten steps, and the beginning of
+the state's hash, printed once if it is equal for all numbers of ranks.
 """
 
 import argparse

@@ -6,9 +6,9 @@
     python benchmarks/microbatches.py [--model "small GPT" ...] [--counts 1 4 8] [--threads 2] [--clock processor]
 
 The sum of the parts is the time of one call of the microbatch program per microbatch, plus one call of the program that
-ends the step; all calls use fixed addresses. PyTorch accumulates gradients. Prints rows for docs/performance:
-milliseconds of a step (median, best in brackets), and ratios. Processor time is less noisy if the machine also does
-other work.
+ends the step. These programs are called with fixed addresses. PyTorch accumulates gradients. Prints rows for
+docs/performance: milliseconds of a step (median, best in brackets), and ratios. Processor time is less noisy if the
+machine also does other work.
 """
 
 import argparse

@@ -6,10 +6,10 @@
     python benchmarks/predictions.py [--json FILE] [--filter TEXT ...] [--threads 1,2] [--level LEVEL ...]
         [--rounds N] [--seconds S]
 
-Calibrates the machine for each level, with other programs, and measures each step, in several rounds that are minutes
-apart: on shared machines, processors and memory are slow at times. Uses the calibration with the highest clock, and the
-shortest time of each launch. The file contains each kernel and is written at the end; see docs/guides/roofline.md. The
-machine should run nothing else.
+Each round calibrates the machine for each level, with other programs than the steps, and measures each step. The rounds
+are minutes apart, because on a shared machine, processors and memory are slow at times. The result uses the calibration
+with the highest clock, and the shortest time of each launch. FILE contains each kernel and is written at the end; see
+docs/guides/roofline.md. The machine should run nothing else.
 """
 
 import argparse

@@ -34,10 +34,10 @@ def compiled(
     setting: Setting,
     attention_block: int | None = None,
 ) -> Callable[[], object]:
-    """Compiles `function` and returns a function that calls it on these arguments and writes to outputs allocated once.
+    """Compiles `function`. Returns a function that calls the program on `arguments`; its outputs are allocated once.
 
     Args:
-      name: a unique name of the pair of function and argument shapes.
+      name: a unique name for `function` with arguments of these shapes.
       function: a function of tensors, which may compute gradients.
       arguments: contiguous example inputs, which are captured.
       attention_block: the option of `repro_mlir.capture`.

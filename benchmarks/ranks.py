@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares steps of a GPT on two ranks with one process of two threads and with PyTorch's DDP on two ranks.
+"""Compares three ways to run steps of a GPT: two ranks, one process with two threads, and PyTorch's DDP on two ranks.
 
     python benchmarks/ranks.py [--model GPT ...] [--counts 2 8] [--rounds 40]
 
-torchrun starts the ranks, with one thread and gloo; a second measurement uses a sharded optimizer. All contestants take
-turns in the same two processes: while one process works with two threads, the other one waits. Prints rows for
+torchrun starts the ranks with gloo and one thread each; a second measurement uses a sharded optimizer. All contestants
+take turns in the same two processes: while one process works with two threads, the other one waits. Prints rows for
 docs/performance: milliseconds of a step (median, best in brackets) in wall-clock time, the processor time of both
 processes together, and the ratios of the times.
 """

@@ -1,12 +1,12 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Measures the cost of a receipt: the time of a trainer's step, with and without a receipt in turns, and of a
-checkpoint.
+"""Measures the cost of a receipt: compares a trainer's steps with and without a receipt, and times a checkpoint.
 
     python benchmarks/receipts.py [--step GPT] [--threads 2] [--seconds 60] [--target cpu] [--json]
 
-A recorded step hashes its inputs, its results, and the state before the step. The last hash detects writes by the user.
+A recorded step hashes its inputs, its results, and the state before the step. The hash of the state detects writes by
+the user.
 """
 
 import argparse

@@ -7,8 +7,7 @@
 
 Our programs and the peers take turns in one process, so that a change of the machine's speed affects all of them. Each
 CPU level is measured in its own process, in which the peers are limited to that level. Rows are printed as they are
-measured; the last lines list the goals that are met. Times of a busy machine mean little, so the file contains the
-load.
+measured; the last lines list the goals that are met. Times on a busy machine mean little, so FILE contains the load.
 """
 
 import argparse

@@ -41,13 +41,13 @@ def interleaved(
     """Returns the seconds per call for each contestant.
 
     Each round calls all contestants in turn, and begins with a different contestant than the previous round. A turn
-    starts with untimed calls, which bring the data back into the caches and wait until the previous contestant's
+    starts with untimed calls, which bring the data back into the caches and continue until the previous contestant's
     threads are asleep.
 
     Args:
       contestants: functions without arguments.
       seconds: time to spend on each of them; at least four rounds are made.
-      clock: the clock of a sample, such as time.process_time on a machine that also does other work.
+      clock: the clock that measures a sample: for example, time.process_time if the machine also does other work.
     """
     calls = {}
     for name, function in contestants.items():

@@ -6,8 +6,8 @@
     python benchmarks/tiny_models.py [--model MLP ...] [--seconds 1]
 
 Our backend and eager mode take turns in one process, with one thread. Each runs a forward pass without gradients, and a
-step of a training loop whose optimizer is always run by eager PyTorch. Prints rows of microseconds of processor time
-(median, best in brackets) with the ratio to eager mode, and the medians of all ratios.
+step of a training loop; eager PyTorch runs the optimizer in both. Prints, for each row, microseconds of processor time
+(median, best in brackets) and the ratio to eager mode; then the medians of the ratios.
 """
 
 import argparse

@@ -39,8 +39,8 @@ class Call:
       group: the kind of function, such as "matmul".
       function: the timed function.
       arguments: its inputs.
-      flops, bytes: the least number of floating-point operations, or of bytes moved, in one call; only the one that
-        limits the speed is set.
+      flops, bytes: the minimum numbers of floating-point operations and of bytes moved in one call; only the number
+        that limits the speed is set.
       digits: the number of digits in exact contractions (K4); 0 for contractions that round.
       blocks: the name of a block format (Q4) in benchmarks/block_cases.py; empty for none.
     """
@@ -62,7 +62,7 @@ class Training:
     Attributes:
       name: unique name.
       model: returns a new model.
-      optimizer: returns a new optimizer of its parameters.
+      optimizer: returns a new optimizer of a model's parameters.
       arguments: the batch.
       flops: floating-point operations of the matrix products in one step.
       check: whether the results on the GPU are compared with those on the CPU.

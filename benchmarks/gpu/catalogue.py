@@ -4,8 +4,8 @@
 """Writes and reads a file with the programs of the tests, compiled for a GPU, and their results on the reference
 interpreter.
 
-For each program, the file contains its machine code (for one in `_PTX_SHARE` programs, its PTX), launch plan,
-constants, inputs, and either the bits of its results or the fact that its step fails (E1).
+For each program, the file contains its machine code (or its PTX, for every `_PTX_SHARE`th program), launch plan,
+constants and inputs. It also contains the bits of the results, or the fact that the step fails (E1).
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
 """Tests each PTX operation on many bit patterns. The GPU computes checksums of the results, and C code computes the
 expected checksums.
 
-The operands of pattern number i (u32) follow from i: the hash function lowbias32 of Hash Prospector (`mix`) gives 32
-bits per word. The kind of the pattern, which also follows from i, determines whether these bits are used as they are or
-turned into numbers of similar magnitude, subnormals, values with few bits set, and so on. Thread t processes the
-patterns whose numbers are t modulo the number of threads. The thread returns the sum, modulo 2^64, of the hashes of its
-results. This sum does not depend on the order of the results.
+The operands of pattern number i (u32) are computed from i. The hash function lowbias32 of Hash Prospector (`mix`) gives
+32 bits per word. The kind of the pattern, also computed from i, determines whether these bits are used as they are, or
+turned into numbers of similar magnitude, subnormals, values with few bits set, and so on. Thread t processes each
+pattern whose number is t modulo the number of threads. It returns the sum, modulo 2^64, of the hashes of its results.
+This sum does not depend on the order of the results.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def _c_function(number: int, operation: Operation) -> str:
 
 
 def expected_sums(operations: Sequence[Operation], threads: int, steps: int) -> dict[str, np.ndarray]:
-    """Returns the expected sums of each operation, u64 [threads], by the operation's name. C code, compiled with the
-    system's compiler, computes the sums.
+    """Returns the expected sums of each operation, u64 [threads], keyed by the operation's name. C code, compiled with
+    the system's compiler, computes the sums.
 
     Raises:
       RuntimeError: there is no C compiler, or it fails.
@@ -341,7 +341,7 @@ def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
 
 
 # Opcodes that move data or transfer control. They need no test of their own: an error in one would make almost every
-# result wrong. Some moves that ptxas may replace (stores of fewer bits than a float) are also in operations.py.
+# result wrong. ptxas may replace stores of fewer bits than a float has; operations.py therefore tests these.
 _MOVES = {"atom", "bar", "barrier", "bra", "cvta", "ld", "mov", "ret", "selp", "shfl", "st", "cp", "red", "membar"}
 
 

@@ -4,7 +4,7 @@
 """Lists the PTX operations that compiled programs use, with C code that computes their expected results.
 
 In `ptx`, {d} is the destination, {a}, {b} and {c} are the operands, and {p} and {q} are predicates; %x, %y, %d, %b16_7
-and %b16_8 are free, and %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and
+and %b16_8 are free registers; %cell is the address of 8 bytes of shared memory. In `c`, a, b, c are the operands, and
 arithmetic follows IEEE 754 fully (the compiler fuses no operations). The C is written from the PTX manual and
 docs/reference/numerics.md, not from the compiler, so that the comparison is independent.
 """

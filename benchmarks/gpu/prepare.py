@@ -5,9 +5,9 @@
 
     python benchmarks/gpu/prepare.py DIR [--tiny] [--only TEXT ...] [--architectures sm_75,sm_90]
 
-DIR then contains the runner, bundles with code and the hashes of the CPU's results, the programs of the tests with
-their results, and the checksums of single operations. An existing bundle is kept, so that an interrupted preparation
-can continue.
+DIR then contains the runner, bundles with machine code, the hashes that the bundles' results have on the CPU, the
+programs of the tests with their results, and the checksums of single operations. An existing bundle is kept, so that an
+interrupted preparation can continue.
 """
 
 import argparse

@@ -37,7 +37,7 @@ class Rate:
       name: the measured instruction, or a short sequence of instructions.
       ptx: one link of a chain of dependent instructions. {r}, {f}, {d} and {l} are the chain's registers (b32, f32, f64
         and b64); registers such as %fx have constant values.
-      instructions: the number of instructions with that name per link.
+      instructions: the number of measured instructions per link.
       iterations: the number of iterations of the loop.
       architecture: the first compute capability that supports the instructions, times 10.
     """

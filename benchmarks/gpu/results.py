@@ -25,7 +25,7 @@ class Results:
     rows.
 
     Attributes:
-      facts: facts about machine and run.
+      facts: facts about the machine and the run.
       parts: rows by part.
       begun: for each part, the names under which `attempt` has begun work.
       errors: error messages by part.

@@ -18,7 +18,7 @@ from results import Results
 
 def run_operations(directory: Path, device: Device, results: Results, deadline: float) -> None:
     """Adds a row for the machine code, if it was compiled for this GPU, and one for each PTX module that the GPU
-    accepts: the number of operations whose checksums match, and the names of the others."""
+    accepts. A row has the number of operations whose checksums match, and the names of the others."""
     folder = directory / "conformance"
     expected = json.loads((folder / "expected.json").read_text())
     for architecture in (75, 90):

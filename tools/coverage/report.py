@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reports the lines that tests run: Python by coverage.py, C++ by gcov (make coverage-report).
+"""Reports the lines that tests run, as counted by coverage.py (Python) and gcov (C++); see `make coverage-report`.
 
 Builds the package with counters in build-coverage, which also contains the files of gcov and coverage.py. Prints the
 number of lines, and the number and share of those that ran, for each Python file and each folder of C++. Failing tests

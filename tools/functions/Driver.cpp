@@ -74,7 +74,10 @@ extern "C" Lanes rsqrt_lanes(Lanes x) {
   return x;
 }
 
-/// Returns the sum of a block whose results are those of an f64 function of the
+/// Returns the sum of a block. The result for an input is that of `function`,
+/// an f64 function of the C library on 8 lanes, rounded to f32. Leaves out the
+/// inputs for which an error of `margin` could change the rounding: stores them
+/// in `undecided`, and their number in `count`.
 /// C library on 8 lanes, rounded to f32. Inputs for which an error of `margin`
 /// could change the rounding are left out and stored in `undecided`, and their
 /// number in `count`.

@@ -7,9 +7,9 @@ Writes lib/Codegen/Functions/Coefficients.h. Every polynomial is a weighted leas
 to minimax). Its coefficients are rounded to f64 one by one, lowest first, and the rest is fitted again each time. The
 last column of every comment is log2 of the largest weighted error.
 
-Some tables are then moved by a few units in the last place, as tune.py recorded in tuning.json, so that inputs whose
-exact result is next to a rounding boundary of f32 also round correctly. patches.json lists the few inputs that no such
-table rounds correctly, with their results.
+Some tables are then moved by a few units in the last place, as tuning.json (written by tune.py) says. After this,
+inputs whose exact result is next to a rounding boundary of f32 also round correctly. patches.json lists the few inputs
+that no such table rounds correctly, with their results.
 
 Usage: python tools/functions/derive.py [--output FILE] [--check]
 """

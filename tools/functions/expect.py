@@ -7,8 +7,8 @@ An f64 vector function of the C library (libmvec, documented to 4 units in the l
 rounding an error of 2^-45 cannot change; MPFR decides the others, about one in 2^20. No code of the compiler is
 involved.
 
-Writes expected/<function>.txt: 256 sums (see Driver.cpp) of the blocks of 2^24 inputs, then the inputs within 2^-48 of
-a rounding boundary, the hard cases. Needs a processor with AVX-512 and glibc 2.35.
+Writes expected/<function>.txt: 256 sums (see Driver.cpp) of the blocks of 2^24 inputs, then the hard cases: the inputs
+whose result is within 2^-48 of a rounding boundary. Needs a processor with AVX-512 and glibc 2.35.
 
 Usage: python tools/functions/expect.py [FUNCTION ...]
 """

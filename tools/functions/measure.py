@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares the speed of the compiled elementary functions with torch's, on one thread.
 
-Prints a table: function, level, nanoseconds per element of ours and of torch's (with the same vector width), and
-torch's time divided by ours. Each time is the best of many runs over 65,536 elements that stay in the cache; the two
-take turns, so that a busy machine slows both.
+Prints a table: function, level, nanoseconds per element of our function and of torch's (with the same vector width),
+and torch's time divided by ours. Each time is the best of many runs over 65,536 elements that stay in the cache. Both
+functions take turns, so that a busy machine slows both.
 
 Usage: python tools/functions/measure.py LEVEL [FUNCTION ...]
 """

@@ -10,11 +10,12 @@ Needs the extra "cuda" (ptxas and nvdisasm), but no device. The main loop is the
 multiply-adds: an FFMA counts as one, an FFMA2 (sm_100) as two. Exits with 1 if a main loop has fewer than 0.9
 multiply-adds per instruction, or a kernel spills.
 
-With --digits, the products are exact (K4) with this number of digits, and the IMMA of the main loop are counted, each
-with 16 x 8 x 32 multiply-adds of bytes; a share of one half is good, as an IMMA keeps the tensor core busy for many
-cycles. With --tensor-cores, the products are of f16 in the accumulator of the architecture's class (M4), and HMMA are
-counted. With --blocks, they are contractions in blocks (Q4), and IMMA are counted: 16 x 8 x 16 multiply-adds in nvfp4.
-In addition, each block needs at least three f32 instructions per result; sm_75 has no IMMA of that shape.
+With --digits, the products are exact (K4) with this number of digits, and the IMMA of the main loop are counted. Each
+has 16 x 8 x 32 multiply-adds of bytes and keeps the tensor core busy for many cycles, so half an IMMA per instruction
+is good. With --tensor-cores, the products have f16 operands and the accumulator class (M4) of the architecture, and
+HMMA are counted. With --blocks, the products are contractions in blocks (Q4), and IMMA are counted; an IMMA for nvfp4
+has 16 x 8 x 16 multiply-adds, which sm_75 does not support. In addition, each block needs at least three f32
+instructions per result.
 """
 
 from __future__ import annotations

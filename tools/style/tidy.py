@@ -1,6 +1,6 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs the checks of .clang-tidy on the C++ files that were changed since a revision, or on all (make tidy).
+"""Runs the checks of .clang-tidy on all C++ files or, with --since, on those that were changed (make tidy).
 
 Needs a build, because clang-tidy reads the files that TableGen generates. Prints one line per finding and exits with
 1 if there is one.

@@ -33,7 +33,7 @@ _LEAVES = (
 
 
 def flatten(batch: Any) -> tuple[list[Any], pytree.TreeSpec]:
-    """Returns the leaves of a batch, with NumPy arrays and scalars as tensors, and the structure of the batch.
+    """Returns the leaves of a batch and the structure of the batch. NumPy arrays and scalars become tensors.
 
     Raises:
       CaptureError: a leaf has none of the types in `_LEAVES`, so the compiler could not detect changes in its contents.

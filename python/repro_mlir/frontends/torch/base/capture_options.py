@@ -77,8 +77,8 @@ class CaptureOptions:
       exact_digits: 2 or 3 makes all contractions of the canonical program exact (K4; see `exact_contractions`).
       attention_block: (K5) the number of queries, or keys, in a block of attention, above 0. None: attention is not
         divided.
-      returns: the results of a training step in addition to the loss, in the order of `Returned`. Empty: the outputs of
-        the model, if there is a loss function.
+      returns: the results of a training step other than the loss, in the order of `Returned`. Empty: the outputs of the
+        model, if there is a loss function.
       metrics: functions of the model outputs and the target, keyed by name; "metrics" in `returns` requests their
         results. None: no metrics.
       average: the `AveragedModel` that averages the parameters; its state is updated after each training step. None: no

@@ -20,7 +20,7 @@ class Names:
     Attributes:
       variables: globals and builtins.
       attributes: attributes, and constant strings that may be attribute names, as in `getattr(x, "scale")`.
-      imports: the imported modules, each with the level of the import: 0 for an absolute name.
+      imports: pairs of an imported module's name and the level of the import, which is 0 for an absolute name.
     """
 
     variables: frozenset[str]

@@ -10,7 +10,7 @@ class CaptureError(ReproError):
     """The frontend cannot turn a model, optimizer or batch into a program.
 
     The message is one line and names what was found (an operator, an argument), what was expected, and, if known, the
-    user's Python line as `file:line`, or else the module or the phase of the step.
+    user's Python line as `file:line`, otherwise the module or the phase of the step.
 
     Attributes:
       is_located: whether the message begins with that line, module or phase.

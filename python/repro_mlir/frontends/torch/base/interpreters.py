@@ -82,9 +82,9 @@ def functional(
     arguments: Sequence[Any],
     decompositions: Mapping[Any, Callable[..., Any]] | None = None,
 ) -> torch.fx.GraphModule:
-    """Retraces a graph as a graph of ATen operators that does not write to tensors.
+    """Retraces a graph. Returns a graph of ATen operators, none of which writes to a tensor.
 
-    The caller's trace environment records the source lines of the new nodes.
+    Must be called within `tracing_environment` (trace/tracing.py), so that the new nodes keep their source lines.
 
     Args:
       arguments: tensors with the shapes and element types of the graph's arguments.

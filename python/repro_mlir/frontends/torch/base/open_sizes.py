@@ -267,8 +267,8 @@ def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *,
         torch.export.Dim, an expression of one such as 2 * batch, Dim.AUTO, Dim.DYNAMIC or None.
       of_examples: see `Sizes`.
     Raises:
-      CaptureError: the structure of `dynamic_shapes` differs from that of the inputs or names a dimension that a tensor
-        does not have; example sizes with equal names differ; bounds contain no size from 1 to 2^31 - 1.
+      CaptureError: `dynamic_shapes` has another structure than the inputs, or names a dimension that a tensor does not
+        have; example sizes with equal names differ; bounds contain no size from 1 to 2^31 - 1.
     """
     arguments = as_arguments(inputs)
     shapes = _in_order(model, arguments, dynamic_shapes)

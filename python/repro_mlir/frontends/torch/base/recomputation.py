@@ -1,9 +1,10 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Keeps the operators that `torch.utils.checkpoint` recomputes in the backward pass apart from the originals (V5).
+"""Marks the operators that `torch.utils.checkpoint` recomputes in the backward pass, to distinguish them from the
+originals (V5).
 
-A trace contains both as equal operators on the same tensors, and common-subexpression elimination would merge them.
+In a trace, both are equal operators on the same tensors, and common-subexpression elimination would merge them.
 Operators that run without gradients, as in a custom autograd function, are not marked, because their results are saved.
 """
 

@@ -65,10 +65,11 @@ def is_package_file(path: str) -> bool:
 
 @functools.cache
 def source_name(path: str) -> str:
-    """Returns the name of a user's file in messages and locations: its path relative to its entry in `sys.path`.
+    """Returns the name of a user's file in messages and locations: its path relative to the folder of `sys.path` that
+    contains it.
 
-    For a script and the modules next to it, this entry is the script's folder. A program therefore contains no paths of
-    the machine on which it was captured. A file outside of `sys.path` is named by its base name.
+    For a script and the modules next to it, this is the script's folder. A program therefore contains no paths of the
+    machine on which it was captured. A file outside of `sys.path` is named by its base name.
     """
     real = os.path.realpath(path)
     folders = [os.path.join(os.path.realpath(folder), "") for folder in sys.path]

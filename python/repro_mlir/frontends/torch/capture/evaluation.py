@@ -31,7 +31,7 @@ def capture_evaluation(
 
     Args:
       model, loss_fn, batch: as for `capture_training`.
-      options: only `autocast`, `attention_block`, `returns` without gradients, and `metrics` are used.
+      options: only `autocast`, `attention_block`, `metrics`, and `returns` other than gradients are used.
     Returns:
       the program, whose outputs are as for `capture_training`; its state, the model's tensors, does not change.
     Raises:

@@ -36,7 +36,7 @@ def capture_inference(
     Returns:
       the program; its outputs are the tensors of the model's result.
     Raises:
-      CaptureError: the model cannot be captured for the reason in the message.
+      CaptureError: the model cannot be captured.
     """
     return import_step(_Inference(model, example_inputs), options)
 
@@ -55,13 +55,13 @@ def capture_function(
         state tensor, it replaces the tensor's entry in `state` by the new value.
       state: the state tensors.
       inputs: examples of the inputs; only the shapes and element types matter.
-      origins: maps the id of an object to the name that messages and locations give to operators called by the object's
-        methods.
+      origins: names of objects, keyed by id. Messages and locations give such a name to an operator that a method of
+        the object calls.
       options: as for `capture_inference`.
     Returns:
-      the program; its state contains the floats first, then the integers.
+      the program; its state contains first the floating-point tensors, then the integer tensors.
     Raises:
-      CaptureError: the function cannot be captured for the reason in the message.
+      CaptureError: the function cannot be captured.
     """
     return import_step(_Function(function, state, inputs, origins), options)
 

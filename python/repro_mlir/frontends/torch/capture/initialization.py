@@ -28,15 +28,15 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
     """(G3) Sets a model's parameters to values that depend only on the seed and the parameters' names, shapes and
     order.
 
-    A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32. Here u is uniform by (R1), (R2),
-    where the site is the parameter's position in `named_parameters()` and the step is 0. The bound is sqrt(1 / fan_in),
-    where fan_in is the product of all extents but the first; division and square root are in f64, and the result is
-    rounded once to f32. Other parameters whose last name is `bias` become zero. All other parameters (scales of
-    normalizations) and all buffers are unchanged.
+    A parameter with two or more dimensions becomes (u - 0.5) * (2 * bound) in f32. Here u is a uniform random number
+    (R1), (R2), drawn in step 0 at the site whose number is the parameter's position in `named_parameters()`. The bound
+    is sqrt(1 / fan_in), where fan_in is the product of all extents but the first; division and square root are in f64,
+    and the result is rounded once to f32. Other parameters whose last name is `bias` become zero. All other parameters
+    (scales of normalizations) and all buffers are unchanged.
 
     An unchanged tensor that PyTorch computed, such as a table of positions, may have different bits on another machine.
-    If `model` is a function, initialize calls it with the elementary functions of (G5). A warning names the tensors
-    whose bits are still not defined.
+    If `model` is a function, initialize computes these tensors by the rules of (G5) while it calls the function. A
+    warning names the tensors whose bits are still not defined.
 
     Args:
       model: a model with parameters on the CPU, or a function without arguments that creates the model.

@@ -30,7 +30,8 @@ _REDUCE = define(
 
 
 def reduce_microbatches(tensor: torch.Tensor, gradient: str = "") -> torch.Tensor:
-    """Reduces a value per microbatch to one value of the step: floats to the mean, other types to the common value.
+    """Reduces the values of all microbatches to one value of the step: the mean of floats, and the common value of
+    other types.
 
     Args:
       tensor: the value of one microbatch.
@@ -58,7 +59,7 @@ def statistics_of(model: torch.nn.Module) -> set[str]:
 
 
 def origin_of_values(node: torch.fx.Node) -> torch.fx.Node:
-    """Returns the node whose values `node` has, following copies.
+    """Returns the node that computes the values of `node`, which may be a copy, or a copy of a copy.
 
     A reduction counts as a copy, because the compiler removes the reduction of a value that no microbatch changes.
     """

@@ -74,9 +74,9 @@ def capture(
       attention_block: (K5) `scaled_dot_product_attention` processes blocks of this number of queries or keys and never
         stores the whole weight matrix (dropout stores a boolean one). Blocks, for example of 128, suit long sequences.
         The bits differ from those without blocks.
-      dynamic_shapes: inference only: the dynamic sizes in the notation of torch.export: for each input, by name or in
-        order, None, or for each dimension a torch.export.Dim, an expression of one, Dim.AUTO or None. Sizes are at
-        least 1.
+      dynamic_shapes: inference only: the dynamic sizes, in the notation of torch.export: for each input, by name or in
+        order, None or an entry for each dimension. An entry is a torch.export.Dim, an expression of one, Dim.AUTO or
+        None. Sizes are at least 1.
     Returns:
       the canonical program, or with dynamic shapes a `SymbolicProgram`; model and optimizer are unchanged.
     Raises:

@@ -53,10 +53,11 @@ def capture_training(
     Args:
       model: the model; its parameters and buffers become state.
       loss_fn: `loss_fn(output, target)` returns the scalar loss, where `batch` is `(*inputs, target)` and output is
-        `model(*inputs)`. If None, the model computes the loss, called as `model(*batch)`, or `model(**batch)` for a
-        dict; the loss is the result, the result's entry or attribute `loss`, or the first element of a tuple.
-      optimizer: an optimizer of torch.optim or another whose `step` is written in Python, over parameters of `model`,
-        in any state. The hyper-parameters are inputs of the program; `TorchBindings` lists changes that need a new
+        `model(*inputs)`. If None, the model is called as `model(*batch)`, or `model(**batch)` if the batch is a dict,
+        and computes the loss: the loss is the result, its entry or attribute `loss`, or its first element if it is a
+        tuple.
+      optimizer: an optimizer of parameters of `model`, in any state: one of torch.optim, or another whose `step` is
+        written in Python. The hyper-parameters are inputs of the program; `TorchBindings` lists changes that need a new
         program.
       batch: an example; its tensors determine the shapes and element types of the inputs, other leaves are constants.
       options: `clip_norm` clips as torch.nn.utils.clip_grad_norm_ does. `average` is a
@@ -68,7 +69,7 @@ def capture_training(
       the model's result, `gradient_norm`, `gradients['NAME']`, `metrics['NAME']`. If `returns` is empty, the outputs
       are the loss and, if `loss_fn` is given, the tensors that the model returns.
     Raises:
-      CaptureError: the step cannot be captured for the reason in the message; nothing was changed.
+      CaptureError: the step cannot be captured; nothing was changed.
     """
     excluded: set[str] = set()
     # A step computes gradients even if the caller runs under `no_grad` or `set_grad_enabled(False)`.

@@ -61,7 +61,8 @@ class GraphOptions:
     Attributes:
       prepare: returns the runner of a captured graph.
       seeds: returns seed and step of the random numbers (R1) for one call of a graph that draws random numbers.
-      fallback: whether PyTorch runs a graph that cannot be captured or compiled, after a warning.
+      fallback: whether PyTorch runs a graph that cannot be captured or compiled, after a warning; otherwise an error is
+        raised.
     """
 
     prepare: Callable[[ImportedProgram[CapturedGraph]], Runner]

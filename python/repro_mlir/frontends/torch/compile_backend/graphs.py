@@ -300,17 +300,18 @@ def _reads(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
 
 
 def capture_graph(module: torch.fx.GraphModule, arguments: Sequence[Any]) -> ImportedProgram[CapturedGraph]:
-    """Captures a graph of ATen operators without parameters, which is functional except for copies into arguments.
+    """Captures a graph of ATen operators that has no parameters, and that writes to tensors only by copies into its
+    arguments.
 
     Args:
       module: the graph; `stack_trace` and `nn_module_stack` of its nodes determine the user's lines.
-      arguments: the graph's arguments: real or fake tensors, of which only shapes, strides and element types matter,
-        and whole numbers (the sizes of a graph for any size), which become constants of the program.
+      arguments: the graph's arguments. Only the shape, strides and element type of a tensor matter, so it may be fake.
+        A whole number, such as a size in a graph for any size, becomes a constant of the program.
     Returns:
       the program. The program's state is the arguments that the graph writes, with zeros as initial values. A graph
       that draws random numbers (R1) has seed and step as two additional inputs.
     Raises:
-      CaptureError: the graph cannot be captured for the reason in the message.
+      CaptureError: the graph cannot be captured.
     """
     # The active modes and sizes belong to the trace that created the graph, not to this one.
     with internals.tracing_context(None), internals.disable_current_modes():

@@ -31,7 +31,7 @@ def run_torch_mlir(bytecode: bytes, pipeline: str, *, divide_seconds: int = 1) -
       pipeline: MLIR's textual pass pipeline.
       divide_seconds: the divisor of the time limit.
     Returns:
-      torch-mlir's exit status, which is not negative, the bytecode of the result, and the diagnostics.
+      the exit status of torch-mlir (never negative), the bytecode of the result, and the diagnostics.
     Raises:
       LoweringEnded: the process crashed or exceeded a limit.
     """

@@ -4,9 +4,9 @@
 """Python values that differ from step to step: numbers that are inputs of the program, and strings that it does not
 use.
 
-During the trace a number is a `TracedNumber`: the program computes with an input what PyTorch's operators compute with
-the number, and each Python branch on the number becomes a guard of the program. A string is replaced by an object that
-records whether the string is used.
+During the trace, a `TracedNumber` replaces a number: where PyTorch's operators compute with the number, the program
+computes with an input, and each Python branch on the number becomes a guard of the program. A string is replaced by an
+object that records whether the string is used.
 """
 
 from __future__ import annotations

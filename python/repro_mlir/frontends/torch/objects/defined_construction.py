@@ -43,7 +43,8 @@ _WHOLE_WRITES = frozenset({"copy", "fill", "zero"})
 
 
 class DefinedConstruction(TorchDispatchMode):
-    """Computes elementary functions of f32 and f64 by (S5) and tracks which tensors depend only on defined operations.
+    """Computes elementary functions of f32 and f64 as (S5) defines, and tracks which tensors depend only on defined
+    operations.
 
     Tensors on the device `meta` have no elements and are not tracked.
     """

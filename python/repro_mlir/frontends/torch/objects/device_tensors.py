@@ -1,9 +1,9 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""User tensors whose newer values are on a device.
+"""User tensors whose newest values are on a device.
 
-The class of such a tensor is temporarily replaced by a subclass, as with PyTorch's uninitialized parameters: an
+The class of such a tensor is temporarily replaced by a subclass, as PyTorch does for uninitialized parameters. An
 operator or method that has the tensor as an argument brings it up to date first, regardless of how the caller obtained
 it. `Trainer.sync` lists the accesses that bypass the class.
 """

@@ -23,8 +23,8 @@ class FlatBatch:
     Attributes:
       given: the batch itself.
       leaves, spec: see `flatten`.
-      kind: the properties of the batch, besides its constants, that determine a program: the structure, and for each
-        leaf whether it is a tensor, with its shape and element type.
+      kind: the properties of the batch that determine a program in addition to its constants: the structure, and for
+        each leaf the shape and element type of a tensor, or None for a constant.
       whole: for a microbatch, the batch whose first microbatch it is; None for a whole batch.
       cut: for a microbatch, the indices of its tensors that are slices of the whole batch's tensors.
     """

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Detects, before each step, whether something other than the state, on which a captured program depends, has changed.
+"""Detects, before each step, changes of the values on which a captured program depends, except the state.
 
 `Watch.unchanged` compares identities and flags of the user's objects, which takes microseconds. If any differs,
 `form_of` returns the present form of the objects. Equal forms have the same program.
@@ -148,7 +148,8 @@ def form_of(
     Args:
       structure: the structure of the optimizer (see `TorchBindings.optimizer_structure`).
       changing: values that are not part of the form.
-      recording: the code that ran in the trace of a program; None: everything found from the user's objects counts.
+      recording: the code that ran in the trace of a program. None: the form contains everything that is found from the
+        user's objects.
     Raises:
       CaptureError: the recorded trace read an object whose changes cannot be detected.
     """

@@ -155,7 +155,7 @@ def transposed(
     size: Sequence[int],
     groups: int,
 ) -> torch.Tensor:
-    """(K2) Computes a transposed convolution: the input is dilated by `stride`, windows are reversed.
+    """(K2) Computes a transposed convolution: the input is dilated by `stride`, and the windows are reversed.
 
     Args:
       x: [N, groups * I, *spatial].

@@ -67,8 +67,8 @@ def _nonzero_static(x: torch.Tensor, *, size: int, fill_value: int = -1) -> torc
 def _bins(
     x: torch.Tensor, edges: torch.Tensor, weight: torch.Tensor | None, density: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Counts the elements, or adds their weights, from each edge up to, but excluding, the next edge; the last edge is
-    included.
+    """Counts the elements in each bin; adds their weights instead if `weight` is given. A bin excludes its upper edge,
+    except the last bin.
 
     Returns:
       the counts, and a copy of the edges.

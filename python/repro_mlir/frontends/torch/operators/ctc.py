@@ -23,7 +23,7 @@ class _Normalizer(torch.autograd.Function):
     """Returns zeros [batch] that have the gradient of the sum of exp(log_probs) over the time steps of the input.
 
     The sum itself is not computed, because it may overflow. The arguments are log_probs [steps, batch, classes] and the
-    mask of the time steps that belong to the input [steps, batch].
+    mask [steps, batch] of the time steps that belong to the input.
     """
 
     @staticmethod

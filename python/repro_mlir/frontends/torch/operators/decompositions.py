@@ -4,8 +4,8 @@
 """The decomposition table of the second tracing stage: torch-mlir's table, and entries for operators that it lacks or
 gets wrong.
 
-Reasons for an entry: torch-mlir's decomposition or lowering (the default) computes in f64, loses a NaN, or scatters
-where a comparison suffices; or the lowering to linalg does not support the operator or crashes on it.
+An operator has an entry if torch-mlir's decomposition or lowering computes in f64, loses a NaN, or scatters where a
+comparison suffices, or if torch-mlir's lowering to linalg does not support the operator or crashes on it.
 """
 
 import functools

@@ -24,14 +24,14 @@ def is_pool(function: Any) -> bool:
 def call_pool(
     pool: Callable[..., tuple[torch.Tensor, torch.Tensor]], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Calls a pooling and computes the positions as PyTorch defines them.
+    """Calls a pooling and computes the positions of the maxima as PyTorch defines them.
 
     Args:
       pool: computes the pooling from a tensor and the other arguments of `function`; only its maxima are used.
       function, args, kwargs: the call.
     Returns:
-      the maxima, and their positions (i64, flat over the spatial dimensions): the position of the last NaN in the
-      window, else of the window's first element, padding excluded, that equals the maximum.
+      the maxima, and their positions (i64, flat over the spatial dimensions). The position in a window is that of its
+      last NaN; without a NaN, that of its first element, except padding, that equals the maximum.
     """
     spatial = _SPATIAL[function]
     names = ("self", "kernel_size", "stride", "padding", "dilation", "ceil_mode")

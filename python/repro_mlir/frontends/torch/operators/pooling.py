@@ -188,8 +188,8 @@ def _adaptive_max_pool(x: torch.Tensor, output_size: Sequence[int]) -> tuple[tor
 
 
 def maxima_of_windows(windows: torch.Tensor, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the maximum over the last dimension, which contains a window, and its position: that of the last NaN,
-    else of the first maximum, as in PyTorch's poolings."""
+    """Returns the maximum over the last dimension, which contains a window, and the position: as in PyTorch's poolings,
+    that of the last NaN; without a NaN, that of the first maximum."""
     values, chosen = windows.max(-1)
     if windows.is_floating_point():
         numbers = torch.arange(windows.shape[-1])

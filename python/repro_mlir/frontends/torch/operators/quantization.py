@@ -30,7 +30,8 @@ def has_quantizing(graph: torch.fx.Graph) -> bool:
 
 
 def without_quantizing(graph: torch.fx.GraphModule, arguments: Any) -> torch.fx.GraphModule:
-    """Expands the `quantized_decomposed` operators of a graph; the caller's trace environment keeps the source lines.
+    """Expands the `quantized_decomposed` operators of a graph. Must be called within `tracing_environment`, so that the
+    nodes keep their source lines.
 
     Raises:
       CaptureError: the graph has tensors of quantized types, or an operator without a rule.

@@ -27,8 +27,8 @@ def linear(
 
     Args:
       output_size: spatial shape of the result; None if `scale_factors` determine it.
-      scales, named: the argument `scale_factors`, or one of the arguments `scales_d`, `scales_h` and `scales_w` per
-        dimension; each may be None.
+      scales, named: either the argument `scale_factors`, or the arguments `scales_d`, `scales_h` and `scales_w`, one
+        per dimension; each may be None.
     """
     rank = x.dim() - 2
     factors = named["scale_factors"] if "scale_factors" in named else scales[0] if len(scales) == 1 else scales

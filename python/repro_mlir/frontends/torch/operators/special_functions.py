@@ -4,9 +4,9 @@
 """Special functions as compositions of exact arithmetic in f64 and the elementary functions of f32 (S5).
 
 No function calls a library, so every target and the reference interpreter agree by construction. Arguments and results
-are f32; other floating-point types return NotImplemented. test_special_functions.py states the accuracy of each
-function and tests it against mpmath. tools/functions/derive_special.py derives the polynomials; series and reflection
-formulas are cited by their numbers in the Digital Library of Mathematical Functions (DLMF).
+are f32; for other floating-point types, a function returns NotImplemented. test_special_functions.py states the
+accuracy of each function and tests it against mpmath. tools/functions/derive_special.py derives the polynomials; series
+and reflection formulas are cited by their numbers in the Digital Library of Mathematical Functions (DLMF).
 """
 
 import math

@@ -66,7 +66,7 @@ def unscaled(
       updated: names of the parameters that the optimizer updates; `GradScaler.unscale_` leaves the other gradients as
         they are, and so does this function.
     Returns:
-      the gradients, keyed by name, and an i1 of shape []: whether any of them is not finite.
+      the gradients, keyed by name; and an i1 of shape []: whether any gradient of `updated` is not finite.
     Raises:
       CaptureError: a parameter is f16, which `GradScaler` refuses too.
     """

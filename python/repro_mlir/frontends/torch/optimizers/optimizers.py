@@ -32,7 +32,7 @@ class Update(Protocol):
     Attributes:
       slots: state tensors in the order of the program's arguments.
       constants: entries that the first step creates in `optimizer.state` and that are not state tensors: None, flags
-        and strings by parameter and key; a parameter's dict may be empty.
+        and strings, keyed by parameter and then by key. A parameter's dict may be empty.
       numbers: names and element types of the numbers that are read from the optimizer before each step.
       structure: the properties of the optimizer at capture that determine its program.
       depends_on_state: whether `structure` depends on the optimizer's state, so that a step may need another program

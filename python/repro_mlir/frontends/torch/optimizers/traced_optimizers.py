@@ -384,7 +384,7 @@ class _Entries(dict[Any, Any]):
     Attributes:
       index: the index of the parameter group.
       before: the entries before the step: those of the optimizer, or the initial values of a first step.
-      leaves: the leaves of the entries that are tracked as numbers, keyed by the entry's key.
+      leaves: for each entry that is tracked as a number, its leaf, keyed by the entry's key.
       made: the first values of the entries that the step has created; `_DEPENDENT` for a value that is not a constant.
     """
 

@@ -52,7 +52,8 @@ def as_real(value: Any) -> Any:
 
 
 def without_complex(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """Returns the graph rewritten to real tensors; the caller's trace environment keeps the lines of its nodes.
+    """Returns the graph, rewritten to real tensors. Must be called within `tracing_environment`, so that the nodes keep
+    their source lines.
 
     Args:
       graph: a graph of ATen operators.

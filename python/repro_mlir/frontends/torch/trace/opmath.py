@@ -15,7 +15,7 @@ aten = torch.ops.aten
 LOW_PRECISION = (torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2)
 
 # Operators that are called without a conversion: those that only move, compare or select elements (nan_to_num uses the
-# limits of the type), and those whose accumulator is wide by (F7).
+# limits of the type), and those whose accumulator is wide (F7).
 _EXACT = {
     getattr(aten, name)
     for name in """

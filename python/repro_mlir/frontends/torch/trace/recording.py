@@ -91,7 +91,7 @@ class Recording:
     """The code that ran in a trace.
 
     Attributes:
-      names: the attributes that the user's code, and code that it called, read.
+      names: the names of the attributes that were read by the user's code or by code that it called.
       everything: whether code read all attributes of some object, as `vars` does.
       namespaces: the globals of the user's code that ran, keyed by code object.
       asked: globals that code requested as a whole.

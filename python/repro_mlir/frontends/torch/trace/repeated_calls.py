@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Traces repeated calls once: the nodes that the first call recorded are copied for the others.
+"""Traces repeated calls once: the nodes that the first call recorded are copied for the other calls.
 
 Equal layers, and the updates of their parameters, call the same operators on tensors of the same shapes. Copying the
 nodes of a graph takes a tenth of the time that PyTorch needs to record them.
@@ -43,11 +43,11 @@ class _Record:
 
 
 class Repeats:
-    """The calls of a function that make_fx is tracing on fake tensors.
+    """The repeated calls within a function that make_fx is tracing on fake tensors.
 
-    A call is a function on tensors that only computes: the nodes that it records depend on its key and on the shapes,
-    strides and element types of its tensors, and the call reads no other tensors. Tensors are passed and returned as
-    nodes of the trace's graph; each node has a fake tensor.
+    A call must only compute: the nodes that it records depend only on its key and on the shapes, strides and element
+    types of its tensors, and it reads no other tensors. Tensors are passed and returned as nodes of the trace's graph;
+    each node has a fake tensor.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Repeats:
         return tensor
 
     def call(self, key: Hashable, function: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """Returns the results of `function` for values, as a tree of nodes and of values that are not tensors.
+        """Calls `function` on `values`. Returns the results as a tree of nodes and of values that are not tensors.
 
         Args:
           key: identifies the function and the values that are not nodes.

@@ -26,7 +26,7 @@ def represented(value: Any) -> Any:
 def represent(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
     """Rewrites a graph of ATen operators for tensors that programs support.
 
-    The caller's trace environment keeps the source lines of the nodes.
+    Must be called within `tracing_environment`, so that the nodes keep their source lines.
 
     Args:
       arguments: tensors with the shapes and element types of the graph's arguments.

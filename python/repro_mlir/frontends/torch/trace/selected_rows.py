@@ -25,7 +25,7 @@ class Rows:
     """A selection among the rows of a dimension.
 
     Attributes:
-      which: bool, shape [rows]: the rows that are selected.
+      which: bool, shape [rows]: whether each row is selected.
       key: a value that is equal for two selections if they always select the same rows.
       origin: the user's line that selects the rows, if known.
       parts: for a concatenation, pairs of a concatenated dimension and its number of rows, as an expression of the

@@ -90,7 +90,8 @@ def _depends(values: Any) -> bool:
 
 
 def without_selections(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """Returns the graph rewritten to static shapes; the caller's trace environment keeps the lines of its nodes.
+    """Returns the graph, rewritten to static shapes. Must be called within `tracing_environment`, so that the nodes
+    keep their source lines.
 
     Args:
       graph: a graph of ATen operators.

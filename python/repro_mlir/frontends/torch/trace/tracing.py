@@ -87,7 +87,7 @@ _MOST_KNOWN = 64
 
 
 def _known_elements() -> contextlib.AbstractContextManager[None]:
-    """Within the block, lets a trace know the elements of small constants, such as sizes in a tensor.
+    """Returns a context in which a trace knows the elements of small constants, such as sizes in a tensor.
 
     By default PyTorch knows only constants of one element. PyTorch does not notice writes through another view, so
     constants that were written are excluded here.

@@ -54,7 +54,8 @@ def as_signed(value: Any) -> Any:
 
 
 def without_unsigned(graph: torch.fx.GraphModule, arguments: Sequence[Any]) -> torch.fx.GraphModule:
-    """Returns the graph rewritten to signed integers; the caller's trace environment keeps the lines of its nodes.
+    """Returns the graph, rewritten to signed integers. Must be called within `tracing_environment`, so that the nodes
+    keep their source lines.
 
     Args:
       graph: a graph of ATen operators.
