@@ -5,14 +5,16 @@
 
     python benchmarks/gpu/run.py DIR [--output results/h200] [--budget 450]
 
-Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch. The only files of ours that it needs are DIR and
-the files next to this one. Uses no network. Parts: - `rates` times instructions, memory and launches. - `operations`
-compares checksums of single PTX operations over all patterns with the CPU's. - `tensor cores` compares matrix
-instructions with the accumulator class of the GPU, as `repro certify-device` does. It also runs matrix products, some
-of them without tensor cores: it compares their results with the CPU's, and times them. - `programs` compares hashes of
-training steps with the CPU's, for machine code and for PTX that the driver assembles. - `catalogue` compares the
-programs of the tests with the reference interpreter. - `speed` times functions and training steps, and PyTorch with
-TF32 off. - `launches` times each launch of the functions and training steps.
+Needs the CUDA driver, Python 3.11, NumPy and, for the peers, PyTorch. The only files of ours that it needs are DIR
+and the files next to this one. Uses no network. Parts:
+- `rates` times instructions, memory and launches.
+- `operations` compares checksums of single PTX operations over all patterns with the CPU's.
+- `tensor cores` compares matrix instructions with the accumulator class of the GPU, as `repro certify-device` does.
+  It also times matrix products, some of them without tensor cores, and compares their results with the CPU's.
+- `programs` compares hashes of training steps with the CPU's, for machine code and for PTX that the driver assembles.
+- `catalogue` compares the programs of the tests with the reference interpreter.
+- `speed` times functions and training steps, and PyTorch with TF32 off.
+- `launches` times each launch of the functions and training steps.
 
 Each part runs in its own process. If a row ends the process, a new process continues with the next row. Results are
 written after every row. The exit status is 1 if any bit differs or anything failed.

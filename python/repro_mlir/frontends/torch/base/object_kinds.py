@@ -60,13 +60,14 @@ _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 
 
 def is_atom(value: Any) -> bool:
-    """Whether a value is immutable."""
+    """Whether a value is an immutable object other than a container."""
     kind = type(value)
     return kind in _ATOMS or issubclass(kind, np.generic | np.dtype | torch.dtype | torch.device | PurePath)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is immutable, or a list, tuple or dict of immutable values, which is compared by its elements."""
+    """Whether a value is an atom (`is_atom`), a dict of atoms, or a list or tuple of plain values. These containers are
+    compared by their elements."""
     if isinstance(value, dict):
         return all(map(is_atom, value.values()))
     return all(map(is_plain, value)) if isinstance(value, list | tuple) else is_atom(value)
@@ -88,7 +89,7 @@ def is_log(value: Any) -> bool:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a step can only act on a value and not read it, such as a lock or a write-only file."""
+    """Whether a step can only act on a value, such as a lock or a write-only file, and cannot read it."""
     kind = type(value)
     if kind in LOCKS or kind.__name__ in ("instancemethod", "_lru_list_elem"):
         return True

@@ -263,8 +263,8 @@ def sizes_of_shapes(model: torch.nn.Module, inputs: Any, dynamic_shapes: Any, *,
 
     Args:
       inputs: example inputs as for `capture`.
-      dynamic_shapes: the model's arguments by name or in order; for each tensor None, or for each dimension a
-        torch.export.Dim, an expression of one such as 2 * batch, Dim.AUTO, Dim.DYNAMIC or None.
+      dynamic_shapes: for each argument of the model, by name or in order, None or an entry for each dimension. An entry
+        is a torch.export.Dim, an expression of one such as 2 * batch, Dim.AUTO, Dim.DYNAMIC or None.
       of_examples: see `Sizes`.
     Raises:
       CaptureError: `dynamic_shapes` has another structure than the inputs, or names a dimension that a tensor does not

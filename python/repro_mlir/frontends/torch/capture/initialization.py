@@ -35,8 +35,8 @@ def initialize(model: Model | Callable[[], Model], seed: int = 0) -> Model:
     (scales of normalizations) and all buffers are unchanged.
 
     An unchanged tensor that PyTorch computed, such as a table of positions, may have different bits on another machine.
-    If `model` is a function, initialize computes these tensors by the rules of (G5) while it calls the function. A
-    warning names the tensors whose bits are still not defined.
+    If `model` is a function, the elementary functions that it calls follow (G5). A warning names the tensors whose bits
+    are still not defined.
 
     Args:
       model: a model with parameters on the CPU, or a function without arguments that creates the model.

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Results of a step in addition to the loss: outputs of the program, and the structure that the user receives."""
+"""Results of a step other than the loss: outputs of the program, and the structure that the user receives."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def capture_training(
         program.
       batch: an example; its tensors determine the shapes and element types of the inputs, other leaves are constants.
       options: `clip_norm` clips as torch.nn.utils.clip_grad_norm_ does. `average` is a
-        torch.optim.swa_utils.AveragedModel; its tensors are state, updated in each step as by `update_parameters`.
+        torch.optim.swa_utils.AveragedModel; its tensors are state, which each step updates as `update_parameters` does.
         `loss_scale` is a torch.amp.GradScaler, whose rule the step follows. `autocast` acts as torch.autocast("cpu",
         autocast) around forward and loss. `exact_digits` is ignored: it applies to the canonical program.
     Returns:

@@ -287,7 +287,7 @@ def reads_written(forward: torch.fx.Graph, backward: torch.fx.Graph) -> bool:
 
 
 def _reads(user: torch.fx.Node, argument: torch.fx.Node) -> bool:
-    """Whether the used results of `user` depend on `argument`.
+    """Whether the used results of `user` depend on `argument`; True if this is unknown.
 
     In training, for example, the normalized batch does not depend on the running averages.
     """

@@ -94,10 +94,10 @@ class CachedModel(nn.Module):
     Attributes:
       capacity: the maximum number of tokens per request.
       reach: the number of cache positions that attention reads, by default all; no token may be at a later position.
-      caches: per call of attention, the names of the buffers of keys and the names of the buffers of values. The buffer
-        is one tensor, f32 [slots * heads, capacity + 1, size], or (K7) the buffers are the result of `quantize` for
-        this tensor. A product reads a contiguous slice per head. Keys are already scaled. The last position receives
-        the keys and values of padding.
+      caches: per call of attention, the names of the buffers of keys and the names of the buffers of values. Keys and
+        values are stored as f32 [slots * heads, capacity + 1, size], or (K7) as the results of `quantize` for such a
+        tensor. A product reads a contiguous slice per head. Keys are already scaled. The last position receives the
+        keys and values of padding.
     """
 
     def __init__(self, model: nn.Module, slots: int, capacity: int, cache: Format | None = None) -> None:

@@ -431,8 +431,8 @@ class _Search:
         self._close()
 
     def is_complete(self) -> bool:
-        """Whether the search has followed all attributes, which is required only if code that ran reads attributes by
-        unknown names."""
+        """Whether the search need not be repeated with all attributes. They count only if code that ran reads
+        attributes by unknown names."""
         return self._recording is None or self._everything == self._recording.everything
 
     def follow(self, name: str, value: object) -> None:

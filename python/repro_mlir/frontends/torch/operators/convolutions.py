@@ -35,7 +35,8 @@ def _eager(
     feature_groups: int,
     batch_groups: int,
 ) -> torch.Tensor:
-    """Computes `repro.convolution` by PyTorch's convolution, with zeros between the elements of a dilated input."""
+    """Computes `repro.convolution` with PyTorch's convolution; inserts zeros between the elements of a dilated
+    input."""
     for dim, step in enumerate(input_dilation, 2):
         dilated = list(x.shape)
         dilated[dim] = max((x.shape[dim] - 1) * step + 1, 0)

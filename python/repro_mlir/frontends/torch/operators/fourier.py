@@ -93,7 +93,7 @@ def _factor(n: int) -> int:
 
 
 def _last(x: Parts, inverse: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the Fourier transform of x along the last dimension, or with `inverse` the inverse transform."""
+    """Returns the Fourier transform of x along the last dimension; the inverse transform if `inverse`."""
     re, im = x
     n, dtype = re.shape[-1], re.dtype
     if isinstance(n, torch.SymInt):

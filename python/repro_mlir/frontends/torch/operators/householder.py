@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def _geqrf(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns R, with the vectors below its diagonal, and tau."""
+    """Returns a matrix that contains R and, below its diagonal, the vectors; and tau."""
     rows = a.shape[-2]
     index = torch.arange(rows)
     zero, one = torch.zeros([], dtype=a.dtype), torch.ones([], dtype=a.dtype)

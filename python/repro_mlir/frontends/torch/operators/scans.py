@@ -12,7 +12,7 @@ aten = torch.ops.aten
 
 
 def _running_extreme(x: torch.Tensor, dim: int, greater: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the values and indices of a running maximum or minimum; NaN wins, and of equal elements the last one
+    """Returns the values and indices of a running maximum or minimum; NaN wins, and among equal elements the last one
     wins.
 
     The winner does not depend on the order in which elements are combined, so it equals that of a sequential scan (D3).

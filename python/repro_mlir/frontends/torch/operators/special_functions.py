@@ -67,7 +67,7 @@ def _turn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _shifted(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns x in f64, with _SHIFT added to elements below _SHIFT, and the mask of those elements."""
+    """Returns x in f64, and the mask of the elements below _SHIFT, to which _SHIFT has been added."""
     low = x < _SHIFT
     wide = x.to(_F64)
     return torch.where(low, wide + _SHIFT, wide), low

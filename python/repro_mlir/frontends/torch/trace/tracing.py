@@ -370,8 +370,8 @@ def _functional(
     arguments: Sequence[Any],
     call: Callable[..., Sequence[torch.Tensor]] = lambda run, *values: run(*values),
 ) -> torch.fx.GraphModule:
-    """Returns the graph that the second stage makes from a graph: functional, and of operators that torch-mlir
-    lowers."""
+    """Returns the graph that the second stage makes from a graph. It is functional and has only operators that
+    torch-mlir lowers."""
     graph = None
     if only_computes(first.graph.nodes) and all(_is_static(each) for each in arguments):
         graph = _second(lambda *values: call(_SecondStageOfPure(first).run, *values), arguments)
