@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Benchmarks of the convolutions of ResNet-18 and ResNet-50: forward and the gradients of the image and the weight."""
+"""Benchmarks of the convolutions of ResNet-18 and ResNet-50: the forward pass, and the gradients of image and
+weight."""
 
 from collections.abc import Callable
 

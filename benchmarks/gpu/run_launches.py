@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Measures the time of each launch of a step on the GPU, by the clock of the GPU (CUPTI, through PyTorch's
+"""Measures the time of each launch of a step on the GPU, with the clock of the GPU (CUPTI, through PyTorch's
 profiler)."""
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def report_python() -> None:
 
 
 def read_counters() -> Lines:
-    """Returns how often each line of our C++ ran, by file and line."""
+    """Returns how often each line of our C++ ran, keyed by file and line."""
     lines: Lines = defaultdict(lambda: defaultdict(int))
     counters = sorted(BUILD.rglob("*.gcda"))
     for first in range(0, len(counters), 16):

@@ -161,7 +161,8 @@ func.func @{name}_{"vector" if lanes else "scalar"}({arguments}, %z: {memref}) {
 
 
 def compiler() -> pathlib.Path:
-    """Returns the path of repro-opt: that in the environment variable REPRO_OPT, or that of the build tree."""
+    """Returns the path of repro-opt: the value of the environment variable REPRO_OPT, by default that of the build
+    tree."""
     return pathlib.Path(os.environ.get("REPRO_OPT", ROOT / "build/python_packages/repro_mlir/_mlir_libs/repro-opt"))
 
 

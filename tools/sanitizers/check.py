@@ -195,8 +195,8 @@ def check_native(machine: Machine, archives: Path, seconds: int, jobs: int, samp
 
 
 def check_package(machine: Machine, jobs: int, programs: int, sample: bool) -> list[bool]:
-    """Runs lit and random programs with the instrumented package and, unless `sample`, the Python tests. Returns, for
-    each run, whether it succeeded."""
+    """Runs lit, random programs and, unless `sample`, the Python tests with the instrumented package. Returns, for each
+    run, whether it succeeded."""
     options = BUILD / "options.so"
     define = f'-DREPORTS="{REPORTS / "report"}"'
     subprocess.run(

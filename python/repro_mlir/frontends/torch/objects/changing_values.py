@@ -172,8 +172,8 @@ class ChangingValues:
 
     @contextlib.contextmanager
     def marked(self) -> Iterator[list[Mark]]:
-        """Replaces the values in the user's objects, within the block, by placeholders, which are the same for each
-        call."""
+        """Within the block, replaces the values in the user's objects by placeholders, which are the same in each
+        block."""
         former = {name: place.get() for name, place in self._places.items()}
         try:
             for name, place in self._places.items():

@@ -146,7 +146,8 @@ def _is_exact(
 
 
 def is_whole(tensor: torch.Tensor) -> bool:
-    """Whether all elements of a tensor are integers, infinities or NaN, which no machine's rounding affects."""
+    """Whether all elements of a tensor, if it has any, are integers, infinities or NaN, which no machine's rounding
+    affects."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.device.type == "meta":
         return True
     values = _real(tensor)

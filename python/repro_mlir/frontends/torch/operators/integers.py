@@ -152,7 +152,7 @@ _FEWEST_BITS_PER_STEP = math.log2((1 + math.sqrt(5)) / 2)
 
 
 def _greatest_divisor(x: torch.Tensor, y: torch.Tensor) -> Any:
-    """Returns the greatest common divisor, by as many steps of Euclid's algorithm as any two numbers of the type
+    """Returns the greatest common divisor. Takes as many steps of Euclid's algorithm as any two numbers of the type
     need."""
     operands = of_one_kind(x, y)
     if operands is None:

@@ -58,7 +58,8 @@ def _memory(node: torch.fx.Node) -> object:
 
 
 def refuse_new_entries(former: Mapping[str, Any], present: Mapping[str, Any]) -> None:
-    """Raises a CaptureError if a step has changed the lists and dicts of its batch, given as leaves by name."""
+    """Raises a CaptureError if a step has changed a list or dict of its batch. `former` and `present` map names to
+    leaves."""
     for name, value in present.items():
         if name not in former or value is not former[name]:
             raise CaptureError(
