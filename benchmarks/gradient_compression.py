@@ -1,11 +1,11 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Trains with each method of gradient compression on different numbers of ranks: bytes, loss and hash.
+"""Trains with each method of gradient compression on different numbers of ranks, and compares bytes, loss and hash.
 
     python benchmarks/gradient_compression.py [--script examples/names_gpt.py] [--steps 300] [--ranks 1 2 4]
 
-The script is a script for `repro train`. torchrun starts the ranks as processes with gloo and one thread. Prints rows
+--script names a script for `repro train`. torchrun starts the ranks as processes with gloo and one thread. Prints rows
 for docs/guides/gradient-compression.md: the bytes of the compressed gradients of a microbatch (for power_sgd, of the
 mean gradients), their share of the bytes of f32 gradients, the mean loss of the last ten steps, and the beginning of
 the state's hash, printed once if it is equal for all numbers of ranks.

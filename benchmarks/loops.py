@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares `Trainer` with a training loop that uses torch.compile: steps of a GPT, in turns in one process.
+"""Compares steps of a GPT in `Trainer` with those in loops that use torch.compile; all take turns in one process.
 
     python benchmarks/loops.py [--model GPT ...] [--optimizer AdamW ...] [--threads 1] [--seconds 20]
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Measures the models of test/models: capture, compilation, and training steps and inference against PyTorch.
+"""Measures capture and compilation of the models of test/models, and compares training steps and inference with
+PyTorch.
 
     build/environments/models/bin/python benchmarks/models.py [--filter TEXT ...] [--seconds N]
 

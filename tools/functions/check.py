@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks the compiled elementary functions on all 2^32 inputs (S5).
 
-Compares the block sums of every unary function, compiled for each level, with expected/<function>.txt; within a block
-that differs, finds each failing input. Writes the results to docs/reference/functions/<function>.json. Skips a level
-with results for the present compiler and coefficients, so that an interrupted check can continue.
+Compares the block sums of every unary function, compiled for each level, with expected/<function>.txt. In each block
+that differs, finds the failing inputs. Writes the results to docs/reference/functions/<function>.json. Skips a level
+that already has results for the present compiler and coefficients, so that an interrupted check can continue.
 
 Usage: python tools/functions/check.py [--level LEVEL]... [--again] [FUNCTION ...]
 """

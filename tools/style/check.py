@@ -145,8 +145,7 @@ def check_prose() -> list[str]:
 
 
 def paragraphs_of(text: str) -> Iterator[tuple[int, str]]:
-    """Yields each paragraph, heading and list item of a Markdown text, as a pair of its first line's number and its
-    text."""
+    """Yields, for each paragraph, heading and list item of a Markdown text, its first line's number and its text."""
     start, paragraph = 0, ""
     for number, line in [*prose_lines(text), (0, "")]:
         words = re.sub(r"^\s*([-*]|\d+\.)\s", "", line).strip()
@@ -159,8 +158,8 @@ def paragraphs_of(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_of_python(text: str) -> Iterator[tuple[int, str]]:
-    """Yields each paragraph of the docstrings and comments of a Python source, as a pair of its first line's number and
-    its text."""
+    """Yields, for each paragraph of the docstrings and comments of a Python source, its first line's number and its
+    text."""
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
         for each in body if isinstance(body, list) else ():
@@ -176,8 +175,8 @@ def prose_of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_of_cpp(text: str) -> Iterator[tuple[int, str]]:
-    """Yields each paragraph of the comments, summaries and descriptions in a C++ or TableGen source, as a pair of its
-    first line's number and its text."""
+    """Yields, for each paragraph of the comments, summaries and descriptions in a C++ or TableGen source, its first
+    line's number and its text."""
     for block in re.finditer(CPP_PROSE, text):
         lines = re.sub(r"(?m)^[ \t]*//[/<]*(===-{5,}.*)?", "", block[0])
         for number, paragraph in paragraphs_of(lines):

@@ -31,7 +31,7 @@ from repro_mlir.program import Program, import_program
 
 
 def with_node_names(program: Program, captured: TorchBindings, options: CaptureOptions) -> Program:
-    """Rebuilds a program with the names of ATen nodes in its locations.
+    """Returns the same program, lowered again with the names of ATen nodes in its locations.
 
     Args:
       program, captured: the program and its bindings.
@@ -77,8 +77,8 @@ class EagerGraph:
           arrays: the state before the step, then the inputs.
           wanted: names in `nodes`.
         Returns:
-          the new state and the outputs, and the values of the wanted nodes, keyed by name. State that the graph does
-            not have, such as scales of earlier steps (Q6), is returned unchanged.
+          a list of the new state and the outputs; and a dict of the values of the wanted nodes, keyed by name. State
+          that the graph does not have, such as scales of earlier steps (Q6), is returned unchanged.
         """
         program = self._program
         own, added = program.state[: self._count], arrays[self._count : len(program.state)]

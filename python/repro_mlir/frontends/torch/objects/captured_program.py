@@ -39,25 +39,27 @@ class TorchBindings:
     `loss_scale.growth_tracker`, `seed` and `step`, and `gradient_compression.<kind>.<parameter>`.
 
     The hyper-parameters are the numbers that the optimizer's update reads, and those that torch.optim derives from them
-    in f64. Those of a single parameter group are listed below; for several groups, each name ends in `.0`, `.1`, ...
-    and the groups follow one another:
+    in f64. For one parameter group, they are listed below. For several groups, each name ends in the group's number
+    (`.0`, `.1`, ...), and the numbers of the first group come first:
 
       SGD: `lr`; `weight_decay`, `momentum`, `one_minus_dampening`, each if it has an effect.
       Adam, AdamW: `lr`; `weight_decay` unless it is 0; `beta1`, `one_minus_beta1`, `beta2`, `one_minus_beta2`, `eps`.
       RMSprop: `lr`; `weight_decay` unless it is 0; `alpha`, `one_minus_alpha`, `eps`; `momentum` if it is above 0.
 
-    `clip_norm` is the last one if gradients are clipped. All of them are f32, or f64 for groups with f64 parameters.
+    If gradients are clipped, `clip_norm` is the last hyper-parameter. Hyper-parameters are f32, or f64 for groups with
+    f64 parameters.
 
     For any other optimizer the hyper-parameters are the numbers of its groups that its step computes with, as f64 and
     named by their keys: `lr`, `betas[0]`. The program itself computes the numbers derived from them.
 
-    Any other change of an optimizer needs another program: a weight decay, momentum or dampening that becomes zero or
-    nonzero, a flag (`nesterov`, `amsgrad`, `maximize`, `centered`, `decoupled_weight_decay`), a parameter that is added
-    to or removed from a group. A traced optimizer also needs another program after a change of any flag, any attribute,
-    or the outcome of a comparison in its step, which may also depend on the optimizer's state (`depends_on_state`).
-    `optimizer_structure()` then differs from `structure`, and `hyper_parameters()` raises. To continue, call
-    `write_state` and capture again: the optimizer's values become the new program's state. A missing slot gets the
-    optimizer's initial value; a slot that no step reads any more stays in the optimizer, as with torch.optim.
+    The program supports changes of the hyper-parameters. Any other change of an optimizer needs another program: a
+    weight decay, momentum or dampening that becomes zero or nonzero, a flag (`nesterov`, `amsgrad`, `maximize`,
+    `centered`, `decoupled_weight_decay`), a parameter that is added to or removed from a group. A traced optimizer also
+    needs another program if a flag, an attribute, or the outcome of a comparison in its step changes. Such an outcome
+    may depend on the optimizer's state (`depends_on_state`). In all these cases, `optimizer_structure()` differs from
+    `structure`, and `hyper_parameters()` raises. To continue, call `write_state` and capture again: the optimizer's
+    values become the new program's state. A missing slot gets the optimizer's initial value; a slot that no step reads
+    any more stays in the optimizer, as with torch.optim.
 
     Attributes:
       state: the state tensors.

@@ -387,7 +387,7 @@ def find_reads(
     optimizer: torch.optim.Optimizer | None,
     recording: Recording | None = None,
 ) -> Reads:
-    """Returns the objects that the functions of model and optimizer, and those in `functions`, read.
+    """Returns the objects that are read by the functions of model and optimizer, and by those in `functions`.
 
     Args:
       recording: the code that ran in a trace; None: every function that is found is treated as if it ran.

@@ -507,7 +507,7 @@ class _Run:
       tape: the traced numbers.
       parameters: the shadow's tensor for each of the optimizer's parameters.
       states: the shadow's entries of state for each parameter with a gradient.
-      leaves: the leaves of the entries of groups that the step changes.
+      leaves: for each entry of a group that the step changes, its leaf.
       hyper_parameters: the other numbers of the groups.
       stepped: entries of groups that this step has changed and that are not known to be state yet.
     """

@@ -114,7 +114,7 @@ class Recording:
         return id(code) in self._ran
 
     def functions_of(self, code: types.CodeType) -> list[types.FunctionType]:
-        """Returns the functions that have this code object, one of `namespaces`, and still exist after the trace."""
+        """Returns the functions with this code object (a key of `namespaces`) that still exist after the trace."""
         if self._functions is None:
             # One pass over all objects of the process finds the functions of all code objects.
             found = (each for each in gc.get_referrers(*self.namespaces) if isinstance(each, types.FunctionType))

@@ -160,7 +160,8 @@ def regrouped(dims: Sequence[Dim], shape: Sequence[Dim | None]) -> tuple[Dim, ..
     """Regroups the dimensions of a tensor for another shape with the same elements in the same order.
 
     Args:
-      shape: products whose factors may be in any order; None, at most once, for a dimension to be inferred.
+      shape: the new dimensions; their factors may be in any order. At most one dimension may be None, and is then
+        inferred.
     Returns:
       the dimensions of the new shape; None if one of them is not a product of adjacent factors.
     """
