@@ -300,7 +300,8 @@ def _identifier(name: str) -> str:
 
 
 def _in_order(model: torch.nn.Module, arguments: Any, shapes: Any) -> Any:
-    """Returns the entries of `shapes` in the order of positional arguments if the entries are given by name."""
+    """Converts entries of `shapes` that are given by name to the order of the arguments; returns other `shapes`
+    unchanged."""
     if not (isinstance(arguments, tuple | list) and isinstance(shapes, Mapping)):
         return shapes
     try:

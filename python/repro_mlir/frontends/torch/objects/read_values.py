@@ -847,9 +847,8 @@ def _facts(value: _Held) -> Hashable:
 
 
 def _bytes(value: _Held) -> np.ndarray:
-    """Returns the elements as bytes, copied only if they are not contiguous. For a tensor without a NumPy view, returns
-    the version counter instead.
-    """
+    """Returns the elements of a tensor or array, or the state of a generator, as bytes; copies only elements that are
+    not contiguous. For a tensor without a NumPy view, returns the version counter instead."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided or value.device.type != "cpu" or value.is_quantized:
             return np.array([0 if value.is_inference() else value._version]).view(np.uint8)

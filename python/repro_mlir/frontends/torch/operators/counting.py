@@ -71,7 +71,7 @@ def _bins(
     except the last bin.
 
     Returns:
-      the counts, and a copy of the edges.
+      the counts (as a probability density if `density`), and a copy of the edges.
     """
     x = x.reshape(-1, 1)
     low, high = edges.narrow(0, 0, edges.shape[0] - 1), edges.narrow(0, 1, edges.shape[0] - 1)

@@ -251,8 +251,7 @@ class NumberCalls(TorchFunctionMode):
 
 def _computed_in(leaves: Sequence[Any]) -> torch.dtype | None:
     """Returns the type to which an operator on these arguments rounds its numbers: f32 if the arguments are of low
-    precision; None if no argument is a floating-point tensor, because the number then decides the type.
-    """
+    precision, f64 if none is a tensor. None if all tensors are integers, because the number then decides the type."""
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     if not any(tensor.is_floating_point() for tensor in tensors):
         return torch.float64 if not tensors else None

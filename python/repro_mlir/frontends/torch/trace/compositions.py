@@ -581,8 +581,8 @@ def _softshrink(input: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
 
 
 def _loss(function: Any, place: int) -> Callable[..., torch.Tensor]:
-    """Returns a loss of pairs of elements that also accepts empty tensors. PyTorch's gradient divides by the number of
-    pairs.
+    """Returns a loss of pairs of elements that also accepts empty tensors, for which PyTorch's gradient divides by
+    zero.
 
     Args:
       place: the position of the `reduction` argument after input and target.

@@ -55,7 +55,7 @@ _NUMBERS = {
 def refuse_arguments(graph: torch.fx.GraphModule) -> None:
     """Raises a CaptureError with the user's line if a kernel refuses the arguments of an operator of a graph.
 
-    The check calls PyTorch's kernel on small tensors of zeros.
+    Shapes and similar arguments are checked by a call of PyTorch's kernel on small tensors of zeros.
     """
     for node in graph.graph.nodes:
         if not isinstance(node.target, OpOverload):

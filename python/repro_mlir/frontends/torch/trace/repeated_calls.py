@@ -162,7 +162,8 @@ class Repeats:
 
 
 def _kind(value: Any) -> Hashable:
-    """Returns the properties of a fake tensor on which a call may depend; None for other values or symbolic sizes."""
+    """Returns the properties of a fake tensor on which a call may depend; None for complex tensors, symbolic sizes and
+    other values."""
     if type(value) is not internals.FakeTensor or value.layout is not torch.strided or value.is_complex():
         return None
     if value._has_symbolic_sizes_strides:
