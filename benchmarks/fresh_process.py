@@ -61,7 +61,8 @@ def memory(step: Step, peer: bool, program_file: str, level: str, threads: int) 
 
 
 def compilation(step: Step, program_file: str | None, level: str, threads: int) -> dict[str, float]:
-    """Returns the seconds of capture and of compilation. Code that is in the cache is not compiled again."""
+    """Returns the seconds of capture and of compilation, and saves the program to `program_file`, if given. Code that
+    is in the cache is not compiled again."""
     model, optimizer, batch = step.make()
     start = time.perf_counter()
     program = repro_mlir.capture(model, None, optimizer, batch, attention_block=step.attention_block)

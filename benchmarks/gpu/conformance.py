@@ -341,7 +341,7 @@ def launch_plan(operations: Sequence[Operation], threads: int) -> bytes:
 
 
 # Opcodes that move data or transfer control. They need no test of their own: an error in one would make almost every
-# result wrong. ptxas may replace stores of fewer bits than a float has; operations.py therefore tests these.
+# result wrong. ptxas may replace stores of fewer bits than a float has; operations.py tests these stores.
 _MOVES = {"atom", "bar", "barrier", "bra", "cvta", "ld", "mov", "ret", "selp", "shfl", "st", "cp", "red", "membar"}
 
 

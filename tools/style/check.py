@@ -63,7 +63,8 @@ def tracked(*suffixes: str) -> list[Path]:
 
 
 def check_cpp(fix: bool) -> list[str]:
-    """Returns the C++ files that the pinned clang-format would change."""
+    """Returns findings for the C++ files that the pinned clang-format would change; with `fix`, changes these files
+    instead."""
     findings = []
     files = tracked(".cpp", ".h", ".cu")
     for file in files:
@@ -78,7 +79,7 @@ def check_cpp(fix: bool) -> list[str]:
 
 
 def check_python(fix: bool) -> list[str]:
-    """Returns the findings of ruff's linter and formatter."""
+    """Returns the findings of ruff's linter and formatter; with `fix`, lets them change the files first."""
     files = tracked(".py")
     findings = []
     for command in (

@@ -22,7 +22,7 @@ DATABASE = BUILD / "tidy"
 
 
 def write_database() -> list[Path]:
-    """Writes a file with the commands that compile our files, for clang-tidy; returns the files."""
+    """Writes the commands that compile our C++ files to a file for clang-tidy. Returns our C++ files."""
     listed = subprocess.run([TOOLS / "ninja", "-C", BUILD, "-t", "compdb"], capture_output=True, text=True, check=True)
     commands = [entry for entry in json.loads(listed.stdout) if entry["file"].endswith(".cpp")]
     DATABASE.mkdir(exist_ok=True)

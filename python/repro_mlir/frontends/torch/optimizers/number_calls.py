@@ -190,7 +190,8 @@ class NumberCalls(TorchFunctionMode):
     # --- Tensors that contain numbers ---
 
     def _uniform(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node | None:
-        """Returns the number that every element of a call's result equals, before rounding to its element type."""
+        """Returns the number that every element of a call's result equals, before rounding to its element type; None if
+        there is none, or it is unknown."""
         try:
             if name in _FACTORIES:
                 keyword, position = _FACTORIES[name]

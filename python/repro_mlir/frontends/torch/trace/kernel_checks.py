@@ -86,7 +86,7 @@ def _refuse_arguments_of(node: torch.fx.Node, name: str) -> None:
 
 
 def _refuse_overflow(node: torch.fx.Node, name: str) -> None:
-    """Refuses a number that the integer type of the result cannot represent."""
+    """Raises a CaptureError for a number that the integer type of the result cannot represent."""
     target: Any = node.target
     result = node.meta.get("val")
     if not isinstance(result, torch.Tensor) or result.dtype.is_floating_point or result.dtype.is_complex:
