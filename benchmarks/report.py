@@ -55,8 +55,8 @@ before the first step; our code comes from the cache |
 | compile: capture, ours, from cache | the times of capture, of compilation, and of compilation with a filled cache |
 
 The machine's peak is its greatest speed of multiply-adds (GFLOP/s) or of memory accesses (GB/s). Each command measured
-the peak again, and the percentage in a row refers to the measurement by the row's command. The next table shows one
-measurement for each level and number of threads:
+the peak again, and the percentage in a row is relative to the peak that the row's command measured. The next table
+shows one measurement for each level and number of threads:
 
 """
 
@@ -67,8 +67,8 @@ Machine: {cpu}, {processors} processors, {system}; PyTorch {torch}; commit {comm
 _GOALS = """\
 The rows meet {met} of {total} goals. A goal is the required geometric mean of the ratios of a group of rows; the column
 "mean" shows the measured mean. "None below" adds a limit that every ratio of the group must reach; the columns "least"
-and "row" show the least ratio and its row. "Over" a peer means that the ratios count only this peer. A goal in seconds
-is an upper limit for the time to compile.
+and "row" show the least ratio and its row. "Over" a peer means that the ratios are relative to this peer only. A goal
+in seconds is an upper limit for the time to compile.
 
 """
 
