@@ -36,20 +36,21 @@ HEAD = """\
 # Predictions compared with published figures
 
 This page compares predictions ([roofline.md](../guides/roofline.md)) with figures that others have published.
-`python benchmarks/published_steps.py` writes it from benchmarks/published_steps.json, which contains the configuration
-and the source of each row. A positive error means that the predicted time, speed or memory is too large. A mean error
-is the mean of the absolute values of errors.
+`python benchmarks/published_steps.py` writes the page from benchmarks/published_steps.json, which contains the
+configuration and the source of each row. A positive error means that the predicted time, speed or memory is too large.
+A mean error is the mean of the absolute values of errors.
 
-No number was fitted to the published figures, but the person who chose the settings knew the figures. In the tables:
+No number was fitted to the published figures, but the person who chose settings such as `matrix_efficiency` knew the
+figures. In the tables:
 
-- `matrix_efficiency` is the share of a machine's peak that matrix products reach. Its value is taken from a
-  publication. If two values are published, the value that agrees better with one of the rows was chosen.
+- `matrix_efficiency` is the share of a machine's peak that matrix products reach, as stated in a publication. If two
+  values are published, the value that agrees better with one of the rows was chosen.
 - *Looked at* marks a row whose error was known when a setting or an assumption was chosen. The mark names the choice.
 - *Hold-outs* are rows that were added after all settings and assumptions had been fixed.
 - *Blind* marks a row whose speed depends on something that the source does not state or that the prediction does not
   model ([below](#where-the-prediction-is-blind)).
 - If a source states the memory bandwidth or the launch time of its machine, the prediction uses these values. The
-  column *file's settings* shows the mean error with the values in the machine's file.
+  column *file's settings* shows the mean error with the values in the file that describes the machine.
 
 """
 
@@ -58,12 +59,12 @@ TAIL = """\
 ## Where the prediction is blind
 
 - **Software.** Predictions assume well-tuned kernels. When torchao's rows were measured, kernels on the MI300X were
-  much slower. LLMCompass measured products that run alone; its large products are faster than products within a
+  much slower than well-tuned ones. LLMCompass measured each product alone; large products are then faster than within a
   training step.
 - **Configurations that a source does not state.** The notes above the tables and the last columns show what is assumed.
 - **Power.** If a device has a power limit below its rated power, its peaks are assumed to be lower in proportion.
 - **Network.** The prediction does not model congestion, slow devices, or multiprocessors that work on exchanges instead
-  of kernels. The errors for the runs with the most devices show this.
+  of kernels. Therefore the predicted speeds of runs on 512 and 1,024 devices are too high.
 - **Host.** The prediction assumes that the CPU of a machine never delays a launch.
 - **Experts.** The prediction assumes that tokens are spread evenly over the experts, that one kernel computes all
   experts of a device, and that the CPU never waits for the number of tokens of an expert.
