@@ -172,9 +172,9 @@ static std::optional<SmallVector<unsigned>> getPermutation(linalg::GenericOp op,
   SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   if (!maps[0].isPermutation() || !maps[1].isPermutation())
     return std::nullopt;
-  AffineMap fromResult = inversePermutation(maps[0]).compose(maps[1]);
+  AffineMap fromInput = maps[1].compose(inversePermutation(maps[0]));
   SmallVector<unsigned> dims;
-  for (AffineExpr expr : fromResult.getResults())
+  for (AffineExpr expr : fromInput.getResults())
     dims.push_back(cast<AffineDimExpr>(expr).getPosition());
   for (unsigned dim = dims.size() - numFixed; dim < dims.size(); ++dim)
     if (dims[dim] != dim)

@@ -232,3 +232,40 @@ func.func @K2_too_many_phases(%x: tensor<2x4x9x9xf32>, %w: tensor<6x4x1x1xf32>, 
       ins(%x, %w : tensor<2x4x9x9xf32>, tensor<6x4x1x1xf32>) outs(%o : tensor<2x6x521x521xf32>) -> tensor<2x6x521x521xf32>
   return %0 : tensor<2x6x521x521xf32>
 }
+
+// -----
+
+// Neither map of these generic operations is the identity. The first transposes the spatial dimensions, so the fold
+// reads its result; the second exchanges the batch and the channels, so the fold reads its operand.
+// CHECK-DAG: #[[X:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d4, d2 + d5, d3 + d6)>
+// CHECK-DAG: #[[Y:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d4, d0, d2 + d5, d3 + d6)>
+// CHECK: func.func @K2_permuted(%[[x:.*]]: tensor<3x3x5x5xf32>, %[[w:.*]]: tensor<2x3x2x2xf32>, %{{.*}}: tensor<3x2x4x4xf32>)
+// CHECK: %[[t:.*]] = linalg.generic {{.*}} ins(%[[x]] : tensor<3x3x5x5xf32>)
+// CHECK: repro.fold maps [#[[X]], {{.*}} ins(%[[t]], %[[w]] :
+// CHECK: repro.fold maps [#[[Y]], {{.*}} ins(%[[x]], %[[w]] :
+#rows = affine_map<(d0, d1, d2, d3) -> (d2, d3, d0, d1)>
+#spatial = affine_map<(d0, d1, d2, d3) -> (d2, d3, d1, d0)>
+#batch = affine_map<(d0, d1, d2, d3) -> (d3, d2, d0, d1)>
+func.func @K2_permuted(%x: tensor<3x3x5x5xf32>, %w: tensor<2x3x2x2xf32>, %o: tensor<3x2x4x4xf32>)
+    -> (tensor<3x2x4x4xf32>, tensor<3x2x4x4xf32>) {
+  %e = tensor.empty() : tensor<3x3x5x5xf32>
+  %0 = linalg.generic {indexing_maps = [#rows, #spatial],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : tensor<3x3x5x5xf32>) outs(%e : tensor<3x3x5x5xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<3x3x5x5xf32>
+  %1 = repro.convolution strides = [1, 1] padding_low = [0, 0] padding_high = [0, 0] input_dilation = [1, 1]
+      kernel_dilation = [1, 1] window_reversal = [false, false] feature_groups = 1 batch_groups = 1
+      ins(%0, %w : tensor<3x3x5x5xf32>, tensor<2x3x2x2xf32>) outs(%o : tensor<3x2x4x4xf32>) -> tensor<3x2x4x4xf32>
+  %2 = linalg.generic {indexing_maps = [#rows, #batch],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : tensor<3x3x5x5xf32>) outs(%e : tensor<3x3x5x5xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  } -> tensor<3x3x5x5xf32>
+  %3 = repro.convolution strides = [1, 1] padding_low = [0, 0] padding_high = [0, 0] input_dilation = [1, 1]
+      kernel_dilation = [1, 1] window_reversal = [false, false] feature_groups = 1 batch_groups = 1
+      ins(%2, %w : tensor<3x3x5x5xf32>, tensor<2x3x2x2xf32>) outs(%o : tensor<3x2x4x4xf32>) -> tensor<3x2x4x4xf32>
+  return %1, %3 : tensor<3x2x4x4xf32>, tensor<3x2x4x4xf32>
+}
