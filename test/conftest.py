@@ -13,10 +13,11 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from support.diagonal import diagonal
+from support.diagonal import diagonal, with_parts
 
 MARKERS = (
-    "exhaustive: runs in `make test-all` alone (REPRO_TESTS=all), or when named with ::",
+    "exhaustive(*parts): runs in `make test-all` alone (REPRO_TESTS=all), or when named with ::. With arguments, only "
+    "cases whose id has one of these parts are exhaustive.",
     "diagonal(*named, **kept): a part of the cases, with each value of each parameter; the others are exhaustive. "
     "Of a parameter in `named`, each word of the values' names is enough; `kept` lists the names that count.",
 )
@@ -37,13 +38,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     functions: defaultdict[str, list[pytest.Function]] = defaultdict(list)
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("diagonal") is not None:
+        if isinstance(item, pytest.Function):
             functions[item.nodeid.partition("[")[0]].append(item)
-    for cases in functions.values():
-        chosen = set(_chosen(cases))
-        for number, case in enumerate(cases):
-            if number not in chosen:
-                case.add_marker("exhaustive")
+    for name, cases in functions.items():
+        try:
+            _mark_cases(cases)
+        except ValueError as error:
+            raise pytest.UsageError(f"{name}: {error}") from None
     if os.environ.get("REPRO_TESTS") == "all" or any("::" in argument for argument in config.args):
         return
     # If an option `-m` mentions `exhaustive`, it selects the tests. If not, exhaustive tests are deselected.
@@ -53,6 +54,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=dropped)
 
 
+def _mark_cases(cases: list[pytest.Function]) -> None:
+    """Leaves the mark `exhaustive` on the cases of a test that `make test` does not run.
+
+    Raises:
+      ValueError: a mark names what no case has, and the test is collected as a whole.
+    """
+    if cases[0].get_closest_marker("diagonal") is not None:
+        chosen = set(_chosen(cases))
+        for number, case in enumerate(cases):
+            if number not in chosen:
+                case.add_marker("exhaustive")
+    for mark in [each for each in cases[0].own_markers if each.name == "exhaustive" and each.args]:
+        if any("::" in argument for argument in cases[0].config.args):
+            return
+        named = with_parts([case.callspec.id for case in cases], mark.args)
+        for number, case in enumerate(cases):
+            if number not in named:
+                case.own_markers.remove(mark)
+
+
 def _chosen(cases: list[pytest.Function]) -> list[int]:
     """Returns the indices of the cases that run, for a test with the marker `diagonal` (support/diagonal.py)."""
     mark = cases[0].get_closest_marker("diagonal")
@@ -60,7 +81,4 @@ def _chosen(cases: list[pytest.Function]) -> list[int]:
     names = [each.args[0] for each in cases[0].iter_markers("parametrize")]
     rows = [re.findall(r"\w+", each) if isinstance(each, str) else list(each) for each in names]
     rows += [[name] for name in cases[0].callspec.params if not any(name in row for row in rows)]
-    try:
-        return diagonal([case.callspec.params for case in cases], rows, mark.args, **mark.kwargs)
-    except ValueError as error:
-        raise pytest.UsageError(f"{cases[0].nodeid}: {error}") from None
+    return diagonal([case.callspec.params for case in cases], rows, mark.args, **mark.kwargs)

@@ -41,6 +41,7 @@ def test_canonical_programs() -> None:
 
 @pytest.mark.parametrize("door", ["Trainer", "compile", "torch.compile"])
 @pytest.mark.diagonal(door=["torch.compile"])
+@pytest.mark.exhaustive("torch.compile")
 def test_corpus_of_pytorch(door: str) -> None:
     pytest.importorskip("torch_mlir")
     import torch_modules

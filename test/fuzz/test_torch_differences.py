@@ -27,6 +27,7 @@ def test_the_page_has_the_table() -> None:
     assert rows == [difference.row() for difference in DIFFERENCES]
 
 
+@pytest.mark.exhaustive
 def test_each_row_is_needed() -> None:
     names = [difference.name for difference in DIFFERENCES]
     files = [torch_modules.CORPUS / "differences" / f"{name.replace(' ', '-')}.py" for name in names]

@@ -77,3 +77,15 @@ def _words(parameter: str, value: object) -> set[object]:
     the part of the name before a slash."""
     group, _, rest = name_of(value).rpartition("/")
     return {(parameter, group, word) for word in re.split("[-,]", rest) if not word[:1].isdigit()}
+
+
+def with_parts(ids: Sequence[str], parts: Sequence[str]) -> set[int]:
+    """Returns the numbers of the ids that contain one of the parts between hyphens.
+
+    Raises:
+      ValueError: no id contains one of the parts.
+    """
+    found = {part: {number for number, each in enumerate(ids) if f"-{part}-" in f"-{each}-"} for part in parts}
+    if missing := [part for part, numbers in found.items() if not numbers]:
+        raise ValueError(f"no case has {missing[0]!r} in its id")
+    return set().union(*found.values())

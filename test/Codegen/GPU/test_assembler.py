@@ -26,6 +26,7 @@ def check(cases: Sequence[catalogue.Case], arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", device_code.architectures())
+@pytest.mark.exhaustive("sm_86", "sm_89", "sm_100")
 def test_representatives(arch: str) -> None:
     check([case for case in catalogue.cases() if case.name in catalogue.REPRESENTATIVES], arch)
 

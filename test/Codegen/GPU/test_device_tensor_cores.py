@@ -350,6 +350,7 @@ def kinds_of(arch: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("arch", device_code.architectures())
 @pytest.mark.diagonal(arch=["sm_90"])
+@pytest.mark.exhaustive
 def test_ptxas_takes_the_code(arch: str) -> None:
     """Checks that no kernel spills registers, for the largest tiles and for tiles that keep totals between chunks."""
     modules = []

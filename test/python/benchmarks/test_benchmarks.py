@@ -35,6 +35,7 @@ def report(tmp_path_factory) -> Path:
     return file
 
 
+@pytest.mark.exhaustive
 def test_one_row_has_all_its_fields(report):
     content = json.loads(report.read_text())
     (row,) = content["rows"]

@@ -71,6 +71,7 @@ def measure(folder: Path, *arguments: str, **variables: str) -> tuple[int, dict]
     return result.returncode, json.loads((folder / "results.json").read_text())
 
 
+@pytest.mark.exhaustive
 def test_everything_is_equal(prepared: Path) -> None:
     status, report = measure(prepared)
     assert status == 0 and report["errors"] == {}, report["errors"]
@@ -128,6 +129,7 @@ def test_a_failure_is_noted_and_the_rest_continues(prepared: Path) -> None:
     assert {row["program"] for row in report["parts"]["programs"]} == {"GPT tiny 2x8"}
 
 
+@pytest.mark.exhaustive
 def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path: Path) -> None:
     """In each process, every launch from the third one on fails. After a row has failed, the next row runs in a new
     process."""
@@ -147,6 +149,7 @@ def test_a_lost_context_ends_a_process_and_not_the_run(prepared: Path, tmp_path:
     assert all("an illegal memory access" in error for error in report["errors"]["speed"])
 
 
+@pytest.mark.exhaustive
 def test_another_class_gets_no_certificate(prepared: Path) -> None:
     """Tensor cores of another class get no certificate, so code with matrix instructions does not run. Code that
     computes products with integers still runs."""

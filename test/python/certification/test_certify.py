@@ -96,6 +96,7 @@ def test_turing_has_f16_M3(tmp_path: Path) -> None:
     [("9.0", "ada", "hopper", 12), ("8.6", "hopper", "ampere", 8), ("7.5", "volta", "turing", 2)],
 )
 @pytest.mark.diagonal(capability=["8.6"])
+@pytest.mark.exhaustive
 def test_another_class_has_no_certificate_M3(
     tmp_path: Path, capability: str, unit: str, named: str, instructions: int
 ) -> None:

@@ -129,6 +129,7 @@ def test_P0_bits_of_a_row_do_not_depend_on_the_size(made: Made) -> None:
         same(outputs(executable, inputs[-batch:].contiguous()), whole[-batch:])
 
 
+@pytest.mark.exhaustive("transformer")
 def test_one_identity_for_all_sizes(made: Made) -> None:
     """The identity does not depend on the sizes of the example inputs, nor on names of dimensions."""
     other = torch.export.Dim("n", max=64), torch.export.Dim("m", max=16)
@@ -151,6 +152,7 @@ def test_the_program_of_a_size_is_a_program(made: Made, tmp_path: Path) -> None:
     same(outputs(repro_mlir.compile(loaded), inputs), outputs(repro_mlir.compile(made.program), inputs))
 
 
+@pytest.mark.exhaustive("transformer")
 def test_exported_models_and_files(made: Made, tmp_path: Path) -> None:
     exported = torch.export.export(made.model, (made.case.inputs(4, 5),), dynamic_shapes=[made.case.shapes])
     torch.export.save(exported, tmp_path / "model.pt2")

@@ -66,9 +66,9 @@ def _of_dtype(dtype: str) -> _Coverage:
     entries = sorted(opinfo_capture.entries(getattr(torch, dtype)))
     suite = operator_coverage.suite(dtype)
     if dtype == "float32":
-        return _Coverage(suite, entries, 120, least_ok=600)
+        return _Coverage(suite, entries, 240, least_ok=600)
     share = 0.7 if dtype == "complex64" else 0.9
-    return _Coverage(suite, entries, 400, least_share=share, options=("--dtype", dtype))
+    return _Coverage(suite, entries, 800, least_share=share, options=("--dtype", dtype))
 
 
 def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
@@ -77,11 +77,11 @@ def _of(script: ModuleType, every: int, least_ok: int) -> _Coverage:
 
 
 _SCRIPTS: dict[str, Callable[[], _Coverage]] = {
-    "gradients": lambda: _of(gradient_coverage, every=200, least_ok=450),
-    "backend": lambda: _of(backend_coverage, every=150, least_ok=600),
-    "onnx": lambda: _of(onnx_coverage, every=320, least_ok=1740),
-    "jax": lambda: _of(jax_coverage, every=150, least_ok=1080),
-    "keras": lambda: _Coverage(keras_coverage.SUITE, sorted(keras_coverage.entries()), every=100, least_share=0.9),
+    "gradients": lambda: _of(gradient_coverage, every=400, least_ok=450),
+    "backend": lambda: _of(backend_coverage, every=300, least_ok=600),
+    "onnx": lambda: _of(onnx_coverage, every=640, least_ok=1740),
+    "jax": lambda: _of(jax_coverage, every=300, least_ok=1080),
+    "keras": lambda: _Coverage(keras_coverage.SUITE, sorted(keras_coverage.entries()), every=200, least_share=0.9),
 }
 
 

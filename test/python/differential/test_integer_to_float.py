@@ -125,6 +125,7 @@ def test_S3_integers(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["i32", "i64"])
+@pytest.mark.exhaustive("i64")
 def test_S3_integers_on_other_machines(source: str) -> None:
     on_other_machines(*integer_program(source))
 

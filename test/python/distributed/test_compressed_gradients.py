@@ -106,6 +106,7 @@ WIDE_METHODS = {**METHODS, "top_k": TopK(0.01)}
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "blocks"])
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.diagonal
+@pytest.mark.exhaustive("blocks")
 def test_what_moves_is_the_compressed_form(name: str, size: int) -> None:
     """(T2) A rank sends the compressed gradients and the loss of each of its microbatches, its part of the state hash
     of the residuals, and two reports."""
@@ -235,6 +236,7 @@ def trainer_of(ranks: Ranks | None, name: str = "blocks", **options: Any) -> Any
 
 @pytest.mark.parametrize("sharded", [False, True])
 @pytest.mark.diagonal(sharded=[True])
+@pytest.mark.exhaustive
 def test_a_run_goes_on_from_a_checkpoint_with_another_number_of_ranks(tmp_path: Path, sharded: bool) -> None:
     """After the number of ranks changes, microbatches move to other ranks, and some ranks have an odd number of
     them."""
@@ -277,6 +279,7 @@ def test_a_save_by_one_rank_alone_is_an_error_on_all() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.exhaustive("1")
 def test_receipts_are_those_of_one_process(tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also covers a run of three ranks in which one rank fails, and which four ranks resume."""
     capture_alone(monkeypatch)

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "distributed.md"
 
 
@@ -32,6 +34,7 @@ def test_examples(tmp_path: Path) -> None:
     assert done.stdout.count(want) == 2
 
 
+@pytest.mark.exhaustive
 def test_the_layers_of_a_model_are_divided(tmp_path: Path) -> None:
     """Three ranks, on two types of targets, return the bits of one process. Each rank has a third of the rows of a
     weight."""
@@ -60,6 +63,7 @@ sys.stdout.write(f"{len(part['linear1.weight'])} {digest}\\n")
     assert rows == "256" and sorted(found[1]) == [["85", digest], ["85", digest], ["86", digest]]
 
 
+@pytest.mark.exhaustive
 def test_the_tutorial(tmp_path: Path) -> None:
     tutorial = PAGE.read_text().split("\n## Tutorial", 1)[1]
     (script,) = re.findall(r"^```python\n(.*?)^```$", tutorial, flags=re.M | re.S)

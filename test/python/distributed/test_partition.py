@@ -71,6 +71,7 @@ def captured(model: torch.nn.Module, x: torch.Tensor) -> tuple[Program, dict[str
 
 
 @pytest.mark.parametrize("is_fused", [False, True])
+@pytest.mark.exhaustive("True")
 def test_gpt_block_has_the_bits_of_one_process(is_fused: bool) -> None:
     program, state, inputs = captured(Block(is_fused), torch.randn(BATCH, TOKENS, WIDTH))
     want = alone(program, state, inputs)

@@ -72,6 +72,7 @@ def decoder(leaves: int, accumulate: int) -> Run:
 @pytest.mark.parametrize("make", [normalized, decoder])
 @pytest.mark.parametrize("leaves, accumulate", [(1, 1), (3, 1), (5, 3), (64, 1), (32, 3)])
 @pytest.mark.diagonal
+@pytest.mark.exhaustive("64")
 def test_one_hash_for_any_number_of_ranks(make: Any, leaves: int, accumulate: int) -> None:
     given = make(leaves, accumulate)
     want = alone(given)
@@ -263,6 +264,7 @@ def test_a_rank_without_leaves_keeps_no_more_sums_in_each_step() -> None:
     assert kept == [1, 1, 1]
 
 
+@pytest.mark.exhaustive
 def test_trainers_of_several_kinds_with_batches_of_two_sizes() -> None:
     """Each batch size has its own program, and on a device each program has its own copy of the state."""
     found: list[Any] = [None] * 3

@@ -58,6 +58,7 @@ def small(name: str = "AdamW", clip_norm: float | None = None) -> Run:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("clip_norm", [None, 0.1])
 @pytest.mark.diagonal
+@pytest.mark.exhaustive("NAdam", "Adafactor", "SGD")
 def test_one_hash_for_any_number_of_ranks_that_share_the_optimizer(name: str, clip_norm: float | None) -> None:
     given = small(name, clip_norm)
     # Only AdamW is tested on the CPU target. The other optimizers use the reference interpreter, which saves compiling.
@@ -263,6 +264,7 @@ def one(name: str = "AdamW", made: Any = None, **options: Any) -> Any:
     return repro_mlir.Trainer(model, LOSS, optimizer, threads=1, microbatches=4, **options)
 
 
+@pytest.mark.exhaustive
 def test_a_loop_that_looks_at_everything(tmp_path: Path) -> None:
     def loop(rank: int, trainer: Any) -> tuple[str, bytes]:
         optimizer = trainer._optimizer
@@ -297,6 +299,7 @@ def normed() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
 
 
 @pytest.mark.parametrize("made", [joined, normed])
+@pytest.mark.exhaustive("joined")
 def test_optimizers_of_users(made: Any) -> None:
     """Each rank has all tensors of the model, including the one that no microbatch reads, and all ranks take part in
     `sync`."""
@@ -357,6 +360,7 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path) -> None:
         lambda state: torch.save(state, "/dev/null"),
     ],
 )
+@pytest.mark.exhaustive("<lambda>0", "<lambda>3", "<lambda>4")
 def test_state_of_another_rank_is_not_used(use: Callable[[Any], object]) -> None:
     def work(rank: int, trainer: Any) -> list[str]:
         trainer.step(X[:16], Y[:16])
@@ -388,6 +392,7 @@ def test_a_request_by_one_rank_alone_is_an_error_on_all() -> None:
     assert all("ranks disagree: 1 of 3 run another program, or make another call," in str(each) for each in found)
 
 
+@pytest.mark.exhaustive
 def test_an_average_is_evaluated_on_all_ranks() -> None:
     def averaged(ranks: Ranks | None) -> Any:
         model, optimizer = make()

@@ -107,6 +107,7 @@ def children_of(process: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the ranks in /proc")
+@pytest.mark.exhaustive
 def test_others_go_on_where_a_rank_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Kills one of 3 ranks and resumes the run on another number of ranks. The environment variable RANK_KILLS is the
     number of such runs, by default 1."""
@@ -131,6 +132,7 @@ def test_others_go_on_where_a_rank_was_killed(tmp_path: Path, capsys: pytest.Cap
         assert (receipt / "steps.jsonl").read_bytes() == (whole / "steps.jsonl").read_bytes()
 
 
+@pytest.mark.exhaustive
 def test_ranks_that_share_the_optimizer_save_its_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, saved = training(tmp_path), [tmp_path / f"{size}.safetensors" for size in (1, 3)]
     states = [

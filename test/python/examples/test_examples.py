@@ -52,6 +52,7 @@ def eager_step(model, loss_fn, optimizer, options, inputs, target) -> float:
     return loss.item()
 
 
+@pytest.mark.exhaustive("names_gpt")
 def test_first_steps_agree_with_eager(example) -> None:
     model, loss_fn, optimizer, batches, options = setting(example)
     eager = [eager_step(model, loss_fn, optimizer, options, *batch) for batch in itertools.islice(batches, 20)]
@@ -61,6 +62,7 @@ def test_first_steps_agree_with_eager(example) -> None:
     assert ours == pytest.approx(eager, rel=1e-4)
 
 
+@pytest.mark.exhaustive("names_gpt")
 def test_gradients_of_one_step_agree_with_eager(example) -> None:
     """After one step of plain SGD with a learning rate of 1, the change of a parameter is its negative gradient, so
     comparing parameters compares gradients."""
@@ -95,6 +97,7 @@ def test_parameters_of_one_step_agree_with_eager(example) -> None:
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
 
 
+@pytest.mark.exhaustive("names_gpt")
 def test_reference_agrees(example) -> None:
     """Two steps have the same state hashes on the CPU target and on the reference interpreter, with dropout."""
     hashes = []
@@ -110,6 +113,7 @@ def test_reference_agrees(example) -> None:
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.exhaustive("names_gpt")
 def test_sync_gives_back_a_state_that_training_continues_from(example) -> None:
     model, loss_fn, optimizer, batches, options = setting(example)
     trainer = repro_mlir.Trainer(model, loss_fn, optimizer, **options)

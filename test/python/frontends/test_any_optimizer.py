@@ -130,6 +130,7 @@ FORMS = {"radam": 2, "asgd": 3, "rprop": 2, "first_gradient": 2, "warmed_up": 2,
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.diagonal(name=["adagrad", "asgd", "adafactor", "lion", "first_gradient", "tensor_counter", "shampoo"])
+@pytest.mark.exhaustive("shampoo")
 def test_what_eager_mode_trains(name: str) -> None:
     trainer = compare(CASES[name])
     assert len(trainer._forms) == FORMS.get(name, 1)
@@ -141,6 +142,7 @@ def test_muon_in_bf16() -> None:
 
 @pytest.mark.parametrize("name", ["lion", "old_adam", "nadam", "warmed_up", "adafactor", "first_gradient", "noisy"])
 @pytest.mark.diagonal(name=["lion", "nadam", "noisy"])
+@pytest.mark.exhaustive("nadam")
 def test_the_same_bits_on_every_target(name: str) -> None:
     hashes = set()
     for target in TARGETS:
@@ -198,6 +200,7 @@ BETWEEN: dict[str, Between] = {
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("name", ["lion", "old_adam", "nadam"])
 @pytest.mark.diagonal
+@pytest.mark.exhaustive("nadam")
 def test_what_changes_between_steps(name: str, between: str) -> None:
     trainer = compare(CASES[name], steps=5, between=BETWEEN[between])
     # Without weight decay, old_adam and nadam need other programs than with weight decay; lion needs the same program.
@@ -278,6 +281,7 @@ def test_state_that_the_user_changes() -> None:
     compare(OldAdam, steps=6, between=between)
 
 
+@pytest.mark.exhaustive
 def test_counters_that_differ() -> None:
     def between(optimizer: torch.optim.Optimizer, number: int) -> None:
         if number == 2:
@@ -328,6 +332,7 @@ def training():
 
 @pytest.mark.parametrize("name", ["old_adam", "radam", "first_gradient"])
 @pytest.mark.diagonal(name=["radam"])
+@pytest.mark.exhaustive("radam")
 def test_receipts(name: str, tmp_path: Path) -> None:
     from repro_mlir.base.errors import ReceiptWrong
     from repro_mlir.frontends.torch.scripts import load_training

@@ -91,6 +91,7 @@ def test_another_step(make: Callable[[], nn.Module], lowered: list[str]) -> None
 
 
 @pytest.mark.parametrize("options", [{"clip_norm": 1.0}, {"autocast": torch.bfloat16}, {"returns": ("gradients",)}])
+@pytest.mark.exhaustive("options1")
 def test_other_options(options: dict[str, Any], lowered: list[str]) -> None:
     first, other = capture(Net()), capture(Net(), **options)
     assert len(lowered) == 2 and other.text != first.text

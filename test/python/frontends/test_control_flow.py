@@ -231,6 +231,7 @@ def _often_written(x: torch.Tensor) -> torch.Tensor:
     return x * int(count[0])
 
 
+@pytest.mark.exhaustive
 def test_elements_of_small_constants_are_known() -> None:
     check({"sizes": _sizes_in_a_tensor, "written": _written_sizes, "often written": _often_written}, X)
 

@@ -88,6 +88,7 @@ OPTIMIZERS: list[Callable[[Any], torch.optim.Optimizer]] = [
     ("make", "shape", "optimizer"),
     [(Block, (2, 5, WIDTH), OPTIMIZERS[0]), *((convolution, (2, 2, 6, 6), each) for each in OPTIMIZERS[1:])],
 )
+@pytest.mark.exhaustive("shape1", "shape2", "shape4")
 def test_training_step_is_the_same(
     make: Callable[[], nn.Module],
     shape: Sequence[int],
@@ -103,6 +104,7 @@ def test_training_step_is_the_same(
 
 
 @pytest.mark.parametrize("autocast", [torch.bfloat16, torch.float16])
+@pytest.mark.exhaustive("autocast1")
 def test_low_precision_is_the_same(
     autocast: torch.dtype, without_copies: Callable[[Callable[[], str]], str], copies: list[int]
 ) -> None:

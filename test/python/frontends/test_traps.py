@@ -198,6 +198,7 @@ def test_adaptive_max_pooling(pool, shape: tuple[int, ...], outputs, value: floa
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.exhaustive("GRU", "RNN")
 def test_recurrent_layers(kind: type[nn.Module]) -> None:
     class Recurrent(nn.Module):
         def __init__(self) -> None:

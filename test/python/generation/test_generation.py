@@ -88,6 +88,7 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
         np.testing.assert_array_equal(bits(request.logits), bits(whole_logits(read)[len(request.prompt) - 1 :]))
 
 
+@pytest.mark.exhaustive
 def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> None:
     """(F1) The sums over positions have chunks of 512, and those of a softmax 64 lanes. Up to position 257, programs
     read only a quarter of the cache."""
@@ -120,6 +121,7 @@ def test_caches_are_written_in_place_and_one_token_of_a_prompt_has_logits() -> N
 
 
 @pytest.mark.parametrize("kind", ["looks", "writes", "calls twice"])
+@pytest.mark.exhaustive("writes", "calls twice")
 def test_models_that_do_more_with_their_last_layer(kind: str) -> None:
     class Other(Model):
         def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -455,6 +457,7 @@ class Encoder(nn.Module):
 
 
 @pytest.mark.parametrize("kind", [Rotary, Encoder])
+@pytest.mark.exhaustive("Encoder")
 def test_k6_holds_for_attention_of_other_forms(kind: type[nn.Module]) -> None:
     torch.manual_seed(3)
     model = kind().eval()

@@ -105,6 +105,7 @@ def check(name: str, slots: int, chunk: int, target: str, threads: int) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.diagonal(name=["mxfp8", "mxint8", "nvfp4", "e2m3"])
+@pytest.mark.exhaustive("e2m3", "mxint8")
 def test_k7_logits_are_those_of_a_forward_pass_on_values_of_codes(name: str) -> None:
     check(name, 3, 4, "cpu", 2)
 
@@ -237,6 +238,7 @@ def test_k7_heads_of_an_odd_size() -> None:
 
 
 @pytest.mark.parametrize("name", ["mxfp8", "nvfp4"])
+@pytest.mark.exhaustive("mxfp8")
 def test_caches_in_blocks_are_written_in_place(name: str) -> None:
     """The arena has fewer bytes than a cache has positions, which shows that a step copies no cache and does not
     dequantize all positions at once."""

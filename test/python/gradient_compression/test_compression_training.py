@@ -39,6 +39,7 @@ def make(method: Any, model: Any = None, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.exhaustive("qsgd", "blocks", "one_bit")
 def test_a_checkpoint_contains_the_residuals(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     whole = make(METHODS[name])
@@ -115,6 +116,7 @@ def test_residuals_start_at_zero_without_an_entry() -> None:
 @pytest.mark.parametrize("name", ["top_k", "one_bit", "power_sgd"])
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.diagonal
+@pytest.mark.exhaustive("False", "power_sgd")
 def test_a_layer_that_is_frozen_for_some_steps(name: str, first: bool, tmp_path: Path) -> None:
     """A run in which a layer is frozen for some steps can be resumed from each of its checkpoints."""
     frozen = (first, not first, first)
@@ -136,6 +138,7 @@ def test_a_layer_that_is_frozen_for_some_steps(name: str, first: bool, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["one_bit", "qsgd", "power_sgd"])
+@pytest.mark.exhaustive("power_sgd", "one_bit")
 def test_receipts(name: str, tmp_path: Path) -> None:
     from repro_mlir.cli.main import main
 

@@ -38,6 +38,7 @@ FLAT = X.reshape(10, 64)[:, :6]
 @pytest.mark.parametrize(
     "tests", ["every_target or steps_are or masks", pytest.param("", marks=pytest.mark.exhaustive)]
 )
+@pytest.mark.exhaustive
 def test_the_other_backend(tests: str) -> None:
     environment = {**os.environ, "KERAS_BACKEND": "jax"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", tests, __file__]

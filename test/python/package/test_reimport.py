@@ -49,6 +49,7 @@ for _ in range(3):
 """)
 
 
+@pytest.mark.exhaustive
 def test_the_bindings_of_a_later_import_are_kept_too() -> None:
     """The second import also loads a module that the first one did not load."""
     run("""
@@ -70,6 +71,7 @@ assert train() == first
 """)
 
 
+@pytest.mark.exhaustive
 def test_import_again_before_anything_is_used() -> None:
     run("""
 for _ in range(2):

@@ -299,6 +299,7 @@ TARGETS += ["cpu:aarch64"] if qemu.is_available() else []
 @pytest.mark.diagonal(
     name=["mxfp8", "nvfp4", "blocks_nvfp4", "blackwell_mxfp4", "deepseek_v3_promoted", "split_hopper_mma"]
 )
+@pytest.mark.exhaustive("mxfp8", "nvfp4", "split_hopper_mma")
 def test_a_step_has_the_same_bits_on_every_target(
     name: str, program: repro_mlir.Program, batch: tuple[np.ndarray, np.ndarray]
 ) -> None:
@@ -375,6 +376,7 @@ SQUARE = blocks("f4E2M1FN", "nvfp4_square", "nvfp4")
         (Checkpointed, (6, 16), named_recipe("mxfp8")),
     ],
 )
+@pytest.mark.exhaustive("recipe5")
 def test_other_layers_have_the_same_bits_everywhere(
     model: type[nn.Module], shape: tuple[int, ...], recipe: Recipe
 ) -> None:

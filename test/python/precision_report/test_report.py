@@ -214,6 +214,7 @@ def test_statistics_of_blocks(script: str, report: Report) -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_another_target_gives_the_same(script: str, report: Report) -> None:
     found = compare_recipes(script, ["nvfp4"], 4)
     assert found.target == "cpu" and found.initial_state == report.initial_state

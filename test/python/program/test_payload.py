@@ -48,6 +48,7 @@ def outputs(program: Any, inputs: list[np.ndarray], target: str) -> list[np.ndar
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name}")
+@pytest.mark.exhaustive("qsgd", "blocks0", "blocks2")
 def test_the_sums_are_the_same(method: Any) -> None:
     program, inputs = step(method)
     payload, count = payload_of(program), len(program.sums)

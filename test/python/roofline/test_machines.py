@@ -260,6 +260,7 @@ def test_processors_of_a_core_are_one_core(tmp_path: Path, monkeypatch: pytest.M
     assert count_cores(tmp_path) == 3
 
 
+@pytest.mark.exhaustive
 def test_this_machine_is_measured(tmp_path: Path) -> None:
     told: list[str] = []
     found = calibrate("here", tell=told.append)

@@ -169,6 +169,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_losses_against_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "small.py"
     script.write_text(SCRIPT)

@@ -196,6 +196,7 @@ def test_another_model() -> None:
         verify(lie, known_generator(1, 8, "cpu", 6), known_identity(6))
 
 
+@pytest.mark.exhaustive
 def test_a_cache_in_blocks_is_part_of_the_receipt() -> None:
     given, plain = receipt(1, "mxfp4"), receipt(1)
     assert json.loads(given["cache"])["element"] == "f4E2M1FN" and "cache" not in plain

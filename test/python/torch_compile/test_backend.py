@@ -99,6 +99,7 @@ def square(model: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.diagonal(name=["cnn", "attention"])
+@pytest.mark.exhaustive("attention")
 def test_models_as_in_eager_and_equal_on_all_targets(name: str) -> None:
     make, inputs = MODELS[name]
     model, x = make(), inputs()

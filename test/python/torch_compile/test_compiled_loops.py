@@ -242,6 +242,7 @@ LOOPS = [
 
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 @pytest.mark.diagonal(loop=[smaller_last_batch, gan, scheduler_and_clipping, a_whole_step_in_one_function])
+@pytest.mark.exhaustive("smaller_last_batch", "scheduler_and_clipping")
 def test_loops(loop: Callable[[Compile], list[Any]]) -> None:
     found = []
     for target in TARGETS:

@@ -240,6 +240,7 @@ def test_a_number_of_numpy_is_a_tensor() -> None:
 
 @pytest.mark.parametrize("target", ["cpu", "ptx-emulator"])
 @pytest.mark.diagonal(target=["cpu"])
+@pytest.mark.exhaustive
 def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) -> None:
     """Too many shapes cause a warning. If the warning is raised as an error, the step does not run, and later steps and
     the receipt can continue."""

@@ -295,6 +295,7 @@ def test_shapes_that_alternate_follow_every_change(optimizer: Callable) -> None:
         assert alone.state_hash() == trainer.state_hash()
 
 
+@pytest.mark.exhaustive
 def test_an_attribute_that_always_changes_causes_a_warning() -> None:
     trainer, model, _ = new_trainer(target="reference")
     trainer.step(*BATCH)

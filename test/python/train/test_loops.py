@@ -525,6 +525,7 @@ def state_of(models: list[nn.Module]) -> dict[str, torch.Tensor]:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 @pytest.mark.diagonal(script=ROUTINE)
+@pytest.mark.exhaustive("logged_metrics", "moving_average")
 def test_near_eager_mode_and_the_same_bits_on_every_target(script: Script, tmp_path: Path) -> None:
     values, models = script(partial(Trainer, target=TARGETS[0], threads=1), tmp_path)
     state = state_of(models)

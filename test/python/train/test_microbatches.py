@@ -168,6 +168,7 @@ def test_sums_of_narrow_floats_are_of_f32() -> None:
         assert model.weight.tolist() == [[0.39990234375] * 6]
 
 
+@pytest.mark.exhaustive
 def test_sums_of_f64() -> None:
     hashes = []
     for target in TARGETS:

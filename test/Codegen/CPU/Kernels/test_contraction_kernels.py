@@ -173,6 +173,7 @@ def test_results_of_a_stride_phase_K2(kind: str, size: int) -> None:
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize(("c", "o", "kernel"), [(5, 37, 3), (70, 40, 3), (3, 66, 5), (40, 7, 2)])
 @pytest.mark.diagonal
+@pytest.mark.exhaustive("70-40-3-f64")
 def test_flipped_kernel_K2(kind: str, c: int, o: int, kernel: int) -> None:
     """Reads the weight's taps in descending order, with input and output channels exchanged, as an input gradient does
     without a copy of the weight."""

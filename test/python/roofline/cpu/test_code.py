@@ -107,6 +107,7 @@ def test_much_scratch_memory_is_refused() -> None:
         cpu.analyze(text, "x86-64-v3")
 
 
+@pytest.mark.exhaustive
 def test_long_loops_are_refused() -> None:
     """The analysis of a sort runs its loops to count iterations. Loops that would take too long are refused."""
     shape = "1000x1048576xf32"

@@ -210,6 +210,7 @@ def product_of(contraction: Any) -> tuple[int, int, int, int]:
     ids=["gpt", "llama", "experts", "latent", "latent_of_input"],
 )
 @pytest.mark.diagonal
+@pytest.mark.exhaustive("gpt", "latent", "llama")
 def test_products_are_those_of_the_compiler(config: TransformerConfig, block: int) -> None:
     """Covers forward and backward, with whole and blockwise attention. A product and its transpose count as equal."""
     config = replace(config, attention_block=block)

@@ -259,6 +259,7 @@ def test_a_planted_difference_is_attributed_to_its_operator(tmp_path: Path, monk
     assert {target for target, _ in seen} >= {"aten.sum.dim_IntList", "aten.mm.default", "aten.sqrt.default"}
 
 
+@pytest.mark.exhaustive
 def test_digits_cnn_names_no_data_movement() -> None:
     example = Path(__file__).resolve().parents[4] / "examples" / "digits_cnn.py"
     found = repro_mlir.diff(example, targets=["eager", "cpu"])

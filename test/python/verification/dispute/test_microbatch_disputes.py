@@ -41,6 +41,7 @@ def phases() -> list[str]:
 
 
 @pytest.mark.parametrize("phase", phases())
+@pytest.mark.exhaustive("microbatch 0", "microbatch 2", "microbatch 3")
 def test_a_wrong_operator_of_each_phase_is_named(phase: str) -> None:
     draw = np.random.default_rng(phases().index(phase))
     indices = [i for each, what in graph().phases if what == phase for i in each if graph().operators[i].outputs]

@@ -72,6 +72,7 @@ def test_an_operator_in_bounds() -> None:
     assert dispute(pair[::-1]).wrong == ("A",)
 
 
+@pytest.mark.exhaustive
 def test_an_operator_that_takes_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """An operator that takes too long makes no party lose; the command reports that there is no verdict."""
     pair = fold(4_000_000)

@@ -30,6 +30,7 @@ def results_of(program: MicrobatchProgram, given: Sequence[np.ndarray], target: 
     "count, accumulate, dtype",
     [(1, 1, torch.float32), (5, 1, torch.bfloat16), (6, 2, torch.bfloat16), (12, 3, torch.float32)],
 )
+@pytest.mark.exhaustive("dtype1")
 def test_it_gives_the_bits_of_the_step(count: int, accumulate: int, dtype: torch.dtype) -> None:
     program = program_of(count, accumulate, dtype)
     given = values_of(program)

@@ -52,6 +52,7 @@ def receipt(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
     ],
 )
 @pytest.mark.diagonal
+@pytest.mark.exhaustive("cpu:x86-64-v4")
 def test_other_targets_agree(receipt: Path, target: str, steps: str) -> None:
     try:
         verified = repro_mlir.verify(receipt, steps, target, 2)

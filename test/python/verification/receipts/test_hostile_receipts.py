@@ -98,6 +98,7 @@ def test_every_command(
     assert status == 2 and f"{program_path(path)}: " in said
 
 
+@pytest.mark.exhaustive
 def test_endless_compile_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
