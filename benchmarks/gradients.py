@@ -11,8 +11,8 @@ Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 
 
 def with_gradient(function: Function) -> Function:
-    """Returns a function that takes the gradient of the result of `function`, followed by the arguments of `function`.
-    It returns the result, followed by the gradients of all float arguments."""
+    """Returns a function whose arguments are the gradient of the result of `function` and then the arguments of
+    `function`. It returns the result and then the gradients of all float arguments."""
 
     def both(gradient: torch.Tensor, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         with torch.enable_grad():

@@ -145,8 +145,8 @@ def _spread(function: Any, x: torch.Tensor, dim: Any = None, *, correction: int 
 
 
 class _RunningProduct(torch.autograd.Function):
-    """A running product with PyTorch's gradient, which is computed from the product with each partial product
-    rounded."""
+    """A running product whose partial products are rounded. Its gradient is PyTorch's, computed from these rounded
+    products."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, dim: int) -> torch.Tensor:

@@ -4,10 +4,10 @@
 """Decides whether results match eager PyTorch within the accuracy that the function allows.
 
 If a result is not near eager PyTorch's, eager PyTorch runs the function again: in float64; with strides for which it
-has no vector code, whose NaNs differ from those of its scalar code; and several times with each value and gradient
-changed by a rounding error. An element between the results of these runs is correct. Other elements are correct if rows
-of the table of differences (torch_differences.py) explain them or, for finite elements, if they are between the results
-of runs that also change each intermediate value within PyTorch's decompositions of operators.
+has no vector code, whose NaNs differ from those of its scalar code; and several times, where a rounding error changes
+each value and gradient. An element between the results of these runs is correct. Other elements are correct if rows of
+the table of differences (torch_differences.py) explain them or, for finite elements, if they are between the results of
+runs that also change each intermediate value within PyTorch's decompositions of operators.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _rounded(value: torch.Tensor) -> torch.Tensor:
 
 
 class _WrittenOut(TorchDispatchMode):
-    """Runs operators as their decompositions in PyTorch, with each intermediate value changed by a rounding error."""
+    """Runs operators as their decompositions in PyTorch, and changes each intermediate value by a rounding error."""
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         definition = _definitions().get(operator)
@@ -200,8 +200,8 @@ def _is_wrong(
 
 
 def _far(mine: torch.Tensor, others: Sequence[torch.Tensor], *, has_edges: bool = True) -> torch.Tensor:
-    """Returns a mask of the elements that are not near the same element of any other run, and not between these
-    elements.
+    """Returns a mask of the elements that are near none of the values that the other runs have at the same position,
+    and not between these values.
 
     Args:
       has_edges: whether to accept any value for an element that is finite in one of the other runs but not in all.
@@ -239,7 +239,8 @@ def _attempts(case: Case, changes: Iterable[Change], *, in_double: bool = False)
 
 
 def _runs(case: Case) -> list[Results]:
-    """Returns runs in float64, with other strides, and with each value and gradient changed by a rounding error."""
+    """Returns a run in float64, a run with other strides, and runs in which a rounding error changes each value and
+    gradient."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         exact = _attempts(case, [_same], in_double=True)

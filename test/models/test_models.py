@@ -31,7 +31,7 @@ def floats_of(model: Any) -> torch.Tensor:
 
 
 def mapped(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """Returns the batch with each float tensor replaced by the result of `function` for it."""
+    """Returns a copy of the batch in which `function` has been applied to each float tensor."""
 
     def apply(each: torch.Tensor) -> torch.Tensor:
         return function(each) if each.is_floating_point() else each

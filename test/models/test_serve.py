@@ -109,7 +109,7 @@ def test_llama_with_a_tokenizer_of_pieces(tmp_path: Path) -> None:
         answer = ask(port, "/v1/completions", {"prompt": "The fox", "max_tokens": 20, "seed": 1, "stop": ["e"]}).json()
         assert ask(port, "/v1/chat/completions", {"messages": []}).status == 404
     assert answer["receipt"]["cache"] == server["cache"] and '"f4E2M1FN"' in server["cache"]
-    # Bytes of the cache: keys and values of each layer, for four slots. A code has half a byte, and the scale of a
+    # The size of the cache: keys and values of each layer, for four slots. A code has half a byte, and the scale of a
     # block has one byte.
     config = json.loads((folder / "config.json").read_text())
     heads, size = config["num_key_value_heads"], config["hidden_size"] // config["num_attention_heads"]

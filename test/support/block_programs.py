@@ -90,7 +90,7 @@ class Form:
         return "= sr" in self.rounding
 
     def scale_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Returns the shape of the scales of a tensor of shape `shape`: one scale per block."""
+        """Returns the shape of the scales for a tensor of shape `shape`, which has one scale per block."""
         sizes = (self.rows or max(shape[-2], 1), self.columns or max(shape[-1], 1))
         return (*shape[:-2], *(-(-extent // size) for extent, size in zip(shape[-2:], sizes, strict=True)))
 

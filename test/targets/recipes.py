@@ -111,7 +111,8 @@ def train(training: Training, target: str, keep: set[int]) -> Run:
 
 
 def compute(training: Training, target: str, states: dict[int, State]) -> Run:
-    """Computes the steps of `states` on a target, each from its own state there. Runs in a process of the pool."""
+    """Computes on a target the steps that are keys of `states`, each from its state in `states`. Runs in a process of
+    the pool."""
     run = Run()
     executable = repro_mlir.compile(training.program, target, 1)
     for step, state in states.items():

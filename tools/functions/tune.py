@@ -89,7 +89,7 @@ def ulp(x: float) -> float:
 
 
 def moved(tables: list[list[float]], steps: list[list[int]]) -> list[list[float]]:
-    """Returns the tables with each coefficient moved by its number of units in the last place."""
+    """Returns the tables after moving each coefficient by its number of units in the last place."""
     return [[derive.nudged(v, n) for v, n in zip(t, s, strict=True)] for t, s in zip(tables, steps, strict=True)]
 
 

@@ -22,7 +22,7 @@ DATABASE = BUILD / "tidy"
 
 
 def write_database() -> list[Path]:
-    """Writes the commands that compile our C++ files to a file for clang-tidy. Returns our C++ files."""
+    """Writes the compilation database that clang-tidy reads. Returns our C++ files that it contains."""
     listed = subprocess.run([TOOLS / "ninja", "-C", BUILD, "-t", "compdb"], capture_output=True, text=True, check=True)
     commands = [entry for entry in json.loads(listed.stdout) if entry["file"].endswith(".cpp")]
     DATABASE.mkdir(exist_ok=True)

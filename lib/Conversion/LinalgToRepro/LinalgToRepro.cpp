@@ -370,8 +370,7 @@ static bool convertArgReduce(IRRewriter &rewriter, linalg::GenericOp op) {
 // (K1), (F7): the step
 //===----------------------------------------------------------------------===//
 
-/// Extends `value` to `type`, which represents all values of the type of
-/// `value`.
+/// Extends `value` to `type`, which represents all values of its present type.
 static Value extend(RewriterBase &rewriter, Location loc, Value value,
                     Type type) {
   if (value.getType() == type)

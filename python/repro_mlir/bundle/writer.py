@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Writes bundles: one file with everything that is needed to train a program on a GPU (docs/reference/bundle.md)."""
+"""Writes bundles. A bundle is one file with everything that is needed to train a program on a GPU
+(docs/reference/bundle.md)."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _rule(architecture: str, x: str, y: str, result: str) -> Fdpa | LateFdpa | N
 
 
 def make_cases(architecture: str) -> Iterator[Case]:
-    """Yields a test case with PRODUCTS * SIDE^2 results for each instruction of `instructions_of`."""
+    """Yields a test case with PRODUCTS * SIDE^2 results for each instruction that `instructions_of` returns."""
     for form in instructions_of(architecture):
         code = _compile(architecture, form)
         (opcode,) = matrix_instructions(code.ptx)

@@ -101,7 +101,8 @@ def expect(path: str | Path, *kinds: FileKind) -> FileKind | None:
     code that reads the file then reports the error.
 
     Raises:
-      ReproError: the file is of another type; the message lists the commands that accept that type.
+      ReproError: the type is known but not one of `kinds`; the message lists the commands that accept files of this
+        type.
     """
     found = file_kind_of(path)
     if found is not None and found not in kinds:

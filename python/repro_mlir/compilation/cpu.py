@@ -95,7 +95,7 @@ class Analysis:
 
     @staticmethod
     def from_bytes(data: bytes) -> Analysis:
-        """Decodes the bytes of `to_bytes`."""
+        """Decodes bytes that `to_bytes` has returned."""
         plan, operands = _LENGTHS.unpack_from(data)
         begin, end = _LENGTHS.size + plan, _LENGTHS.size + plan + operands
         return Analysis(data[_LENGTHS.size : begin], data[begin:end].decode(), data[end:].decode())

@@ -49,7 +49,7 @@ class Report:
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Report:
-        """Parses the bytes of `to_bytes`."""
+        """Parses bytes that `to_bytes` has returned."""
         program, leaves, state, inputs, integers, nodes, checked, length, message = _FORM.unpack(data)
         return cls(program, leaves, state, inputs, integers, nodes, checked, unpack_failure(length, message))
 

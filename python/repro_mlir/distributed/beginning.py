@@ -30,7 +30,7 @@ class Position(NamedTuple):
 
 
 def begin_without_receipt(ranks: Ranks) -> None:
-    """Begins a run in which this rank writes no receipt. Raises the errors of `begin_together`."""
+    """Begins a run in which this rank writes no receipt. Raises the same errors as `begin_together`."""
     with _agreed(ranks):
         _compare(ranks, None, None)
 
@@ -51,8 +51,8 @@ def begin_together(
       state: returns this rank's state tensors. If rank 0's receipt has records, the values of rank 0's tensors are
         copied to these tensors.
     Raises:
-      ReproError: only some ranks have a receipt, or their runs differ; an error of `prepare` or `resume` is raised on
-        the rank where it occurs, and reported to the other ranks.
+      ReproError: only some ranks have a receipt, or their runs differ; an error that `prepare` or `resume` raises is
+        raised on this rank and reported to the other ranks.
       RankLost: another rank is gone.
     """
     digest, failure = bytes(32), None

@@ -132,7 +132,7 @@ class Ranks(ConstantAttributes):
 
 
 def shares_of(shares: Shares) -> tuple[int, ...] | Literal["measured"] | None:
-    """Converts the shares that `connect` takes to those that `Ranks` stores."""
+    """Converts the argument `shares` of `connect` to the form that `Ranks` stores."""
     return tuple(shares) if shares is not None and not isinstance(shares, str) else shares
 
 

@@ -166,7 +166,7 @@ class Executable(Compiled):
 
     @property
     def resident(self) -> bool:
-        """Whether a state of `keep` is in the memory of a device, separate from the caller's arrays."""
+        """Whether the state that `keep` returns is in the memory of a device, separate from the caller's arrays."""
         return self._resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -329,7 +329,7 @@ class Kept:
         return self._executable.arguments.inputs(inputs)
 
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """Runs one step like `step`, on the arrays of `read_inputs`."""
+        """Runs one step like `step`, on arrays that `read_inputs` has returned."""
         if not (self._executable.resident or self._exclusive):
             # Since the last step, a caller may have written NaNs that are not canonical.
             self._executable.arguments.make_canonical(self._states)

@@ -105,7 +105,7 @@ class MicrobatchExecutable(ConstantAttributes):
 
     @property
     def resident(self) -> bool:
-        """Whether a state of `keep` is in the memory of a device, separate from the caller's arrays."""
+        """Whether the state that `keep` returns is in the memory of a device, separate from the caller's arrays."""
         return self.ranks is None and isinstance(self._finish, Executable) and self._finish.resident
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -222,7 +222,7 @@ class KeptMicrobatches:
         return as_arrays(inputs, kinds, "input")
 
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """Runs one step like `step`, on the arrays of `read_inputs`."""
+        """Runs one step like `step`, on arrays that `read_inputs` has returned."""
         with step_errors(self._executable.target):
             return self._run(arrays)
 

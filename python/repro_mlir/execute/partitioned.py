@@ -86,8 +86,8 @@ class PartitionedExecutable(Compiled):
         ]
 
     def keep(self, parts: Mapping[str, Any]) -> KeptParts:
-        """Returns a state on which many steps run, like `Executable.keep`, from the result of `parts`. Steps update the
-        states that change in place."""
+        """Returns a state on which many steps run, like `Executable.keep`, from the parts that `parts` returned. Steps
+        update in place the states that change."""
         return KeptParts(self, self._named(parts), b"")
 
     def __call__(self, state: Mapping[str, Any], *inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -152,7 +152,7 @@ def _making(found: _Codes) -> bytes:
         made = {name: _packed(value) for name, value in found.values.items()}
     set_results(found.main, [named(value, name) for name, value in made.items()])
     for op in list(found.block.operations)[:-1]:
-        # Removes the checks (E1): the program of `_reading`, which has the inputs of the user, keeps them.
+        # Removes the checks (E1): the program that `_reading` returns has the user's inputs and keeps the checks.
         if not list(op.operation.results):
             op.operation.erase()
     _erase_unread(found.block)
@@ -200,8 +200,8 @@ def _unpacked(state: Any, kind: Any) -> Any:
 
 
 def _erase_unread(block: Any) -> None:
-    """Erases operations whose results no operation reads, or only operations that are erased too. Operations without
-    results, which are the checks (E1), stay."""
+    """Erases all operations on which neither the results of the function nor a check (E1) depends. The checks are the
+    operations without results."""
     for op in reversed(list(block.operations)[:-1]):
         results = list(op.operation.results)
         if results and not any([*value.uses] for value in results):

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Lossy compression of gradients, as state and operations of a training step: docs/guides/gradient-compression.md.
+"""Lossy compression of gradients, as state and operations of a training step (docs/guides/gradient-compression.md).
 
 Names are imported on first use.
 """

@@ -224,7 +224,7 @@ class _Steps:
             )
 
     def _place_random_numbers(self, imported: frontend.Imported) -> None:
-        """Sets the step number of the random numbers (R1) to the optimizer's number of steps."""
+        """Sets the state tensor that counts steps for random numbers (R1) to the optimizer's number of steps."""
         if imported.program.random is not None and self._training and self._trainer is not None:
             step = imported.program.state[imported.program.random[1]].name
             iterations = keras.ops.convert_to_numpy(self._model.optimizer.iterations)

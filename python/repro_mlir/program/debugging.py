@@ -45,7 +45,7 @@ def dump_after_passes(manager: passmanager.PassManager, stage: str) -> None:
 
 
 def dump_pipeline(data: bytes, pipeline: str, stage: str) -> None:
-    """Runs a pipeline on a program only for its dumps, ignoring failures; does nothing without REPRO_DUMP.
+    """Runs a pipeline on a program only to write dumps, and ignores failures; does nothing without REPRO_DUMP.
 
     Args:
       data: a canonical program.
@@ -57,7 +57,8 @@ def dump_pipeline(data: bytes, pipeline: str, stage: str) -> None:
 
 
 def how_to_repeat(text: str, pipeline: str, options: Sequence[str] = ()) -> str:
-    """Writes a module that failed to compile to a file in the folder REPRO_DUMP, or else in the temporary folder.
+    """Creates a file with a module that the compiler has rejected, in the folder REPRO_DUMP or else in the temporary
+    folder.
 
     Args:
       text: the module.

@@ -174,7 +174,7 @@ class PerSize:
         return len(self._made)
 
     def __call__(self, sizes: Mapping[str, int]) -> Any:
-        """Returns the object for these sizes. Raises the errors of `SymbolicProgram.specialize` and of `make`."""
+        """Returns the object for these sizes. Raises the same errors as `SymbolicProgram.specialize` and `make`."""
         key = self._program.in_order(sizes)
         with self._lock:
             if key not in self._made:

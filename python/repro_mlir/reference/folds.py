@@ -46,7 +46,7 @@ class AnyOrder:
 
 @dataclass(frozen=True)
 class Sequential:
-    """(F6) `#repro.sequential`: combines one element after the other, starting from init itself."""
+    """(F6) `#repro.sequential`: combines init with one element after another."""
 
 
 @dataclass(frozen=True)

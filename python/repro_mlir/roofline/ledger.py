@@ -28,7 +28,7 @@ class LedgerEntry:
 
     @property
     def unknown(self) -> float:
-        """Seconds that no cause explains; negative if the launch is faster than predicted."""
+        """The part of the time, in seconds, that no cause explains; negative if the launch is faster than predicted."""
         return self.seconds - self.predicted.seconds
 
 
@@ -39,7 +39,7 @@ def unsigned_unknown(entries: Iterable[LedgerEntry]) -> float:
 
 
 def median_error(entries: Iterable[LedgerEntry]) -> float:
-    """Returns the median of the prediction's relative error, with each launch weighted by its measured time."""
+    """Returns the weighted median of the predictions' relative errors; the weight of a launch is its measured time."""
     errors = sorted((abs(each.unknown) / each.seconds, each.seconds) for each in entries if each.seconds)
     half, passed = sum(seconds for _, seconds in errors) / 2, 0.0
     for error, seconds in errors:

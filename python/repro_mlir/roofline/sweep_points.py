@@ -78,7 +78,7 @@ def sweep(
       machines: each machine with the values of its changed attributes.
       threads: the number of threads on CPUs, from 1 to the number of cores of each CPU.
     Raises:
-      ReproError: more than `POINTS` points, or an error of `predict` or `read_code`.
+      ReproError: there are more than `POINTS` points, or `predict` or `read_code` fails.
     """
     count_points(machines, len(programs))
     asked = [

@@ -57,7 +57,7 @@ def import_module(data: bytes, *, is_text: bool) -> bytes:
     """Imports an untrusted MLIR module in a child process; returns the stored canonical program (program/modules.py).
 
     Raises:
-      ReproError: the import fails (the message is its first error); also the errors of `admit`.
+      ReproError: the import fails (the message is its first error); also for the same reasons as `admit`.
     """
     bounds = limits()
     check_size(data, bounds)

@@ -68,7 +68,7 @@ def _bytes_of(kind: Any) -> int:
 
 
 def import_module(data: bytes, **limits: int) -> bytes:
-    """Converts a program in an MLIR module to the stored form and verifies it with `read`. Raises the errors of
+    """Converts a program in an MLIR module to the stored form and verifies it with `read`. Raises the same errors as
     `read`."""
     stored = modules.import_module(data, _lower_stablehlo)
     # The caller will parse the stored form in its own process, so this process verifies it first.

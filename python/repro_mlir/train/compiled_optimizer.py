@@ -62,8 +62,8 @@ def compile_optimizer(
       optimizer: see `Trainer`.
       target, threads: see `compile`. Tensors are on the CPU with every target.
     Raises:
-      ReproError: the target is unknown, or `optimizer` is not an optimizer. The returned function raises the errors of
-        `Trainer.step`.
+      ReproError: the target is unknown, or `optimizer` is not an optimizer. The returned function raises the same
+        errors as `Trainer.step`.
     """
     from repro_mlir.frontends.torch.base.user_objects import require_optimizer
 

@@ -221,7 +221,7 @@ class Trainer(ConstantAttributes):
 
     def read_inputs(self, *batch: Any) -> list[np.ndarray]:
         """Returns the inputs of a step on this batch: the present hyper-parameters, then the tensors, which may share
-        memory with the batch. Raises the errors of `prepare`."""
+        memory with the batch. Raises the same errors as `prepare`."""
         arguments = _as_given(batch)
         with self._lock:
             program = self._prepare(arguments)
@@ -810,7 +810,7 @@ class Trainer(ConstantAttributes):
 
     def load_checkpoint(self, path: str | Path) -> None:
         """Loads a file that `save_checkpoint` has written. Raises ReproError if the file is not such a file, and the
-        errors of `load_state_dict`."""
+        same errors as `load_state_dict`."""
         self.load_state_dict(frontend.load_checkpoint(path))
 
 

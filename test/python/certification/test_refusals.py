@@ -295,7 +295,7 @@ def test_bundles(device: Device, tmp_path: Path) -> None:
 
 
 def test_a_bundle_for_other_devices_but_for_tensor_cores(device: Device, tmp_path: Path) -> None:
-    """The error names both reasons: code for another GPU, and code for which this GPU needs a certificate."""
+    """The error names both reasons: some code is for another GPU, and the rest needs a certificate of this GPU."""
     given, path = program(), tmp_path / "newer.rmb"
     write_bundle(path, given, compile_for(given, ["sm_100", "sm_90+tensor-cores"]), steps=[inputs()])
     both = r"need a certificate of PTX emulator.*; .*has code for sm_100, which this GPU \(sm_90\) cannot run"

@@ -27,8 +27,8 @@ FAR = torch.tensor([5, 77])
 
 @pytest.fixture
 def eager_without_compiling() -> Iterator[None]:
-    """Runs these operators in eager mode without torch.compile. PyTorch would use torch.compile, which takes
-    seconds."""
+    """Lets the control-flow operators call their functions directly in eager mode. PyTorch would compile the functions,
+    which takes seconds."""
     with calls_of_operators():
         yield
 

@@ -90,8 +90,8 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
 
 @pytest.mark.exhaustive
 def test_k6_positions_without_tokens_change_no_bit_across_chunks_and_lanes() -> None:
-    """(F1) The sums over positions have chunks of 512, and those of a softmax 64 lanes. Up to position 257, programs
-    read only a quarter of the cache."""
+    """(F1) Sums over positions have chunks of 512, and the sums of a softmax have 64 lanes. Up to position 257,
+    programs read only a quarter of the cache."""
     capacity = 1030
     torch.manual_seed(4)
     long = Model(capacity).eval()

@@ -254,8 +254,7 @@ def test_a_step_that_is_not_recorded_ends_the_run(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("name", ["LogSigmoid", "Softplus", "GELU", "SiLU", "Sigmoid", "Tanh", "Mish", "ELU"])
 def test_slopes_at_zero_are_those_of_pytorch(name: str) -> None:
-    """At zero, where the derivative is a matter of convention, it equals PyTorch's. Weights of zero make the logits
-    exactly zero."""
+    """Compares the gradients at 0, where a formula with min(0, x) or |x| can give a wrong one."""
     imported = _imported(getattr(torch.nn, name)(), torch.zeros(1))
     data = import_program(differentiate(imported.text, [0], [0]))
     _, slope = Interpreter(data).run(np.zeros(1, np.float32), np.ones(1, np.float32))

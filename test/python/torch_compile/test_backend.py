@@ -607,7 +607,7 @@ def test_memory_of_released_large_results_is_reused() -> None:
 
 
 def test_memory_of_several_large_results_is_used_again() -> None:
-    """New memory from the system would contain zeros. In reused memory, the former results are still there."""
+    """Reused memory still contains the former results; new memory from the system would contain zeros."""
     from repro_mlir.frontends.torch.objects.large_results import empty
 
     for step in range(3):

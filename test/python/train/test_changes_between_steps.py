@@ -415,7 +415,7 @@ def test_a_step_that_has_been_replaced() -> None:
 
 
 def test_weight_normalization_is_part_of_the_program() -> None:
-    """Weight normalization is a hook of PyTorch that returns None. The program contains the computation of the hook."""
+    """Weight normalization is a hook of PyTorch. It returns None, but the program contains what it computes."""
     with pytest.warns(FutureWarning):
         models = [torch.nn.utils.weight_norm(repro_mlir.initialize(torch.nn.Linear(8, 3), 1)) for _ in range(2)]
     ours, theirs = models
@@ -800,8 +800,8 @@ def test_autograd_notices_a_step() -> None:
 
 
 class Odd(torch.nn.Module):
-    """A module with tensors whose memory a program cannot use directly: other strides, no elements, expanded or shared
-    memory."""
+    """A module with tensors whose memory a program cannot use directly: they are transposed or expanded, have no
+    elements, or share memory."""
 
     def __init__(self) -> None:
         super().__init__()

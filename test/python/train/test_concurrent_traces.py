@@ -72,8 +72,8 @@ def test_a_step_sees_the_globals_of_its_module_alone() -> None:
 
 
 def test_torch_compile_after_its_first_use_in_a_trace() -> None:
-    """When Dynamo is imported, it stores tables of the builtins. In this test, Dynamo is imported during a trace, which
-    has replaced some builtins."""
+    """Dynamo stores tables of the builtins when it is imported. Here this happens during a trace, which has replaced
+    some builtins."""
     code = """
 import torch
 from repro_mlir.frontends.torch.trace.recording import Recording

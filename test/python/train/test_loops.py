@@ -3,7 +3,7 @@
 
 """Training scripts as users write them: values close to eager mode, and the same bits on every target.
 
-A script is a function of `make`, which is `EagerTrainer` or `Trainer` for one target, and of a folder. The script
+A script is a function with two arguments: `make`, which is `EagerTrainer` or `Trainer` for one target, and a folder. It
 returns the numbers that it logs and the models that it has trained.
 """
 

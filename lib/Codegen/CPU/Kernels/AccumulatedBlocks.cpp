@@ -8,12 +8,13 @@
 // Computes (M5) in f64, where every step is exact. A vector lane computes one
 // result along N. Elements of rows and columns are packed as f64 values, next
 // to their powers 2^Exp (0 for zeros). If each product includes the scales,
-// values and powers are packed with their scale multiplied in. A first pass
-// through a block finds 2^E, the greatest product of two powers. A second pass
-// multiplies the products by 2^(F - E), cuts the results to integers and adds
-// the integers. If the products of a group share one scale per factor, the
-// first pass computes the exact sum of the group's code products, multiplies it
-// by the scales, and keeps the result for the second pass.
+// values and powers are multiplied by their scale before they are packed. A
+// first pass through a block finds 2^E, the greatest product of two powers. A
+// second pass multiplies the products by 2^(F - E), cuts the results to
+// integers and adds the integers. If the products of a group share one scale
+// per factor, the first pass computes the exact sum of the group's code
+// products, multiplies it by the scales, and keeps the result for the second
+// pass.
 //
 // Codes and scales have no infinities; a NaN makes the result a NaN.
 //
@@ -54,8 +55,8 @@ public:
   void expand();
 
 private:
-  /// Elements of rows or columns and their powers 2^Exp, both multiplied by the
-  /// scale if each product includes the scales.
+  /// A vector of elements of rows or columns, and their powers 2^Exp. Both are
+  /// multiplied by the scale if each product includes the scales.
   struct Factor {
     Value value, power;
   };

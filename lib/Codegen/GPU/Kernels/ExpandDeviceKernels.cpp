@@ -41,7 +41,7 @@ using namespace mlir::repro::device;
 static constexpr StringLiteral deviceModuleName = "device";
 
 //===----------------------------------------------------------------------===//
-// Kernels of one kernel function
+// Device kernels of one kernel function
 //===----------------------------------------------------------------------===//
 
 DeviceKernelFactory::DeviceKernelFactory(func::FuncOp function, Operation *op,

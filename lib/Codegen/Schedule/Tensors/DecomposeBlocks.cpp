@@ -528,8 +528,9 @@ struct DecodeContraction : OpConversionPattern<BlockContractionOp> {
     return isInteger(0) && isInteger(2);
   }
 
-  /// (M5) Whether a scale keeps its type. Products of scales use significands
-  /// and exponents, and conversion to f32 preserves these only for f8E8M0FNU.
+  /// (M5) Whether a scale keeps its type. The rule uses the significand and the
+  /// exponent of a scale, which for a subnormal f8E4M3FN differ from those of
+  /// the same value in f32.
   static bool keepsScale(BlockContractionOp op, Type scale) {
     return op.getStep() == BlockStep::scaled && isa<Float8E4M3FNType>(scale);
   }

@@ -89,7 +89,8 @@ using SeedFunction = llvm::function_ref<SmallVector<std::pair<Value, Value>>(
 /// Adds the contributions of the loops to the adjoints of all values that they
 /// read. `seed` provides the gradients of some values of the body. The
 /// operation `skipped`, which may be null, is not differentiated, because
-/// `seed` provides the gradients of its operands. Fails after an error.
+/// `seed` provides the gradients of its operands. Fails if a gradient cannot be
+/// computed.
 static LogicalResult addContributions(Adjoints &adjoints, const Loops &loops,
                                       ArrayRef<Loops::Read> extra,
                                       SeedFunction seed, Operation *skipped) {

@@ -49,7 +49,7 @@ struct StepShape {
   StringRef lossName = "loss";
 };
 
-/// Returns the role of each contraction of `getContractions`.
+/// Returns the role of each contraction that `getContractions` returns.
 ///
 /// - fprop: the loss depends on it, and one factor is the weight, that is,
 ///   state that was only moved, converted or rounded. Without a loss, it is

@@ -23,7 +23,7 @@ Value getMovedTensor(Value value);
 /// value or an argument.
 SmallVector<Value> getMovements(Value value);
 
-/// Returns the last value of `getMovements`.
+/// Returns the last value that `getMovements` returns.
 Value getMovedFrom(Value value);
 
 /// Moves `values`, which correspond to the elements of `from`, so that they

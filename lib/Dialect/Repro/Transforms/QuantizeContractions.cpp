@@ -324,7 +324,7 @@ LogicalResult QuantizeContractions::findRandom(func::FuncOp function) {
   return success();
 }
 
-/// Appends a tensor, which the step does not change, to the state.
+/// Appends to the state a tensor that the step does not change.
 FailureOr<BlockArgument> QuantizeContractions::addState(func::FuncOp function,
                                                         const Twine &name,
                                                         ArrayRef<int64_t> shape,
@@ -353,7 +353,7 @@ static void setNext(Value state, Value next) {
   state.getParentBlock()->getTerminator()->setOperand(position, next);
 }
 
-/// Adds a seed that stays constant and a step counter to the state.
+/// Adds a constant seed and a step counter to the state.
 LogicalResult QuantizeContractions::addRandom(func::FuncOp function) {
   Type i64 = IntegerType::get(&getContext(), 64);
   FailureOr<BlockArgument> seed = addState(function, kRandom[0], {}, i64);

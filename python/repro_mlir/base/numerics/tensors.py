@@ -96,7 +96,7 @@ class TensorType:
 
     @staticmethod
     def of_json(value: Mapping[str, Any]) -> TensorType:
-        """Returns the type from the JSON object of `as_json` or `as_user_json`.
+        """Returns the type that `as_json` or `as_user_json` has converted to this JSON object.
 
         Raises:
           ReproError, KeyError, TypeError: the object is not one that these methods return.

@@ -18,8 +18,7 @@ from repro_mlir.base.tensors.frameworks import TensorModule, tensor_module_of
 
 
 def as_array(value: Any, kind: TensorType, what: str) -> np.ndarray:
-    """Returns the user's array as a NumPy array of type `kind` that shares the memory of the user's array and may be
-    non-contiguous.
+    """Returns the user's array as a NumPy array of type `kind`, which shares its memory and may be non-contiguous.
 
     Args:
       value: a NumPy array, a tensor of a framework, a DLPack object or, for shape [], a Python number. If `kind` is

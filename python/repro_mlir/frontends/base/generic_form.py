@@ -10,7 +10,7 @@ from typing import Any
 
 
 class OperationWriter:
-    """Creates operations directly before a given operation, with the source location of the given operation."""
+    """Creates operations directly before a given one, with its source location."""
 
     def __init__(self, ir: Any, operation: Any) -> None:
         """`ir` is the Python module of the MLIR bindings to which `operation` belongs."""

@@ -134,7 +134,7 @@ class Call:
         return [self.tensor(index) for index in range(len(self.inputs))]
 
     def sequence(self, index: int = 0) -> list[torch.Tensor]:
-        """Returns a sequence input. Raises OnnxError for any other input."""
+        """Returns an input that is a sequence. Raises OnnxError for a tensor or an absent input."""
         value = self.inputs[index] if index < len(self.inputs) else None
         if not isinstance(value, list):
             raise OnnxError(f"expected a sequence as input {index}, got {'nothing' if value is None else 'a tensor'}")
@@ -168,8 +168,8 @@ class Call:
         return values
 
     def number(self, index: int, name: str | None = None, default: Any = None) -> Any:
-        """Returns the only element that `numbers` finds; `default` if it returns None. Raises OnnxError for any other
-        number of elements."""
+        """Returns the only element of the list that `numbers` returns; `default` if `numbers` returns None. Raises
+        OnnxError unless the list has one element."""
         values = self.numbers(index, name)
         if values is None:
             return default

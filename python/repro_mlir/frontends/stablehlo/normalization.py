@@ -84,7 +84,8 @@ def inference(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.batch_norm_grad")
 def gradient(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Returns the gradients of the operands of `training`, from the mean and variance that it returned."""
+    """Returns the gradients of the operands of batch normalization in training, from the mean and variance of the
+    batch."""
     features = _Features(operation)
     value, scale, mean, variance, given = features.operands
     over = features.over

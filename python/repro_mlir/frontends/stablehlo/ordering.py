@@ -80,10 +80,10 @@ def _sorted(values: list[ir.Value], direction: str, dimension: int, calls: Calls
 
 
 def _keys(region: ir.Region) -> list[tuple[int, str]]:
-    """Returns the operands that a comparator compares, most significant first, each with its direction.
+    """Returns the numbers of the operands that a comparator compares, most significant first, each with its direction.
 
     Raises:
-      Unsupported: any other comparator.
+      Unsupported: the comparator does not compare keys by less or greater, one after the other.
     """
     block = region.blocks[0]
     arguments: list[ir.Value] = list(block.arguments)

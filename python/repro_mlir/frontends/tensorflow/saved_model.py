@@ -48,7 +48,7 @@ def _signature(model: Any, path: str, name: str | None) -> Any:
 
 
 def _closed(name: str, spec: tf.TensorSpec, sizes: dict[str, int]) -> tf.TensorSpec:
-    """Returns an input's type with its open dimensions filled from `sizes`; removes the used entries of `sizes`."""
+    """Returns an input's type after setting its open dimensions from `sizes`; removes the used entries of `sizes`."""
     if spec.shape.rank is None:
         raise CaptureError(f"input {name} has an unknown rank")
     shape = []

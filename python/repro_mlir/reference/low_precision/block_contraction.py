@@ -108,7 +108,8 @@ def block_contraction(
 
 
 def chain_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: int, by: Fdpa | LateFdpa) -> np.ndarray:
-    """(M5) Returns the dot products of `block_dots`, each computed as a chain of the accumulator `by` from +0."""
+    """(M5) Returns the same dot products as `block_dots`, but computes each as a chain of the accumulator `by` from
+    +0."""
     formats = _floats(of)
     a, b = decode(x, of[0]), decode(y, of[1])
     dots = np.zeros((len(x), len(y), -(-x.shape[-1] // block)), np.float32)

@@ -43,7 +43,7 @@ class Block:
 
 
 def read_assembly(text: str) -> dict[str, list[Block]]:
-    """Parses the assembly of `repro_mlir.compilation.cpu.analyze` into the blocks of each kernel.
+    """Parses the assembly that `repro_mlir.compilation.cpu.analyze` returns, into the blocks of each kernel.
 
     A block that code generation has inserted has the execution count of the block before it.
     """

@@ -23,7 +23,7 @@ class Operand:
 
 
 def read_operands(text: str) -> dict[str, list[Operand]]:
-    """Parses the buffers of each kernel from the output of `repro_mlir.compilation.cpu.analyze`."""
+    """Parses the buffers of each kernel in the text that `repro_mlir.compilation.cpu.analyze` returns."""
     kernels = {}
     for line in text.splitlines():
         name, *buffers = line.split()

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Machine descriptions as data: the performance of a processor (docs/contributors/machines.md)."""
+"""Descriptions of processors as data: sizes and performance (docs/contributors/machines.md)."""
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.field_checks import check_among
@@ -13,7 +13,7 @@ from repro_mlir.roofline.machines.files import in_file, machine_names, read_file
 
 
 def read_machine(name: str) -> CpuMachine | Accelerator:
-    """Reads a machine of `machine_names` or a machine file.
+    """Reads a machine from a machine file, of this package or of the user.
 
     Args:
       name: a machine name, or a path if it ends with `.json`.

@@ -52,7 +52,7 @@ def machine_names() -> list[str]:
 
 
 def read_file(name: str) -> MachineFile:
-    """Reads the file of a machine of `machine_names`, or another machine file.
+    """Reads a machine file, of this package or of the user.
 
     Args:
       name: a machine name, or a path if it ends with `.json`.

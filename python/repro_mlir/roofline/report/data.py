@@ -78,8 +78,8 @@ def as_json(prediction: AnyStep, ledger: AnyLedger | None) -> dict[str, Any]:
 
 
 def case_as_json(case: Case) -> dict[str, Any]:
-    """Returns the JSON object of a case: that of `as_json`, with the changes and the prediction without changes
-    added."""
+    """Returns the JSON object of a case: the object that `as_json` returns, the changes, and the prediction without
+    changes."""
     found = as_json(case.prediction, case.ledger)
     if case.given is not None:
         found |= {"changes": dict(case.changes), "given": as_json(case.given, None)}

@@ -40,7 +40,7 @@ class Side(Protocol):
 
 
 class TargetSide:
-    """Implements `Side`: runs a program on a target of `compile`."""
+    """Implements `Side`: runs a program on one of the targets of `repro_mlir.compile`."""
 
     def __init__(self, graph: OperatorGraph, target: str, threads: int | None = None) -> None:
         self.name = target

@@ -44,7 +44,7 @@ class Connection:
         self._key = key
         self._sends, self._receives = sends, receives
         self._sent = self._received = 0
-        # Bytes of a message over the limit that are still in the socket.
+        # If a message was longer than the limit, the number of its bytes that have not been read from the socket.
         self._unread = 0
 
     def send(self, message: bytes, deadline: float) -> None:
@@ -111,7 +111,8 @@ def accept(socket: socket.socket, token: bytes, deadline: float, admit: Callable
 
 
 def connect(socket: socket.socket, token: bytes, deadline: float) -> Connection:
-    """Performs the referee's side of the handshake, and returns the connection. Raises the exceptions of `accept`."""
+    """Performs the referee's side of the handshake, and returns the connection. Raises the same exceptions as
+    `accept`."""
     hello = _receive(socket, len(_HELLO) + _RANDOM, deadline)
     if hello[: len(_HELLO)] != _HELLO:
         raise Stranger("expected a prover with this version of the protocol")

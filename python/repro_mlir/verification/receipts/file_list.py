@@ -113,7 +113,7 @@ def always_needed(header: Header) -> set[str]:
 
 
 def leftovers(found: FileList, header: Header, records: int) -> list[str]:
-    """Returns the files that an interrupted write did not remove; no code reads them.
+    """Returns the files that an interrupted write has left: they are not part of the receipt and can be deleted.
 
     Args:
       header: the header of the receipt.

@@ -358,7 +358,7 @@ class Record:
 
     @staticmethod
     def load(line: bytes, header: Header, where: str) -> Record:
-        """Parses a line without its line feed. Raises ReproError for other data."""
+        """Parses a record: a line without its line feed. Raises ReproError if the line is not a record."""
         value = canonical_json.load(line, where)
         kind = value.get("kind") if isinstance(value, dict) else None
         _KINDS[kind if isinstance(kind, str) and kind in _KINDS else "step"](value, where)
@@ -447,7 +447,7 @@ class Seal:
 
     @staticmethod
     def load(data: bytes, where: str) -> Seal:
-        """Parses the bytes of seal.json. Raises ReproError for other data."""
+        """Parses the bytes of seal.json. Raises ReproError if they are not a seal."""
         value = canonical_json.load(data, where)
         _SEAL(value, where)
         signature = value.get("signature")

@@ -226,7 +226,8 @@ class Recorder:
     def commit(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], microbatches: tuple[bytes, ...] = ()
     ) -> None:
-        """Records the step that has run with the inputs of `take`; may be called again if an exception interrupts it.
+        """Records the step that has run with the inputs that `take` returned; may be called again if an exception
+        interrupts it.
 
         Args:
           inputs, outputs: the step's inputs and outputs, in the order of the program.

@@ -27,7 +27,7 @@ class PrivateKey:
     """An ed25519 private key."""
 
     def __init__(self, path: str | Path) -> None:
-        """Reads the key from a PEM file without a password. Raises ReproError for any other file."""
+        """Reads the key from a PEM file without a password. Raises ReproError if the file is not such a file."""
         _, serialization, ed25519 = _cryptography()
         try:
             key = serialization.load_pem_private_key(_read_key(path), password=None)

@@ -232,7 +232,7 @@ class ReceiptWriter:
           kinds, arrays: the tensors that have changed.
         """
         self._unseal()
-        # With all records synced, a change file without a record can only belong to the next record.
+        # After all records are synced, a change file without a record can only belong to the next record.
         self.sync()
         self._changed = record
         changes.write(self._path, record, kinds, arrays)

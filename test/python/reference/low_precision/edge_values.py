@@ -19,7 +19,7 @@ def as_f32(bits: np.ndarray) -> np.ndarray:
 
 
 def bits(x: np.ndarray) -> np.ndarray:
-    """Returns the bits of float32 values as uint32, with every NaN canonical."""
+    """Returns the bits of float32 values as uint32; the bits of a NaN are those of the canonical NaN."""
     x = np.asarray(x, np.float32, order="C")
     return np.where(np.isnan(x), np.uint32(0x7FC00000), x.view(np.uint32))
 

@@ -299,8 +299,8 @@ def nvfp4_quotient(amax: Value, tensor: Value | None) -> tuple[Value, Value]:
 
 
 def contraction(dots: Sequence[Fraction], scales: Sequence[Fraction], split: bool) -> Value:
-    """Returns the sum over blocks of the block's dot product, rounded once to f32, times the block's scale. With
-    `split`, the product with the scale is rounded before it is added."""
+    """Multiplies the dot product of each block, rounded to f32, by the block's scale, and returns the sum. With
+    `split`, each product is rounded before it is added."""
     total: Value = Fraction(0)
     for dot, scale in zip(dots, scales, strict=True):
         d = f32(dot)

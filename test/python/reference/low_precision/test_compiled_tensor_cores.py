@@ -57,7 +57,7 @@ def program(by: Unit, data: Recorded, result: str, copies: int) -> tuple[str, tu
 
 
 def as_f32_bits(outcome: kit.Outcome, result: str) -> np.ndarray:
-    """Returns the results of a program as the bits of f32 values, with every NaN canonical."""
+    """Returns the results of a program as the bits of f32 values; NaNs become canonical."""
     assert isinstance(outcome, list)
     values = from_bits(outcome[0], element_type(RESULTS[result].name)).astype(np.float32)
     return without_nan_bits(values.view(np.uint32))

@@ -116,7 +116,8 @@ def canonical_e5m2(codes: np.ndarray) -> np.ndarray:
 
 
 def canonical(codes: np.ndarray, element: Format) -> np.ndarray:
-    """(V4) Returns the codes of f8 values with every NaN canonical; other codes stay as they are."""
+    """(V4) Replaces the code of each NaN by that of the canonical NaN if the codes are f8; returns other codes
+    unchanged."""
     return {F8E4M3FN: canonical_e4m3, F8E5M2: canonical_e5m2}.get(element, lambda each: each)(codes)
 
 

@@ -63,7 +63,7 @@ def leaf_names(batch: Any) -> list[str]:
 
 
 def _without_mappings(batch: Any) -> Any:
-    """Converts each mapping that is not a dict to a dict, because pytree treats such mappings as leaves."""
+    """Converts mappings other than dicts to dicts, because pytree would treat them as leaves."""
 
     def unwrap(leaf: Any) -> Any:
         # isinstance would read `__class__`, and the placeholder of a changing string would record this as a use of the

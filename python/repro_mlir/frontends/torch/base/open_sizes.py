@@ -163,8 +163,8 @@ class Sizes:
     def tracing(self) -> Iterator[None]:
         """Configures PyTorch within the block for tracing the tensors that `fake` returns."""
         with (
-            # With this option, PyTorch assumes sizes above 1, without a guard, in checks where a size of 1 gives the
-            # same result.
+            # With this option, PyTorch assumes that sizes are above 1 in checks where a size of 1 gives the same
+            # result, and adds no guard.
             internals.symbols_config.patch(backed_size_oblivious=True),  # type: ignore[attr-defined]
             internals.functorch_config.patch(fake_tensor_allow_unsafe_data_ptr_access=False),
         ):
@@ -300,7 +300,7 @@ def _identifier(name: str) -> str:
 
 
 def _in_order(model: torch.nn.Module, arguments: Any, shapes: Any) -> Any:
-    """Converts entries of `shapes` that are given by name to the order of the arguments; returns other `shapes`
+    """If `shapes` is keyed by name, returns its entries in the order of the arguments; else returns `shapes`
     unchanged."""
     if not (isinstance(arguments, tuple | list) and isinstance(shapes, Mapping)):
         return shapes

@@ -119,7 +119,7 @@ def origin_of_traceback(traceback: types.TracebackType | None, modules: Mapping[
     """Returns the origin of an error: the user's line and the module, or one of them; None if there is neither.
 
     The line is `file:line` of the innermost frame of user code below the first frame of this package. The module is
-    the module of the innermost frame that runs a module's method.
+    that of the innermost frame that runs a module's method.
     """
     line = module = None
     inside = False

@@ -105,7 +105,7 @@ class _Lowered:
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Self:
-        """Reads the result of `to_bytes`."""
+        """Parses bytes that `to_bytes` has returned."""
         head, _, text = data.partition(b"\n")
         draws, written = json.loads(head)
         return cls(text.decode(), draws, frozenset(written))

@@ -182,7 +182,7 @@ def microbatch_program(
 def evaluation_program(
     model: torch.nn.Module, loss_fn: Callable[..., torch.Tensor] | None, batch: Any, options: CaptureOptions
 ) -> tuple[Program, ImportedProgram[TorchBindings]]:
-    """Captures an evaluation; returns the canonical program and the imported program of `capture_evaluation`."""
+    """Captures an evaluation; returns the canonical program and the imported program."""
     with _capturing():
         from repro_mlir.frontends.torch.capture.evaluation import capture_evaluation
 

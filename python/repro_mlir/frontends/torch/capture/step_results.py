@@ -47,7 +47,7 @@ class Results:
 
     Attributes:
       names, tensors: the names and tensors of the outputs.
-      structure: the added values, keyed by name, with a `_Place` instead of each tensor; an argument of `read_results`.
+      structure: the added values, keyed by name, with a `_Place` instead of each tensor; `read_results` reads it.
     """
 
     def __init__(self) -> None:

@@ -30,8 +30,8 @@ class TracedStep:
     """The graph of a step and the state tensors that are its first arguments.
 
     Attributes:
-      first: the graph of `tracing.first_stage`; its arguments `seed` and `step` follow the state of model and
-        optimizer.
+      first: the graph that `tracing.first_stage` returned; its arguments `seed` and `step` follow the state of model
+        and optimizer.
       own: the state of the model and the optimizer.
       random: the state tensors `seed` and `step` of the random numbers.
       keeps_random: whether the program keeps seed and step even if the step draws no random numbers, because a chosen

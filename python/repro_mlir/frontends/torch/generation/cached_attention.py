@@ -68,7 +68,7 @@ def capture_one_request(
 ) -> tuple[Program, dict[str, tuple[str, bool]]]:
     """Captures the program that reads one token of a model's only request.
 
-    The program is the second one of `capture_generation` for one slot, with the same arguments and errors.
+    The program is the second one that `capture_generation` returns for one slot. Arguments and errors are the same.
 
     Returns:
       the program; and a dictionary that maps the name of each state tensor, except caches, to a pair: the name of the

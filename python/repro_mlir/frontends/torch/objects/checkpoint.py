@@ -42,7 +42,7 @@ def check_fits(
     average: torch.nn.Module | None,
     scaler: torch.amp.GradScaler | None,
 ) -> None:
-    """Checks a state of `Trainer.state_dict`, except for the entries that `own_arrays` checks.
+    """Checks a state that `Trainer.state_dict` has returned, except for the entries that `own_arrays` checks.
 
     Raises:
       ReproError: the state does not fit these objects.

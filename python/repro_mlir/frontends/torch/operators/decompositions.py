@@ -386,7 +386,7 @@ def _logical(operator: Any) -> Callable[..., Any]:
         if other and 0 in (x.dim(), other[0].dim()):
             # As in PyTorch, an integer of shape [] is converted to the type of the other operand.
             x, *other = integers.of_one_kind(x, *other) or (x, *other)
-        # torch-mlir's lowering compares floats with zero in f64.
+        # For the logical operators, torch-mlir would compare floats with zero in f64.
         return operator(_truth(x), *(_truth(y) for y in other))
 
     return call

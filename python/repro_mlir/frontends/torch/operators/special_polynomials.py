@@ -19,8 +19,8 @@ aten = torch.ops.aten
 _F64 = torch.float64
 _DIGITS = 31
 _STEPS = 128
-"""The greatest degree of polynomials that are evaluated degree by degree; above it, PyTorch's Hermite polynomials are
-NaN in f32."""
+"""The greatest degree of polynomials that are computed one degree after another. Above it, PyTorch's Hermite
+polynomials are NaN in f32."""
 
 
 def _is_defined(x: Any, n: Any) -> bool:

@@ -60,7 +60,7 @@ def update_average(
 
     Args:
       parameters, buffers: those of the model after the step, keyed by name.
-      state: state tensors, keyed by the names of `average_tensors`.
+      state: state tensors, keyed by the names that `average_tensors` returns.
     """
     values = {**parameters, **buffers}
     averaged = [*parameters, *buffers] if average.use_buffers else [*parameters]

@@ -336,7 +336,7 @@ class _Suspended(TorchDispatchMode):
 
 
 def unrecorded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls `function`, which calls no user code, without recording its calls, to save time."""
+    """Calls `function` without recording, to save time. The function must not run user code."""
     former = sys.getprofile()
     sys.setprofile(None)
     try:

@@ -175,7 +175,7 @@ def _used(node: torch.fx.Node, values: Any) -> Any:
 
 
 class _SecondStage(NodeInterpreter):
-    """Runs the first stage's graph with its list operators expanded and low precision computed in f32."""
+    """Runs the first stage's graph, but expands list operators and computes low precision in f32."""
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if target is torch.ops.aten._linalg_check_errors.default:
@@ -320,7 +320,8 @@ def _drop_profiling(graph: torch.fx.Graph) -> None:
 
 
 def second_stage(first: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Returns the graph to lower for a graph of `first_stage`: a functional graph with the same arguments and `meta`.
+    """Converts a graph that `first_stage` has returned to the graph to lower: a functional graph with the same
+    arguments and `meta`.
 
     A graph without blocked attention also runs on real tensors. Raises CaptureError if an operator cannot be
     decomposed.

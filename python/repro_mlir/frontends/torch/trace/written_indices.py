@@ -15,7 +15,7 @@ _ALONG = {aten.index_fill, aten.index_fill_}
 
 
 def with_positive_indices(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns the arguments of a call, with each negative index replaced by the equivalent non-negative index.
+    """Returns the arguments of a call after replacing each negative index by the equivalent non-negative index.
 
     Indices that are out of range stay unchanged, so that an error message shows what the user wrote.
     """
