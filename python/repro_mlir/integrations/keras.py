@@ -87,7 +87,7 @@ def _compiled_steps(
 
 _Settings = frozenset[tuple[str, Any]]
 _MOST_SETTINGS = 64
-"""The limit on settings, because each has a compiled program that is kept."""
+"""The maximum number of different settings. The compiled program of each is kept."""
 
 
 class _Steps:

@@ -32,7 +32,7 @@ OPERATOR_BYTES = 3_000_000_000
 GiB."""
 
 SKIPPED_BATCHES = 10_000
-"""The maximum number of batches that a run may take between two steps because the step failed with each batch."""
+"""The maximum number of batches in sequence with which the step of a run may fail."""
 
 REASON_CHARACTERS = 300
 """The maximum number of characters of a reason that quotes another party's message."""

@@ -23,7 +23,7 @@ class ReceiptOptions:
       path: the directory of the receipt.
       checkpoint_every: the number of steps from one kept state to the next.
       store_batches: whether the receipt contains the batches; otherwise a verifier must have them.
-      resume: whether to continue an existing receipt, instead of raising an error because it exists.
+      resume: whether to continue an existing receipt; otherwise, an existing receipt is an error.
       script: the script that yields the batches, which the receipt names.
       microbatches_every: every step whose number is a multiple of this commits to each of its microbatches (C8), for
         `verify(microbatches=)`; None if no step does.
