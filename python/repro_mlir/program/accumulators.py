@@ -30,8 +30,8 @@ class Accumulator:
       fraction: the number of fraction bits kept relative to the largest exponent, 10 to 40; None keeps all bits.
       round: the rounding of the sum of a block: `rz_f32`, `rz_e8m13`, `rne_f16` or `rne_f32`.
       floor: the smallest exponent to which products are aligned, -300 to 300; 0 if `fraction` is None.
-      late: (M3) whether 2 * `terms` products at a time are added from +0, in two halves, and then c; requires an even
-        number of terms.
+      late: (M3) whether the accumulator is added last: each 2 * `terms` products are summed in two halves, starting
+        from +0, and this sum is then added to the accumulator. Requires an even number of terms.
       chunk: the number of elements in a chain of blocks; the totals of the chains are added in f32. 0 for a single
         chain.
       start: `zero` adds the initial value at the end, and `init` starts the single chain with it.

@@ -23,8 +23,9 @@ class Optimizer:
     Attributes:
       slots: the names of the state tensors that the optimizer has for each parameter. They have the parameter's type
         and are initially zero.
-      write: writes the computation of the new parameter and the new slots. Its tensors are the parameter, its gradient,
-        the slots, the learning rate and the number of the step, from 1; the last two are f32 of shape [].
+      write: writes the computation of the new parameter and the new slots. After the writer, the arguments are the
+        parameter, its gradient, the slots, the learning rate and the number of the step, counted from 1. The learning
+        rate and the number are f32 of shape [].
     """
 
     slots: Sequence[str]

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators that the frontend composes of other operators: results near eager PyTorch, and the same bits on every
-target."""
+"""Operators that the frontend composes from other operators: the results are near those of eager PyTorch, and the bits
+are the same on every target."""
 
 import mpmath as mp
 import pytest

@@ -100,8 +100,8 @@ def test_the_farthest_piece_of_a_launch(near: int, size: int, expected: list[flo
 
 
 def test_the_kept_share_is_valid_for_every_half_life() -> None:
-    """Because of rounding, sums of seconds can say that the previous launch ended just now or even later. The kept
-    share must stay between 0 and 1."""
+    """Rounding can make the computed time since the previous touch zero or negative. The kept share must still be
+    between 0 and 1."""
     launches = [[Touch("state", 0, 0, 8)]] * 50
     seconds = np.random.default_rng(0).random(50) * 1e-3
     for half_life in (1e-300, 1e-30, 1e-9, 1e300):

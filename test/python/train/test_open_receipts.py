@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""While a receipt is open, changes that replace state tensors are refused; the error message says what to do, and no
-step is lost."""
+"""While a receipt is open, a trainer refuses to continue after a change of the set of state tensors, such as freezing a
+parameter. The error message says what to do, and no step is lost."""
 
 from collections.abc import Callable
 from pathlib import Path

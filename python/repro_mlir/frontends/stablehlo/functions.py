@@ -77,7 +77,9 @@ def logistic(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
 
 @rule("stablehlo.reduce_precision")
 def reduce_precision(operation: ir.Operation, calls: Calls) -> Sequence[ir.Value]:
-    """Rounds the fraction to nearest even in f32; overflow becomes infinity, and a subnormal result becomes zero."""
+    """Rounds to `mantissa_bits` fraction bits, to nearest even, with integer arithmetic on the bits of the value in
+    f32. With fewer than 8 exponent bits, a result that overflows the reduced format becomes infinite, and one that is
+    subnormal in this format becomes zero."""
     given = emit.element_of(operation.operands[0])
     if isinstance(given, ir.F64Type):
         raise Unsupported("of f64 is not supported")

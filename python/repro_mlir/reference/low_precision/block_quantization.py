@@ -109,7 +109,7 @@ def _whole(blocks: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def spread(scales: np.ndarray, tile: Tile, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns the scale of each element's block, of shape `shape`."""
+    """Returns an array of shape `shape` that contains, for each element, the scale of its block."""
     rows, columns = tile[0] or max(shape[-2], 1), tile[1] or max(shape[-1], 1)
     wide = np.repeat(np.repeat(scales, rows, axis=-2), columns, axis=-1)
     return wide[..., : shape[-2], : shape[-1]]

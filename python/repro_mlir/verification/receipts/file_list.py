@@ -64,7 +64,8 @@ def list_files(receipt: Path) -> FileList:
     """Lists the files of a receipt.
 
     Raises:
-      ReproError: if a folder of the receipt is not a directory (a symbolic link is refused too), or cannot be read.
+      ReproError: `checkpoints`, `changes` or `programs` exists but is not a directory (or is a symbolic link), or a
+        directory cannot be read.
     """
     names = []
     try:

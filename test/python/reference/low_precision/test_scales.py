@@ -76,8 +76,9 @@ def test_powers_of_two_Q2(element: str, rule: str, infinity: str) -> None:
 
 @pytest.mark.parametrize("element", ELEMENTS[:5])
 def test_rceil_by_product_and_quotient_Q2(element: str) -> None:
-    """In the 2^16 ulps around every change of the scale, dividing amax by the maximum gives the scale of the rule that
-    multiplies (`rceil_product`). The exact rule `rceil` gives this scale too, except for a single amax."""
+    """Takes amaxes within 2^16 ulps of six amaxes at which the scale changes. Rounding the quotient of amax and the
+    format's largest value up to a power of two gives the scale of `rceil_product`, which multiplies by the reciprocal
+    instead. `rceil` gives this scale too, except for one amax."""
     of = ELEMENT_FORMATS[element]
     top = decode(np.array(of.largest), of)
     for exponent in (-127, -126, -100, 0, 5, 100):

@@ -30,8 +30,8 @@ _PAGE = 4096
 
 
 def in_memory(address: int) -> bool:
-    """Returns whether all pages in the BYTES bytes from an address on are resident, except pages that other data
-    shares."""
+    """Returns whether the pages of the BYTES bytes that start at `address` are resident. Pages that also contain other
+    bytes are not checked."""
     begin, end = -(-address // _PAGE) * _PAGE, (address + BYTES) // _PAGE * _PAGE
     pages = (ctypes.c_ubyte * ((end - begin) // _PAGE))()
     libc = ctypes.CDLL(None, use_errno=True)
