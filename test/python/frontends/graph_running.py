@@ -20,7 +20,7 @@ MLIR_OPT = Path(mlir.__path__[0]) / "bin" / "mlir-opt"
 
 
 def parse_with_llvm(text: str, *passes: str) -> str:
-    """Runs LLVM 22's mlir-opt with `passes` on `text` and returns its output; a failure fails the test."""
+    """Runs LLVM 22's mlir-opt with `passes` on `text` and returns its output. The test fails if mlir-opt fails."""
     done = subprocess.run(
         [MLIR_OPT, "--allow-unregistered-dialect", "--mlir-print-debuginfo", "--mlir-print-local-scope", *passes],
         input=text,
@@ -38,15 +38,15 @@ def initial_state(captured: ImportedProgram[TorchBindings]) -> list[torch.Tensor
 
 
 class GraphTrainer:
-    """Trains by running a captured program's graph; keeps its own copy of the state, apart from the user's model and
-    optimizer."""
+    """Trains by running a captured program's graph. The state is a copy, separate from the user's model and optimizer
+    until `sync`."""
 
     def __init__(self, captured: ImportedProgram[TorchBindings]) -> None:
         self.bindings = captured.bindings
         self.state = initial_state(captured)
 
     def step(self, batch: Any) -> list[torch.Tensor]:
-        """Runs one step and returns the outputs; the first one is the loss."""
+        """Runs one step and returns its outputs, of which the first is the loss."""
         bindings = self.bindings
         arguments = [*self.state, *bindings.hyper_parameters(), *bindings.flatten_batch(batch)]
         results = bindings.graph(*(a.clone() for a in arguments))
@@ -93,8 +93,8 @@ def compare_training(
     Args:
       make_optimizer: creates an optimizer from the model's parameters.
       batches: one per step.
-      before_step: called before each step with the optimizer and the step number, for both runs.
-      options: options of CaptureOptions, and of `eager_step`.
+      before_step: called in both runs before each step, with the optimizer and the step number.
+      options: arguments of both CaptureOptions and `eager_step`.
     """
     theirs = copy.deepcopy(model)
     optimizer, their_optimizer = make_optimizer(model.parameters()), make_optimizer(theirs.parameters())
@@ -110,7 +110,8 @@ def compare_training(
     trainer.sync()
     _compare_state(model.state_dict(), theirs.state_dict(), tolerance)
     _compare_state(_by_name(optimizer), _by_name(their_optimizer), tolerance)
-    # An eager step with the user's objects, to which the state has been copied, must continue the training.
+    # The user's objects now have the state of the captured program. An eager step with them must have the loss of the
+    # next eager step of the other run.
     want, got = (
         eager_step(m, loss_fn, o, batches[0], **options) for m, o in ((theirs, their_optimizer), (model, optimizer))
     )

@@ -29,8 +29,8 @@ class _Module(torch.nn.Module):
 
 
 def gradients(function: Function) -> Function:
-    """Returns a function that computes the floating-point results of `function`, followed by the gradients of the
-    arguments for the loss that is the sum of the squared results."""
+    """Returns a function that computes the floating-point results of `function`, followed by the gradients of a loss,
+    the sum of the squared results, with respect to the arguments."""
 
     @torch.enable_grad()
     def call(*values: torch.Tensor) -> list[torch.Tensor]:

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Optimizers without a rule in numerics.md, whose step is traced: results close to eager mode, and the same bits on
-every target."""
+"""Optimizers without a rule in numerics.md, whose step is traced: the results are close to those of eager mode, and the
+bits are the same on every target."""
 
 import copy
 import math
@@ -203,7 +203,7 @@ BETWEEN: dict[str, Between] = {
 @pytest.mark.exhaustive("nadam")
 def test_what_changes_between_steps(name: str, between: str) -> None:
     trainer = compare(CASES[name], steps=5, between=BETWEEN[between])
-    # Without weight decay, old_adam and nadam need other programs than with weight decay; lion needs the same program.
+    # When the weight decay becomes 0, old_adam and nadam need another program; lion needs no other program.
     assert len(trainer._forms) == (2 if between == "weight_decay" and name != "lion" else 1)
 
 

@@ -35,8 +35,8 @@ def _run(program: repro_mlir.Program, arguments: Sequence[torch.Tensor]) -> list
 
 
 def _with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
-    """Returns a function that takes the gradient of the result and the arguments; it returns the result and the
-    gradients of the arguments."""
+    """Returns a function whose arguments are the gradient of the result, followed by the arguments of `function`. It
+    returns the result, followed by the gradients with respect to the arguments."""
 
     def both(grad: torch.Tensor, *arguments: torch.Tensor) -> list[torch.Tensor]:
         with torch.enable_grad():

@@ -21,8 +21,8 @@ def _arena(program: Program) -> int:
 
 
 def _check(kept: Program, again: Program, *batch: Any) -> None:
-    """Checks that the steps have the same bits, and that `again`, which recomputes tensors, keeps at most half of the
-    tensors that `kept` keeps."""
+    """Checks that the steps have the same bits, and that the arena of `again`, which recomputes tensors, is at most
+    half as large as that of `kept`."""
     assert kept.data.count(b"repro.barrier") == 0 < again.data.count(b"repro.barrier")
     found = []
     for program in (kept, again):
@@ -118,7 +118,6 @@ def test_checkpoints_of_jax() -> None:
 
 
 def test_V4_a_barrier_makes_nans_canonical() -> None:
-    """The result of a barrier is the canonical NaN if its operand is another NaN."""
     jax = pytest.importorskip("jax")
     from repro_mlir.frontends.jax import capture
 

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Complex numbers as pairs (Z1) and Fourier transforms (Z2): results near eager PyTorch, and the same bits on every
-target."""
+"""Complex numbers as pairs (Z1) and Fourier transforms (Z2): the results are near those of eager PyTorch, and the bits
+are the same on every target."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -234,8 +234,8 @@ def _scalar(results: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) ->
 
 @pytest.mark.exhaustive
 def test_gradients_of_complex_numbers_by_both_doors_are_those_of_differences() -> None:
-    """Compares gradients with difference quotients. In PyTorch's convention, a gradient is the derivative by the real
-    part plus i times the derivative by the imaginary part."""
+    """Compares gradients with difference quotients. In PyTorch's convention, a gradient is the derivative with respect
+    to the real part plus i times the derivative with respect to the imaginary part."""
     x, y = _numbers((3, 4), 1), _numbers((3, 4), 2)
     weights = [_numbers(each.shape, 3, each.dtype) for each in _all(x, y)]
     wide = [value.to(torch.complex128) for value in (x, y)]

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""torch.cond, while_loop, scan, map and associative_scan: results near eager PyTorch, and equal bits on the targets
-that `check` compares."""
+"""torch.cond, while_loop, scan, map and associative_scan: the results are near those of eager PyTorch, and the bits are
+equal on the targets that `check` compares."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +27,8 @@ FAR = torch.tensor([5, 77])
 
 @pytest.fixture
 def eager_without_compiling() -> Iterator[None]:
-    """Lets the control-flow operators call their functions directly in eager mode. PyTorch would compile the functions,
-    which takes seconds."""
+    """In eager mode, lets the control-flow operators call their functions directly. By default, PyTorch compiles these
+    functions, which takes seconds."""
     with calls_of_operators():
         yield
 
@@ -136,8 +136,8 @@ def test_constant_choice_computes_one_branch() -> None:
 
 
 def test_a_tensor_written_before_a_choice_is_not_a_constant() -> None:
-    """`flag` is written between the two choices, as a whole or through one of several views, so the capture must not
-    treat it as a constant."""
+    """Both calls of torch.cond read `flag`, which is written between them, as a whole or through a view. The capture
+    must not treat `flag` as a constant."""
 
     class Model(torch.nn.Module):
         def __init__(self, written: str) -> None:

@@ -114,8 +114,8 @@ def test_K2_weight_gradient_folds_over_batch_and_output_positions() -> None:
         return list(torch.autograd.grad(F.conv2d(x, weight, stride=2), [weight], gradient))
 
     text = _check(run, [x, weight, gradient])
-    # The gradient of the weight is a convolution that sums over the batch of 5 and over a kernel of the 4 x 4 output
-    # positions, in this order.
+    # The gradient of the weight is a convolution whose sums run over the 5 samples of the batch and then over the 4 x 4
+    # positions of the output.
     (operation,) = re.findall(r'"repro\.convolution".*', text)
     assert "(tensor<2x5x9x9xf32>, tensor<3x5x4x4xf32>, tensor<2x3x3x3xf32>)" in operation
     assert "strides = array<i64: 1, 1>" in operation and "kernel_dilation = array<i64: 2, 2>" in operation

@@ -31,7 +31,7 @@ def table(length: int, size: int) -> torch.Tensor:
 
 
 def rounded(value: mpmath.mpf) -> np.float32:
-    """Returns a positive value, in the range of normal f32 numbers, rounded once to f32."""
+    """Rounds `value` to f32, once. `value` must be positive and in the range of normal f32 numbers."""
     mantissa, exponent = mpmath.frexp(value)
     return np.float32(math.ldexp(int(mpmath.nint(mpmath.ldexp(mantissa, 24))), exponent - 24))
 

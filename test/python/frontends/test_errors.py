@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Every input that the frontend does not support raises a CaptureError with a one-line message."""
+"""Inputs that the frontend does not support raise a CaptureError with a one-line message."""
 
 import resource
 import sys

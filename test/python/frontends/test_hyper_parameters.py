@@ -220,8 +220,8 @@ def test_inference_has_no_structure() -> None:
 
 
 def _captured_again(make: Callable[[Any], Optimizer], change: Callable[[Optimizer], None]) -> Iterator[torch.Tensor]:
-    """Trains 3 steps, changes the optimizer and trains 3 more. Yields the parameters of a run with programs, captured
-    again after the change, and those of eager mode."""
+    """Trains 3 steps, changes the optimizer and trains 3 more: first with programs, where a second one is captured
+    after the change if necessary, then in eager mode. Yields the parameters after each of the two runs."""
     batches = [(torch.randn(4, 6), torch.randn(4, 3)) for _ in range(6)]
     initial = nn.Linear(6, 3).state_dict()
     for eager in (False, True):

@@ -141,7 +141,7 @@ ALL: dict[str, Function] = {
 def test_tensors_of_extremes(kind: torch.dtype) -> None:
     functions = ALL
     if kind is torch.int8:
-        # PyTorch counts the elements of each mean in the result's type, where the counts overflow.
+        # PyTorch counts the elements of each mean in the type of the result. In i8, the counts overflow.
         functions = {name: function for name, function in ALL.items() if name != "scatter mean"}
     check(functions, extremes(kind))
 

@@ -43,8 +43,8 @@ def run(imported: ImportedProgram[Any], state: tuple[Any, ...], inputs: tuple[An
 
 
 def check(function: Callable[..., Any], *arguments: Any, others: Sequence[tuple[Any, ...]] = ()) -> None:
-    """Checks that a function of `arguments`, and of each tuple in `others`, has the same bits on every target and is
-    close to JAX."""
+    """Checks the results of `function` for `arguments` and for each tuple in `others`: the same bits on every target,
+    and values close to those of JAX."""
     imported = import_function(function, *arguments)
     for given in (arguments, *others):
         _, found = run(imported, (), given)
@@ -254,8 +254,8 @@ def test_an_algorithm_of_a_contraction_is_that_of_k1() -> None:
         one, other = a.astype(dtype), b.astype(dtype)
         stated = functools.partial(jnp.dot, precision=preset, preferred_element_type=np.float32)
         silent = functools.partial(jnp.dot, preferred_element_type=np.float32)
-        # JAX on a CPU cannot run every preset, so `stated` is compared with `silent`, which states only the result's
-        # type.
+        # `stated` names an algorithm (a preset of JAX). JAX on a CPU cannot run every preset, so the program is
+        # compared with that of `silent`, which names only the type of the result.
         check(silent, one, other)
         _, found = run(import_function(stated, one, other), (), (one, other))
         _, want = run(import_function(silent, one, other), (), (one, other))

@@ -126,7 +126,7 @@ def test_dropout_in_training() -> None:
     want = F.cross_entropy(hidden @ parameters["3.weight"].T + parameters["3.bias"], batch[1])
     torch.testing.assert_close(trainer.step(batch)[0], want)
     assert [int(v) for v in trainer.state[-2:]] == [9, 1]
-    # With the initial parameters again, the next step draws other numbers, because its step number differs.
+    # The trainer gets its initial parameters again. The next step draws other numbers, because its step number differs.
     trainer.state[:-2] = initial_state(captured)[:-2]
     assert not torch.equal(trainer.step(batch)[0], want)
 

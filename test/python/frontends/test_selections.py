@@ -156,8 +156,8 @@ CASES: list[tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = [
 
 
 def _step(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function that computes the result and the gradients of the arguments for the sum of the squared
-    result."""
+    """Returns a function that computes the result of `function`, followed by the gradients of the sum of the squared
+    result with respect to the arguments."""
 
     def step(*arguments: torch.Tensor) -> list[torch.Tensor]:
         leaves = [each.detach().requires_grad_(each.is_floating_point()) for each in arguments]

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Captures with dynamic sizes, stated in the notation of torch.export, and branches of Python on these sizes."""
+"""Tests captures with dynamic sizes, which are stated in the notation of torch.export, and with Python branches on
+these sizes."""
 
 from typing import Any
 

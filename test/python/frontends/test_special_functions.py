@@ -176,8 +176,7 @@ def test_other_types_are_left_to_the_default() -> None:
 
 
 def test_own_gradients_at_single_points() -> None:
-    """Tests gradients where one branch of a function ends and another begins, and at points that have their own
-    case."""
+    """Tests gradients at points where a function has a case of its own or changes from one case to another."""
 
     def functions(x: torch.Tensor) -> list[torch.Tensor]:
         zero, one = x[:2], x[2:]

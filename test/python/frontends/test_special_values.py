@@ -126,7 +126,7 @@ class _All(nn.Module):
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Returns our result and PyTorch's result by the name of the function. One program computes all of our results."""
+    """Returns, for the name of each function, our result and PyTorch's. One program computes all of our results."""
     program = repro_mlir.capture(_All(), VALUES)
     _, outputs = repro_mlir.compile(program, "cpu", threads=1)(program.initial_state(), VALUES)
     return dict(zip(FUNCTIONS, zip(outputs.values(), _All()(VALUES), strict=True), strict=True))

@@ -51,8 +51,8 @@ def test_llvm_parses_and_keeps_names_and_lines(gpt: ImportedProgram[TorchBinding
 
 
 def test_operators_carry_the_users_lines(gpt: ImportedProgram[TorchBindings]) -> None:
-    # Operators have the line of the forward pass or loss that the user wrote; those of the backward pass have the line
-    # of the operator that they differentiate.
+    # An operator of the forward pass or the loss has the line of the user's code. An operator of the backward pass has
+    # the line of the operator that it differentiates.
     lines = dict(re.findall(r'(#loc\d*) = loc\("[^"]*frontend_models\.py":(\d+):0\)', gpt.text))
     products = re.findall(r'"linalg\.matmul".*?\) -> tensor<\S+ loc\((#loc\d*)\)', gpt.text, re.S)
     assert len(products) > 20 and all(name in lines for name in products)
@@ -130,7 +130,7 @@ def test_step_counter_and_powers_are_of_the_program() -> None:
     captured = capture_training(model, F.cross_entropy, torch.optim.AdamW(model.parameters()), batch)
     assert captured.text.count('"math.powf"') == 2
     assert "optimizer.group0.step" in [entry.name for entry in captured.state]
-    # The exponent of both powers (of the betas of AdamW) is the step number, which is a state and not a constant.
+    # AdamW raises both betas to the power of the step number, which is a state tensor and not a constant.
     assert [kind.element for kind in captured.state if kind.name.endswith("step")] == ["f32"]
 
 

@@ -106,7 +106,7 @@ def private_names(module: str) -> list[str]:
     imported = [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
     read = [".".join([bound[name], *attributes]) for name, attributes in chains(tree) if name in bound]
     names = {*imported, *bound.values(), *read}
-    # Skips operators: their names are part of their schemas, even if they begin with an underscore.
+    # Skips operators: the name of an operator is part of its schema, even if the name begins with an underscore.
     return sorted(n for n in names if is_foreign(n) and is_private(n) and not n.startswith("torch.ops."))
 
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Each module of frontends/torch has a test of its name, is imported by a test, or is listed here with its test."""
+"""Each module of frontends/torch has a test file with its name, is imported by a test, or is listed here with its
+test."""
 
 import re
 from pathlib import Path

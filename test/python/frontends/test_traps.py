@@ -37,7 +37,7 @@ def _regression(model: nn.Module, *inputs: torch.Tensor, tolerance: float = 1e-4
 
 
 class _Apply(nn.Module):
-    """A linear layer of the first input, followed by a function of its result and the other inputs."""
+    """Applies a linear layer to the first input, and then a function to its result and the other inputs."""
 
     def __init__(self, function, width: int = 6) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ def test_nll_loss_gradient_does_not_scatter() -> None:
             [(torch.randn(4, 16), target)] * 2,
         ).text
         assert "tm_tensor" not in text and "f64" not in text
-        # (E1) The assertion fails the step if a class number is out of range.
+        # (E1) The assertion makes the step fail if a class number is out of range.
         assert '"cf.assert"' in text
 
 
@@ -186,7 +186,8 @@ def test_circular_padding_by_more_than_the_rest_is_refused() -> None:
 )
 @pytest.mark.diagonal
 def test_adaptive_max_pooling(pool, shape: tuple[int, ...], outputs, value: float) -> None:
-    """Compares windows with equal elements, in which the first must win, windows of -inf, and windows with NaN."""
+    """Covers windows with equal elements (the position is that of the first one), windows of only -inf, and windows
+    with a NaN."""
     x = torch.randint(0, 2, shape) * torch.full(shape, value).index_fill(-1, torch.tensor([0]), 3.0)
     want = pool(x, outputs, return_indices=True)
     compiled = repro_mlir.compile(Applied(lambda x: pool(x, outputs, return_indices=True)), "reference", inputs=(x,))

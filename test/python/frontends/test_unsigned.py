@@ -27,7 +27,7 @@ def test_bytes_as_eager_computes_them() -> None:
         {
             "sums": lambda x, y: [x + y, x - y, x * y, -x, ~x, x + 300, 3 - x, torch.add(x, y, alpha=3)],
             "quotients": lambda x, y: [x // y, x / y, x % y, torch.fmod(x, y), torch.div(x, 7, rounding_mode="trunc")],
-            # A quotient of floats does not convert the Python number to the tensor's integer type.
+            # True quotients are floats, so the Python number is not converted to the tensor's integer type.
             "true quotients": lambda x, y: [x / -3, x / 300, -3 / y, x / torch.tensor(-300), x / 2.5],
             "bits": lambda x, y: [x & y, x | y, x ^ y, x << 3, x >> 3, x << 9, x >> 9, x >> (y & 7)],
             # Python numbers are converted to the tensor's type: 300 becomes 44, -1 becomes 255.
@@ -133,7 +133,8 @@ def test_signed_tensors_have_the_same_program() -> None:
 
 
 def test_floats_saturate() -> None:
-    """(S3) Conversions of floats to integers saturate. In these cases, PyTorch's result depends on the processor."""
+    """(S3) Conversions of floats to integers saturate. For floats outside of the integer's range, PyTorch's result
+    depends on the processor."""
     x = torch.tensor([-1.0, -torch.inf, 255.9, 256.0, 1e30, torch.inf, torch.nan])
     program = repro_mlir.capture(Applied(lambda x: [x.to(torch.uint8), x.to(torch.uint32), x.to(torch.uint64)]), (x,))
     for target in TARGETS:

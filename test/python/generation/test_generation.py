@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(K6) The logits of a request are those of one forward pass over all its tokens, whatever other requests run."""
+"""(K6) The logits of a request are those of one forward pass over all its tokens. They do not depend on the other
+requests that run at the same time."""
 
 import functools
 import itertools
@@ -76,7 +77,7 @@ def test_k6_logits_are_those_of_the_whole_forward_pass(slots: int, chunk: int, t
     rng.shuffle(waiting)
     running = []
     while waiting or not all(request.finished for request in running):
-        # A few requests at a time arrive while others run.
+        # Up to two new requests arrive before each step, while earlier ones run.
         for _ in range(rng.integers(0, 3)):
             if waiting:
                 prompt, most, sampling = waiting.pop()
@@ -168,7 +169,7 @@ def test_values_that_are_not_finite_stay_with_their_request() -> None:
     while not alone.finished:
         one_by_one.step()
     for _ in range(2):
-        # In the second run, the requests of the first have left keys and values in these slots.
+        # In the second run, these slots contain keys and values of the first run's requests.
         bad, good = used.submit([1, 7, 5], 4, logits=True), used.submit(plain, 4, logits=True)
         while not (bad.finished and good.finished):
             used.step()

@@ -178,8 +178,8 @@ def contract_blocks(
 def step_by_hand(
     recipe: Recipe, weights: list[np.ndarray], x: np.ndarray, target: np.ndarray, step: int = 0
 ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-    """Returns the new weights and the output. Sites of stochastic rounding are numbered in the order of the
-    contractions."""
+    """Computes a step by the low-precision rules and returns the new weights and the output. Sites of stochastic
+    rounding are numbered in the order of the contractions."""
     sites = iter(range(100))
 
     def multiply(role: str, **operands: np.ndarray) -> np.ndarray:
@@ -615,7 +615,8 @@ def test_a_recipe_is_applied_once(name: str, program: repro_mlir.Program) -> Non
 
 
 def test_R1_random_numbers_of_a_step_that_stays() -> None:
-    """A program whose step number does not change would round with the same random bits in each run."""
+    """(R1) If the step number of a program does not change, each run would round with the same random bits, so the
+    recipe is refused."""
 
     class Counted(nn.Module):
         def __init__(self) -> None:

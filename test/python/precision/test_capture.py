@@ -192,7 +192,7 @@ def test_open_sizes_have_no_precision() -> None:
 
 
 def test_the_option_of_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The option of the command line replaces that of the script, in every command that captures one."""
+    """In every command that captures a script, the option of the command line replaces that of the script."""
     plain, chosen, receipt = tmp_path / "plain.py", tmp_path / "chosen.py", str(tmp_path / "receipt")
     plain.write_text(SMALL_SCRIPT.replace("{options}", "{}"))
     chosen.write_text(SMALL_SCRIPT.replace("{options}", "{'precision': 'bf16'}"))

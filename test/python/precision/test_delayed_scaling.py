@@ -506,7 +506,7 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
         expected = trainer.evaluate(*batch(i))
         assert trainer.state_hash() == before
         assert trainer.step(*batch(i)) == expected
-    # The average model has the same parameters as the model here, so their losses must be equal.
+    # The average gets the parameters of the model, so their losses must be equal.
     with torch.no_grad():
         for own, other in zip(model.parameters(), average.module.parameters(), strict=True):
             other.copy_(own)
@@ -515,8 +515,8 @@ def test_an_evaluation_reads_the_scales_of_the_steps_so_far(target: str) -> None
 
 
 def test_Q6_a_step_with_other_products_is_refused() -> None:
-    """The scales of products are named by numbers only. If products were removed, a scale would be used for another
-    product, so the step is refused."""
+    """The names of the scales of products contain only numbers. If the first products were removed, the others would
+    get their numbers and scales, so the step is refused."""
 
     class Products(nn.Module):
         def __init__(self) -> None:

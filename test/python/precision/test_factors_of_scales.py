@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q8), (Q9) The factors of the two tensors' scales, by which the products of `nvfp4` operands are multiplied."""
+"""(Q8), (Q9) Tests the factors by which sums of products of `nvfp4` operands are multiplied. They are computed from the
+scales of the two tensors."""
 
 import numpy as np
 import pytest
@@ -21,8 +22,8 @@ def linear(accumulator: object) -> Program:
 
 
 def scale(amax: np.float32) -> np.float32:
-    """Returns the scale of the block that contains the tensor's largest magnitude `amax`. It is exact in f8E4M3FN for
-    these values."""
+    """Returns the scale, before it is rounded to f8E4M3FN, of the block that contains the tensor's largest magnitude
+    `amax`."""
     return F(amax * (F(F(2688) / amax) * F(F(1) / F(6))))
 
 
@@ -36,7 +37,7 @@ def test_Q8_Q9_factors_of_two_levels(accumulator: str, target: str) -> None:
         (name,) = [kind.name for kind in executable.program.state]
         _, outputs = executable({name: np.array([[b]])}, np.array([[a]]))
         (got,) = outputs.values()
-        # Each operand has one element, which gets the code of 6 and the block scale 448.
+        # Each operand has one element. Its code is that of 6, and the scale of its block is rounded to 448.
         assert scale(a) == pytest.approx(448, rel=1e-6) and scale(b) == pytest.approx(448, rel=1e-6)
         if accumulator == "blackwell_nvfp4":
             expected = F(F(36) * F(448) * F(448)) * F(F(a * b) / F(36 * 448 * 448))

@@ -21,7 +21,8 @@ STORAGE = ["bf16", "f16", "f8E4M3FN", "f8E5M2"]
 
 
 def floats(width: int) -> st.SearchStrategy[float]:
-    """Returns a strategy for floats with often equal exponents, special values, subnormals and halfway cases."""
+    """Returns a strategy for floats: many have equal exponents; some are special values, subnormals or halfway
+    cases."""
     fmt = ELEMENTS[f"f{width}"].format
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, fmt.max_finite, -fmt.max_finite]
     special += [2.0**fmt.min_exponent, 2.0 ** (fmt.min_exponent - fmt.precision + 1)]
@@ -61,8 +62,8 @@ def test_fma_S1(width: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_fma_S1_ties(width: int) -> None:
-    """Covers a product on a tie with an addend so small that no wider format could represent the sum, and an addend on
-    a tie with such a small product."""
+    """Covers products that are ties, with an addend so small that no wider format could represent the sum, and addends
+    that are ties, with such a small product."""
     rng = np.random.default_rng(0)
     dtype = np.dtype(f"f{width // 8}")
     p = ELEMENTS[f"f{width}"].format.precision

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares (K5), written element by element, with imported attention on every target."""
+"""Compares attention that is computed element by element, by (K5), with imported attention on every target."""
 
 import numpy as np
 import pytest

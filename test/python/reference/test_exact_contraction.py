@@ -32,7 +32,7 @@ def exponent(values: list[Fraction]) -> int:
 
 
 def rounded(value: Fraction, precision: int, least: int) -> Fraction:
-    """Returns the value rounded to nearest even, with `precision` bits of which none has a weight below 2^least."""
+    """Rounds a value to nearest even, to `precision` bits or, where this is coarser, to a multiple of 2^least."""
     unit = Fraction(2) ** max(exponent([value]) - precision, least)
     return nearest_even(value / unit) * unit
 
@@ -107,8 +107,8 @@ def exact(a: np.ndarray, b: np.ndarray, digits: int) -> np.ndarray:
     return folds.exact_contraction(a.T[:, :, np.newaxis], b[:, np.newaxis, :], digits)
 
 
-# Limits of the relative root-mean-square error, twice the measured values for K = 4096. Three digits are almost as
-# exact as the f32 chain; two digits are worth about 13 bits.
+# Limits of the relative root-mean-square error: twice the values measured for K = 4096. With three digits, results are
+# almost as exact as the f32 chain; with two digits, about 13 bits are right.
 @pytest.mark.parametrize(
     ("name", "two", "three"),
     [("normal", 2.6e-4, 1.1e-6), ("bfloat16", 6e-5, 6e-8), ("lognormal", 2.8e-3, 1.2e-5), ("outliers", 4e-3, 1.5e-5)],

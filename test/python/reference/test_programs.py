@@ -390,8 +390,8 @@ def with_body(text: str, old: bytes, new: bytes) -> bytes:
 
 
 def test_errors_name_operation_and_place() -> None:
-    """The interpreter itself rejects programs that the compiler's verifier would have rejected, with the operation's
-    location."""
+    """The interpreter itself rejects programs that the compiler's verifier would have rejected, and names the location
+    of the operation."""
     zeros = [np.zeros((2, 3), np.float32), np.zeros(2, np.float32)]
     text = reduction((2, 3), [1], order(8, 1), "%r0 = arith.addf %a0, %x0 : f32")
     with pytest.raises(ProgramError, match=r"^-:2:9: 'repro.fold': \(F6\) expected a body acc = op"):

@@ -92,7 +92,7 @@ def file(body: bytes, *sections: tuple[int, bytes]) -> bytes:
 def of_op(
     attributes: bytes, name: str, inputs: int = 1, results: Sequence[bytes] | None = None, outs: int = 0
 ) -> bytes:
-    """Returns a program with one operation on tensors of four f32, whose results are not returned."""
+    """Returns a program with one operation on f32[4]. The program does not return the results of the operation."""
     types = [kind("f32", 4)] if results is None else results
     operands = [0] * (inputs + outs)
     return file(program([kind("f32", 4)], [], [op(name, types, operands, attributes), op("func.return")]))
@@ -111,8 +111,8 @@ def in_unit(
     name: str = "repro.accumulated_block_contraction",
     rows: tuple[int, int] = (1, 1),
 ) -> bytes:
-    """Returns a contraction in blocks of two tensors [4, 32]: with an accumulator (M5), or by (Q4) if `name` says
-    so."""
+    """Returns a program that contracts two tensors [4, 32] in blocks: by (Q4) if `name` is repro.block_contraction, by
+    default with an accumulator (M5)."""
     types = [kind(element, 4, 32), kind(scale, 4, -(-32 // block)), kind("f32", 4, 4)]
     by = u64(*accumulator) if "accumulated" in name else u64(0)
     attributes = u64(step, block, 2, *rows) + by + u64(2, 4, 1)
@@ -220,7 +220,7 @@ func.func @main(%x: !x, %w: tensor<4x1xi64>, %k: tensor<i64>) attributes {{repro
 
 
 def rewritten(read: ParsedProgram) -> bytes:
-    """Encodes the program that the reader returned, to show that it has lost nothing."""
+    """Encodes the program that the reader returned, to show that the reader has lost nothing."""
     return program(
         [type_of(each) for each in read.body.argument_types],
         [type_of(each) for each in read.result_types],
@@ -360,7 +360,7 @@ def test_programs(group: str) -> None:
 
 
 def with_map(indices: Sequence[bytes], dims: int = 1) -> bytes:
-    """Returns a generic on f32[4]; the results of its input's map are `indices`."""
+    """Returns a program with a linalg.generic on f32[4]; `indices` are the results of the indexing map of its input."""
     maps = many([u64(dims) + many(indices), u64(1, 1, 0, 1, 1) + b"\0" + u64(0)])
     body = block([kind("f32", scalar=True)] * 2, [op("linalg.yield", [], [2])])
     attributes = maps + u64(1) + b"\0" + u64(2, 1, 1)

@@ -49,7 +49,7 @@ class Comparison:
 
     def arrays(self, what: str, got: np.ndarray, want: np.ndarray, **without: np.ndarray) -> None:
         """Compares the elements of two arrays, except those that a mask in `without` marks. The name of a mask is the
-        reason.
+        reason to skip these elements.
 
         An element that several masks mark is counted for the first of them.
         """
@@ -86,5 +86,5 @@ def floats(data: dict[str, np.ndarray], name: str) -> np.ndarray:
 
 
 def without_nan_bits(bits: np.ndarray) -> np.ndarray:
-    """Returns the bits of f32 values with the bits of every NaN canonical (V4)."""
+    """(V4) Replaces the bits of each NaN by those of the canonical NaN."""
     return np.where((bits & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FC00000), bits)

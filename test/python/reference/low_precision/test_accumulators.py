@@ -288,7 +288,7 @@ def test_cdna1_is_exact_M3() -> None:
 
 
 def test_exact_sum_without_other_dimensions_M3() -> None:
-    """Covers operands that are vectors: the sum of their only block is a NumPy scalar, not an array."""
+    """Covers operands with a single dimension: the result is a NumPy scalar, not an array."""
     ones = np.ones(4, np.float32)
     got = accumulate(ones, ones, np.float32(1), named_accumulator("cdna1", BF16), BF16)
     assert got.shape == () and got == 5.0

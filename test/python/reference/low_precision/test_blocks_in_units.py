@@ -22,7 +22,7 @@ INFINITIES = rules.INF, -rules.INF
 
 
 def scale_value(code: np.generic, name: str) -> rules.Value:
-    """(Q1) Returns the value of a scale; the sign bit of a scale in f8E4M3FN is ignored."""
+    """(Q1) Returns the value of a scale; if the scale is an f8E4M3FN, its sign bit is ignored."""
     if name == "f32":
         return rules.from_bits(int(np.float32(code).view(np.uint32)))
     value = rules.value_of(int(code) & (0x7F if name == "f8E4M3FN" else 0xFF), name)
@@ -119,7 +119,8 @@ def element(chosen: Sum, arrays: Sequence[np.ndarray], i: int, j: int) -> rules.
 
 
 def check(case: Case, chosen: Sum) -> None:
-    """Compares all results of the reference interpreter for a program without outer dimensions with the rules."""
+    """Compares the results of the reference interpreter with the rules in fractions. The program must have no outer
+    dimensions."""
     outcome = kit.reference(case.program, case.inputs)
     assert isinstance(outcome, list)
     *arrays, init = case.inputs

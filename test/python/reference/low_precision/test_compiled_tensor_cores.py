@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 """(M4) Compares compiled programs on every target with the recorded results of tensor cores. The recordings are not
-part of the repository: `make check-tensor-cores VECTORS=DIR`."""
+part of the repository; `make check-tensor-cores VECTORS=DIR` runs this comparison."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COPIES = 5
 
 
 def accumulator(by: Unit) -> Accumulator:
-    """Returns the attribute of programs for an accumulator of the reference interpreter. Sums start from the initial
+    """Converts an accumulator of the reference interpreter to one of programs, whose sums start from the initial
     operand."""
     inner = by.inner if isinstance(by, LateFdpa) else by
     assert isinstance(inner, Fdpa)
@@ -97,7 +97,8 @@ PTX = {f8: name for name, f8 in NAMES.items()}
 
 @pytest.mark.parametrize("file", files("REPRO_TENSOR_CORES", "check-tensor-cores"))
 def test_instructions_M3(file: Path, record_property: Callable[[str, object], None]) -> None:
-    """Compares mma.sync on the emulator, with the accumulator class of the recorded device, with the recordings."""
+    """Compares mma.sync on the emulator with the recordings. The emulator uses the accumulator class of the recorded
+    device."""
     data = recorded(file)
     count, terms = data.a.shape
     tiles = -(-count // SIDE)

@@ -135,8 +135,8 @@ def test_scales_beyond_f32_Q4() -> None:
 
 
 def test_nvfp4_Q9() -> None:
-    """Computes what TransformerEngine's reference computes: multiplies the sum of each block by the product of its
-    scales, adds the results up, and multiplies the total by the factor of the tensors."""
+    """(Q9) Computes what TransformerEngine's reference computes: multiplies the sum of each block by the product of its
+    scales, adds the results up, and multiplies the total by the factor of the tensors' scales."""
     rng = np.random.default_rng(2)
     form = BlockFormat(F4E2M1FN, TILES["nvfp4"], SCALE_RULES["nvfp4"])
     x, y = (quantize(rng.standard_normal((n, 64)).astype(np.float32), form) for n in (6, 5))
@@ -195,7 +195,8 @@ def test_refuses_other_sizes_Q5() -> None:
 
 
 def test_f8_dots_need_more_than_f32_Q4() -> None:
-    """Shows why (K1) is the default for f8: the exact sum of a block of f8E4M3FN has up to 42 bits, more than f32."""
+    """Shows why (K1) is the default for f8: the exact sum of a block of f8E4M3FN has up to 42 bits, more than an f32
+    can represent."""
     x = np.array([[0x7E] * 31 + [0x01]], np.uint8)
     exact = 31 * 448**2 + 2.0**-18
     got = float(block_dots(x, x, (F8E4M3FN, F8E4M3FN), 32)[0, 0, 0])

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Compares the integer arithmetic that the low-precision rules do in NumPy with that of Python's integers."""
+"""Compares the integer arithmetic of the low-precision rules, which uses NumPy, with Python's integers."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 
 """(Q1), (Q2), (Q3) Compares named variants with the recorded outputs of other projects' quantizers.
 
-`make check-block-formats VECTORS=DIR`: DIR has .npz files whose names identify the project. Floats are stored as their
-bits (uint32), scales and codes as uint8, one code per element. `x` is the quantized input; the code below lists the
-names of scales and codes. `same_NAME` marks elements on which all code paths of one project agree.
+`make check-block-formats VECTORS=DIR` reads the .npz files in DIR, whose names identify the project. Floats are stored
+as their bits (uint32), scales and codes as uint8, one code per element. `x` is the quantized input; the code below
+lists the names of scales and codes. `same_NAME` marks elements on which all code paths of one project agree.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def below_power(amax: np.ndarray) -> np.ndarray:
 
 
 def above_maximum(amax: np.ndarray, element: Format) -> np.ndarray:
-    """Marks values slightly above the element type's maximum times 2^n, for which a logarithm in f32 may be rounded to
-    n."""
+    """Marks values slightly above the element type's maximum times 2^n. In f32, the binary logarithm of their quotient
+    by this maximum may be rounded to n."""
     largest = element.largest_integer * 2.0**element.least_place
     part = np.frexp(amax.astype(np.float64) / largest)[0]
     return np.isfinite(amax) & (part > 0.5) & (part < 0.5 + 2.0**-16)
@@ -188,8 +188,8 @@ def microxcaling(data: Data, found: Comparison, kind: str) -> None:
         form = BlockFormat(element, TILES["mx"], PowerOfTwo(PowerRule.FLOOR), Rounding(direction, signed_zero=False))
         q = quantize(x, form)
         got, want = bits(dequantize(q, form)), without_nan_bits(data[f"y_{name}"])
-        # |x| is one ulp below half of the smallest step of the format; adding 0.5 steps in f32, as the project does,
-        # rounds up to a step.
+        # If |x| is one ulp below half of the smallest step of the format, microxcaling rounds |x| up to a step, because
+        # it adds half a step in f32.
         half = np.float64(2.0) ** (q.scales.astype(np.float64) - 127 + element.least_place - 1)
         low = np.abs(x).astype(np.float64)
         close = (low < half) & (low >= half * (1 - 2.0**-24)) & (name != "floor")

@@ -100,8 +100,8 @@ def test_transformer_engine_Q2(transformer_engine: Path) -> None:
 
 
 def tensor_core_file(folder: Path, name: str, of: str, fraction: int, terms: int) -> Path:
-    """Writes the results of 300 random blocks, with elements and c between -1 and 1, as if a device had been
-    recorded."""
+    """Writes a file of tensor core results like that of a recorded device: 300 random blocks, with elements and c
+    between -1 and 1."""
     rng = np.random.default_rng(2)
     form = {"bf16": BF16, "fp16": F16, "E4M3": F8E4M3FN}[of]
     a, b = (
@@ -134,7 +134,7 @@ def test_another_fraction_fails_M3(tmp_path: Path, fraction: int) -> None:
 
 
 def test_blocks_that_tell_no_fraction_M3(tmp_path: Path) -> None:
-    """If all products are equal, the file matches, and the report notes that it does not determine the fraction
+    """If all products are equal, the file matches, and the report notes that the file does not determine the fraction
     bits."""
     one = np.full((10, 8), 0x3F800000, np.uint32)
     file = tmp_path / "A2-bf16.npz"

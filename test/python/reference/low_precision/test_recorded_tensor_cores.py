@@ -3,9 +3,9 @@
 
 """(M1), (M3) Compares the named accumulators with the recorded results of tensor cores.
 
-`make check-tensor-cores VECTORS=DIR`: DIR has files DEVICE-FORMAT.npz with the operands `a`, `b` [n, K] and `c` [n] and
-the results `d_fp32` and `d_fp16` [n], one of which may be missing, all as the bits of f32. Each row is one block. For
-f16 results, c was rounded to f16 first.
+`make check-tensor-cores VECTORS=DIR` reads the files DEVICE-FORMAT.npz in DIR, with the operands `a`, `b` [n, K] and
+`c` [n] and the results `d_fp32` and `d_fp16` [n], one of which may be missing, all as the bits of f32. Each row is one
+block. For f16 results, c was rounded to f16 first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ WITHOUT_C = {("hopper", "d_fp32")}
 
 
 def operation(device: str, of: BinaryFormat, result: str) -> tuple[str, Accumulator]:
-    """Returns the name of the accumulator class of a device, and the accumulator, for a format and a result."""
+    """Returns the name of the accumulator class of a device, and the accumulator of this class for a format and a
+    result."""
     name = DEVICES[device]
     if of in (F8E4M3FN, F8E5M2) and (name, result) in TWO_HMMA:
         name = f"{name}_mma"
@@ -72,11 +73,8 @@ def with_fraction(by: Accumulator, more: int) -> Accumulator:
 
 
 def tells_fraction(by: Accumulator, of: BinaryFormat, result: str) -> bool:
-    """Returns whether random operands determine the number of fraction bits.
-
-    Operands of f8 have so few bits that blocks with 25 fraction bits truncate nothing, and f16 results hide the last
-    fraction bits except those of blocks with 13 fraction bits.
-    """
+    """Returns whether random operands determine the number of fraction bits. With 25 fraction bits, sums of f8 lose no
+    bits, and results in f16 do not show the last bits. With 13 fraction bits, both determine it."""
     inner = by.inner if isinstance(by, LateFdpa) else by
     assert isinstance(inner, Fdpa) and inner.fraction is not None
     return inner.fraction < 20 if of in (F8E4M3FN, F8E5M2) or result == "d_fp16" else True
@@ -99,7 +97,7 @@ class Recorded:
     results: dict[str, np.ndarray]
 
     def addend(self, result: str) -> np.ndarray:
-        """Returns the value of c from which this result was computed."""
+        """Returns the values of c from which the results named `result` were computed."""
         if self.of in (F8E4M3FN, F8E5M2) and (DEVICES[self.device], result) in WITHOUT_C:
             return np.zeros_like(self.c)
         if result == "d_fp16":

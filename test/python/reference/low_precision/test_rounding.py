@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q3) Compares the rounding of elements with fractions, at all edges of every format, and with ml_dtypes."""
+"""(Q3) Compares the rounding of elements with the rule in fractions, at all edges of every format, and with
+ml_dtypes."""
 
 from __future__ import annotations
 
@@ -127,7 +128,8 @@ def test_stochastic_by_all_bits_Q3(name: str) -> None:
 
 
 def test_bits_of_a_site_Q3() -> None:
-    """(R1) An element uses the first bits of its random word, whatever the tensor's shape."""
+    """(R1), (Q3) An element uses the highest bits of its random word, which does not depend on the shape of the
+    tensor."""
     words = random_bits((3, 5), 7, 11, 13).astype(np.int64)
     for bits in (1, 8, 16, 32):
         np.testing.assert_array_equal(site_bits((3, 5), bits, 7, 11, 13), words >> (32 - bits))
@@ -144,7 +146,8 @@ def test_layouts_of_ptx_Q3() -> None:
 
 
 def test_elements_of_ptx_Q3() -> None:
-    """Elements 4g to 4g + 3 use the random word g, from its lowest bits on."""
+    """(Q3) Four elements of f8, or two of f16, share a random word. Its low bits are used first. Elements 1 and 3 of
+    the four use the bits of their predecessor in reverse order."""
     words = random_bits((2,), 1, 2, 3).astype(np.int64)
     got = ptx_site_bits((2, 3), F8E4M3FN, 1, 2, 3).ravel()
     assert got[0] == words[0] & 0xFFFF and got[2] == words[0] >> 16 and got[4] == words[1] & 0xFFFF

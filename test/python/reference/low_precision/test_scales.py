@@ -50,8 +50,8 @@ MX = BlockFormat(F4E2M1FN, TILES["mx"], PowerOfTwo(PowerRule.RCEIL))
 
 
 def amaxes(element: Format) -> np.ndarray:
-    """Returns values of amax: powers of two, their products with the largest element, values that carry when the rule
-    `even` rounds them, all values within 3 ulps of these, and special values."""
+    """Returns values of amax: powers of two, multiples of them by 1.5, by the largest element and by the least factor
+    that the rule `even` rounds up to 2; the values within 3 ulps of these; special and random values."""
     exponents = np.concatenate([np.arange(-149, -110), np.arange(-4, 5), np.arange(110, 128)])
     powers = np.ldexp(np.float32(1), exponents).astype(np.float32)
     top = decode(np.array(element.largest), element)
@@ -283,8 +283,8 @@ def test_order_of_operations_Q2(tensor: float, rule: TwoLevel) -> None:
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_six_wins_ties_Q2(squared: bool, scaled: bool) -> None:
-    """With both candidates for the largest code, the element has no error: its value is 6 * 1 and also 4 * 1.5. The
-    code 6 must win."""
+    """Both scales represent the element 6 without an error, as 6 * 1 and as 4 * 1.5. The scale that gives the code of 6
+    must be chosen."""
     x = np.zeros((1, 16), np.float32)
     x[0, 3] = 6
     q = quantize(x, BlockFormat(F4E2M1FN, TILES["nvfp4"], TwoLevel(four=FourError(squared, scaled))), np.float32(2688))
@@ -381,7 +381,7 @@ def test_rceil_never_saturates_Q2() -> None:
 
 
 def test_stochastic_elements_Q3() -> None:
-    """An element uses its own random bits, whatever the blocks are."""
+    """Each element uses its own random bits, which do not depend on the blocks."""
     x = np.random.default_rng(16).standard_normal((4, 40)).astype(np.float32)
     random = np.random.default_rng(17).integers(0, 256, x.shape)
     form = BlockFormat(F4E2M1FN, TILES["mx"], SCALE_RULES["rceil"], stochastic(8))

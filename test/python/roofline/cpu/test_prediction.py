@@ -202,7 +202,7 @@ def test_the_last_cache_loses_untouched_data() -> None:
 
 
 def test_bytes_from_memory_if_others_use_the_last_cache() -> None:
-    """Runs two products of 1 MiB matrices. If L3 has lost all data, what is not in L2 comes from memory; the second
+    """Predicts two products of 1 MiB matrices. If L3 has lost all data, what is not in L2 comes from memory; the second
     product finds the first one's result in L2."""
     code = read_code(program_of(product(512, twice=True)), MACHINE)
     never, seldom, often = (predict(code, replace(MACHINE, l3_half_life=half_life)) for half_life in (0.0, 1e6, 1e-9))
@@ -235,7 +235,7 @@ def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
     ],
 )
 def test_a_launch_on_data_in_memory_begins_late(size: int, caches: dict[str, float], late: bool) -> None:
-    """A launch starts later (`cold_launch_seconds`) only if its data is not in L2; what L3 has lost does not matter."""
+    """A launch starts later, by `cold_launch_seconds`, only if data larger than L2 comes from memory."""
     code = read_code(program_of(product(size)), MACHINE)
     (launch,) = predict(code, replace(MACHINE, cold_launch_seconds=1e-3, **caches)).launches
     assert launch.causes["launch"] == pytest.approx(MACHINE.launch_seconds + 1e-3 * late)

@@ -45,7 +45,8 @@ class Observed:
     """An executable that records for each step whether its buffers were resident before the step.
 
     Attributes:
-      steps: for each step, the addresses of input and output, each with whether it was resident.
+      steps: for each step, the address of the input and that of the output; after each address, whether the memory
+        there was resident.
     """
 
     executable: Any

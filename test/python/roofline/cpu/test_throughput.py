@@ -23,7 +23,7 @@ def cpu(name: str) -> CpuMachine:
 
 
 def issue(*instructions: str) -> float:
-    """Returns the number of micro-operations of the instructions on Zen 4, which starts six per cycle."""
+    """Returns the number of micro-operations into which Zen 4 splits the instructions. It starts six per cycle."""
     (found,) = cycles_of([instructions], zen4())
     return round(6 * found.issue)
 

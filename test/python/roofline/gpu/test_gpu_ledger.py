@@ -61,7 +61,7 @@ def test_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_bundle(path, program, compile_for(program, ["sm_75", "sm_80"], assembled=False))
     own, of_bundle = (read_code(each, replace(GPU, architecture="sm_80")) for each in (program, Bundle(path)))
     assert of_bundle.work == own.work
-    # A machine of sm_90 can use the bundle's PTX for sm_80, which the driver would assemble.
+    # A machine of sm_90 can use the bundle's PTX for sm_80, because the driver assembles PTX.
     later = predict(read_code(Bundle(path), GPU), GPU)
     assert (later.facts["registers"], len(later.launches)) == ("estimated", len(own.plan.launches))
     with pytest.raises(
