@@ -38,7 +38,7 @@ def _draw(draw, shape=(64, 64), seed: int = 5):
 
 
 def test_R1_philox_words() -> None:
-    # The published results of Philox4x32-10 for a counter and a key of all zero bits and of all one bits.
+    # The published results of Philox4x32-10 if all bits of the counter and the key are 0, and if all are 1.
     zero = torch.tensor(0)
     words = philox_bits(zero, zero, 0, [4]).tolist()
     assert words == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]

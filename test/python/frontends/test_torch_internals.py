@@ -1,8 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that only torch_internals.py uses private names of PyTorch and torch-mlir, and that they exist in these
-packages."""
+"""Tests that only torch_internals.py uses private names of PyTorch and torch-mlir, and that these names exist."""
 
 import ast
 import functools

@@ -198,7 +198,8 @@ def step_by_hand(
     first, second = weights
     active = np.maximum(multiply("fprop", activation=x, weight=first), np.float32(0))
     output = multiply("fprop", activation=active, weight=second)
-    # The layout of operands follows from K: wgrad sums over the batch, dgrad over the layer's outputs.
+    # Operands are transposed so that K is their last dimension: wgrad sums over the batch, dgrad over the layer's
+    # outputs.
     g_second = multiply("wgrad", gradient=target.T.copy(), activation=active.T.copy())
     d_active = multiply("dgrad", gradient=target, weight=second.T.copy())
     d_hidden = np.where(active <= 0, np.float32(0), d_active)

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests files that describe machines: a wrong file is refused with one reason, and a file of this machine can be
-measured."""
+"""Tests files that describe machines: a wrong file is refused with one reason, and calibrating this machine gives a
+valid file."""
 
 from __future__ import annotations
 

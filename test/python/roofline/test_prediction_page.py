@@ -182,8 +182,8 @@ GPU_STEP = GpuStepPrediction(
 @needs_browser
 @pytest.mark.parametrize("part", [0.5, 2.0])
 def test_a_step_without_times_of_launches(tmp_path: Path, part: float) -> None:
-    """A step of which only the whole was measured, as on a GPU: the page draws no measured launches, but shares of the
-    prediction."""
+    """If only the whole step was measured, as on a GPU, the page draws no measured launches, and the table shows shares
+    of the prediction."""
     ledger = GpuLedger(GPU_STEP, GPU_STEP.seconds * part, "a GPU", True)
     path = tmp_path / "page.html"
     path.write_text(prediction_page("a", [Case(GPU_STEP, ledger), Case(OTHER, LEDGER)]))

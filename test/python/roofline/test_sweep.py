@@ -134,7 +134,7 @@ def test_a_page_without_losses(tmp_path: Path) -> None:
         "numbers: false",
         "fits: true",
     ]
-    # If no number is changed, there is nothing to draw the times against.
+    # If no number is changed, there is no axis along which to draw the times.
     page.write_text(sweep_page("a", [SweepPoint("", "m", {}, {}, 1e-3, {})], {}))
     assert used(page, 'say("times", $("times").textContent);') == ["times: There is nothing to draw."]
 

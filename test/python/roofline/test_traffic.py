@@ -92,8 +92,8 @@ def test_kept_data_of_a_cache_that_others_use(seed: int) -> None:
     ("near", "size", "expected"), [(7, 40, [0, 0.5, 0.5]), (7, 20, [0, 1, 1]), (24, 20, [0, 0, 0])]
 )
 def test_the_farthest_piece_of_a_launch(near: int, size: int, expected: list[float]) -> None:
-    """Between two touches of the data there are 4 other bytes in the first launch, and up to 24 in the others. The
-    cache of `size` bytes has lost half of its data."""
+    """The largest reuse distance is 4 bytes in the first launch and 24 bytes in the others. The cache of `size` bytes
+    has lost half of its data."""
     again, once, other = (Touch("state", number, 0, size) for number, size in enumerate((4, 16, 4)))
     found = reuse([[again], [again, once], [other, again]])
     assert found.farthest(near, size, 0.5).tolist() == expected

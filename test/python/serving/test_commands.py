@@ -89,7 +89,7 @@ def test_faults_of_a_tokenizer_are_reported(capfd: Any) -> None:
 
 def test_a_tokenizer_without_an_end_blocks_no_client() -> None:
     """If a tokenizer never returns, as with an endless chat template, its client gets an error, other clients get
-    answers, and the server can end."""
+    answers, and the server can be stopped."""
     from support.http_client import ask
 
     options = {"encode_seconds": 0.2, "step_seconds": 0.2, "waiting": 1}

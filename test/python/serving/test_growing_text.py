@@ -56,8 +56,7 @@ def test_spaces_depend_on_the_preceding_text() -> None:
 
 
 def naive_cut(text: str, stops: list[str]) -> str:
-    """Returns the text before the stop string that is complete first, found by looking at each beginning of the
-    text."""
+    """Returns the text before the stop string that is complete first. Searches each prefix of the text."""
     for end in range(len(text) + 1):
         places = [place for place in (text[:end].find(stop) for stop in stops) if place >= 0]
         if places:

@@ -231,8 +231,8 @@ def test_the_environment_is_not_part_of_the_claim() -> None:
 
 
 def test_another_program_of_other_versions_is_not_an_accusation() -> None:
-    """With other versions, even an honest receipt can name another program. Verification therefore raises an error, but
-    does not call the receipt wrong."""
+    """If versions of packages differ, even an honest receipt can name another program than the verifier's. Verification
+    then raises an error that does not call the receipt wrong."""
     changed = sealed({**receipt(0), "program": flipped(receipt(0)["program"])})
     with pytest.raises(ReceiptWrong, match="program"):
         verify(changed, known_generator(1, 1))

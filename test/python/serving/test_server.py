@@ -395,7 +395,7 @@ def test_heads_that_are_not_clear(server: SmallServer) -> None:
     async def send(data: bytes, wait: bool) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(data)
-        # Reads up to the end of the connection, or only the head of the reply.
+        # With `wait`, reads until the connection is closed, otherwise only the head of the reply.
         got = await asyncio.wait_for(reader.read() if wait else reader.readuntil(b"\r\n\r\n"), 5)
         writer.close()
         return got

@@ -120,8 +120,8 @@ def test_models_as_in_eager_and_equal_on_all_targets(name: str) -> None:
 
 @pytest.mark.parametrize("dropout", [0.0, 0.25])
 def test_steps_are_those_of_the_trainer(dropout: float) -> None:
-    """Compiles two functions, one with the loss and its gradients and one with the optimizer's step; compares with
-    `Trainer`."""
+    """Compiles two functions: one computes the loss and its gradients, the other one makes the optimizer's step. The
+    results are those of `Trainer`."""
 
     def make() -> Any:
         layers = nn.Linear(7, 33), nn.BatchNorm1d(33), nn.Dropout(dropout), nn.Tanh(), nn.Linear(33, 5)
@@ -222,7 +222,7 @@ def test_the_limit_of_recompilations_is_an_error() -> None:
         run(torch.ones(2), True)
         with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
             run(torch.ones(3), True)
-    # The backend also raises the limit: Dynamo's default suits compilers that may fall back to eager mode.
+    # The backend also increases the limit, because Dynamo's default suits compilers that may fall back to eager mode.
     run(torch.ones(3), True)
     assert torch._dynamo.config.recompile_limit > 8
 
@@ -864,7 +864,8 @@ def test_a_failed_check_raises() -> None:
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.parametrize("form", ["with a message", "without", "beside random numbers"])
 def test_assertions_on_values_are_checks_of_the_step(form: str, target: str) -> None:
-    """Calls the operator that Dynamo makes of an `assert`; pytest would rewrite an `assert` in this file."""
+    """Calls the operator into which Dynamo converts an `assert`. An `assert` in this file would be rewritten by
+    pytest."""
 
     def function(x: Any) -> Any:
         if form == "without":
@@ -927,7 +928,7 @@ def test_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BackendCompilerFailed, match=r"expected options among target, .* got 'level'"):
         torch.compile(lambda x: x + 1, backend="repro_mlir", options={"level": 3})(x)
     torch._dynamo.reset()
-    # If a backend is given by name, each graph gets its own backend, which counts calls from zero, so graphs would draw
-    # equal random numbers.
+    # If a backend is given by name, each graph gets its own backend, which counts calls from zero. With one seed, all
+    # graphs would draw equal random numbers.
     with pytest.raises(BackendCompilerFailed, match=r"by name takes no seed: .*backend\(seed="):
         torch.compile(F.dropout, backend="repro_mlir", options={"seed": 3})(x)

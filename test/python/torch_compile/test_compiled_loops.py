@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Users' training loops to which only torch.compile is added: values near eager mode, and the same bits on all
-targets."""
+"""Users' training loops to which only torch.compile is added: the values are near those of eager mode, and the bits are
+the same on all targets."""
 
 import copy
 import itertools

@@ -15,7 +15,8 @@ from repro_mlir import StepResult
 
 
 class EagerTrainer:
-    """Implements those methods of `Trainer` that scripts use, by forward, backward and `optimizer.step()`."""
+    """Implements those methods of `Trainer` that scripts use, with a forward pass, a backward pass and
+    `optimizer.step()`."""
 
     def __init__(
         self,
@@ -89,7 +90,8 @@ class EagerTrainer:
         self.optimizer.load_state_dict(state["optimizer"])
 
     def _forward(self, model: torch.nn.Module, batch: Sequence[Any]) -> tuple[torch.Tensor, Any, Any]:
-        """Returns the loss, the output, and the target or the model's arguments, which metrics get."""
+        """Returns the loss, the output, and the other value that metrics get: the target, or the model's arguments if
+        the model computes the loss."""
         given = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in batch]
         autocast = nullcontext() if self.autocast is None else torch.autocast("cpu", self.autocast)
         with autocast:

@@ -30,7 +30,7 @@ STEPS = 150
 
 @pytest.fixture(autouse=True)
 def interruptible() -> Iterator[None]:
-    """Makes SIGINT raise KeyboardInterrupt, even if the tests run in the background, where shells let SIGINT be
+    """Makes SIGINT raise KeyboardInterrupt. If the tests run in the background, the shell may have set SIGINT to be
     ignored."""
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -122,7 +122,8 @@ class Interrupted(BaseException):
 
 @contextmanager
 def raising_at(moment: int, files: tuple[str, ...]) -> Iterator[list[int]]:
-    """Raises `Interrupted` once: before line number `moment`, counted from 1, that is executed in these files."""
+    """Raises `Interrupted` once, before the line with the number `moment` in the order of execution. Counts, from 1,
+    only lines of `files`."""
     left = [moment]
 
     def trace(frame, event, argument):

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Averages of the parameters, updated within the step, match `update_parameters` after each eager step."""
+"""Averages of the parameters, updated within the step, match those that `update_parameters` computes after each eager
+step."""
 
 import copy
 from collections.abc import Callable

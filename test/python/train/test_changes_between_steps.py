@@ -209,8 +209,8 @@ CHANGES = [
 )
 @pytest.mark.diagonal(changes=CHANGES[::4], optimizer=[adamw])
 def test_as_in_pytorch(changes: tuple[Callable, ...], optimizer: Callable, first: int) -> None:
-    """Applies one of `changes` before step `first` and before every second step after it, without calling `sync`.
-    Compares the state with PyTorch's."""
+    """Applies the first change before step `first`, and each later one two steps after the previous one, without
+    calling `sync`. Compares the state with PyTorch's."""
     trainer, model, made = new_trainer(optimizer, target="reference")
     theirs = new_model()
     their_optimizer = optimizer(theirs)
@@ -740,8 +740,8 @@ def test_OneCycleLR_cycles_the_momentum_too() -> None:
 )  # fmt: skip
 @pytest.mark.diagonal(change=[no_decay, replace_data, reload_optimizer, scale_gradients])
 def test_receipts_record_changes(change: Callable, tmp_path: Path) -> None:
-    """The receipt records another program or a changed state. After `reload_optimizer`, tensors are new but equal, so
-    the receipt records no change."""
+    """The receipt records each change as another program or as a changed state. After `reload_optimizer`, tensors are
+    new but equal, so the receipt records no change."""
     trainer, model, optimizer = new_trainer(target="reference", receipt=tmp_path / "run")
     plain, plain_model, plain_optimizer = new_trainer(target="reference")
     with trainer:

@@ -84,7 +84,7 @@ def test_steps_and_hashes_of_a_forked_process() -> None:
 
 
 def test_a_forked_process_ends() -> None:
-    """A forked process destroys executables of its parent that have threads, although these threads do not exist in the
+    """When a forked process ends, it destroys the parent's executables. These have threads, which do not exist in the
     forked process."""
     program = f"""
 import sys

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Training scripts as users write them: values close to eager mode, and the same bits on every target.
+"""Training scripts as users write them: the values are close to those of eager mode, and the bits are the same on every
+target.
 
 A script is a function with two arguments: `make`, which is `EagerTrainer` or `Trainer` for one target, and a folder. It
 returns the numbers that it logs and the models that it has trained.

@@ -86,7 +86,7 @@ def test_as_eager_mode(optimizer: str, clip: float | None) -> None:
         else:
             assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
         torch.testing.assert_close(model.state_dict(), expected.state_dict(), rtol=2e-3, atol=1e-4)
-    # Some steps were skipped, and each skipped step decreases the scale. The scale has also increased.
+    # Some steps were skipped, each of which decreases the scale. After other steps, the scale has increased.
     assert True in norms and norms.count(False) >= 2
     assert any(later > former for former, later in itertools.pairwise(scales))
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(B1), (B2), (B3), (B4) Compares the bits of every target with a second implementation of the sums over
+"""(B1), (B2), (B3), (B4) Compares the bits of every target with those of a second implementation of the sums over
 microbatches."""
 
 from typing import Any

@@ -30,7 +30,7 @@ def trainer(**options) -> repro_mlir.Trainer:
 
 
 def test_a_stopped_receipt_stays_stopped(tmp_path: Path) -> None:
-    """A receipt that records that the run has stopped at a NaN or infinite loss cannot be resumed, not even from an
+    """After a NaN or infinite loss has stopped a run with a receipt, the trainer refuses further steps, even from an
     earlier state."""
     model = repro_mlir.initialize(torch.nn.Linear(3, 2), 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

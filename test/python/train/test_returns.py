@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""`returns`: values that a step returns in addition to the loss match eager mode and do not affect the state."""
+"""`returns`: values that a step returns in addition to the loss match those of eager mode and do not affect the
+state."""
 
 import dataclasses
 import json

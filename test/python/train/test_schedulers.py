@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""PyTorch's schedulers and a changing weight decay: equal bits on every target, values near eager mode, and PyTorch's
-warnings."""
+"""PyTorch's schedulers and a changing weight decay: the bits are equal on every target, the values are near those of
+eager mode, and PyTorch's warnings are issued."""
 
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(G4) Learning rates are rounded once, independent of the caller's decimal context and the platform's libm."""
+"""(G4) Learning rates are rounded once. They do not depend on the caller's decimal context or the platform's libm."""
 
 import decimal
 

@@ -340,7 +340,7 @@ def split_value(x: Fraction, name: str) -> tuple[Fraction, int]:
 
 
 def cut(x: Fraction, places: int, how: Callable[[Fraction], int] = math.trunc) -> Fraction:
-    """Rounds x to a multiple of 2^-places with `how`, by default toward zero."""
+    """Rounds x to a multiple of 2^-places, by the function `how` (by default, toward zero)."""
     return how(x * two(places)) / two(places)
 
 

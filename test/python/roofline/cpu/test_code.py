@@ -71,7 +71,7 @@ def test_lines_that_no_run_led_to(level: str) -> None:
 
 
 def test_the_lines_of_many_accesses_are_those_of_the_first() -> None:
-    """Of the accesses of this program, the analysis follows only 1/32 and scales the numbers up."""
+    """The analysis follows only 1/32 of the accesses of this program and scales the numbers up."""
     lines = 1 << 20
     (blocks,) = read_assembly(cpu.analyze(streamed(16 * lines), "x86-64-v3").assembly).values()
     assert sum(block.missed for block in blocks) == pytest.approx(3 * lines, rel=0.02)

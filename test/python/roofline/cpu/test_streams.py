@@ -3,8 +3,8 @@
 
 """Tests that measured steps use buffers that have been written, and always the same ones, as real steps do.
 
-Otherwise the measurement would be wrong: pages that were never written are all read from one page in a cache, and the
-first write to each page is a page fault.
+Otherwise the measurement would be wrong: all pages that were never written are the same page, which stays in a cache,
+and the first write to each page is a page fault.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def test_by_hand(threads: int, registers: int, shared: int, blocks: int) -> None
 
 
 def test_other_architectures() -> None:
-    # sm_75 has 64 KiB of shared memory, of which the driver uses none, 1024 threads and 16 blocks.
+    # sm_75 has 1024 threads, 16 blocks, and 64 KiB of shared memory, of which the driver uses none.
     small = replace(GPU, architecture="sm_75", threads=1024, blocks=16, shared_bytes=65536)
     assert blocks_per_multiprocessor("k", 64, 32, 32768, small) == 2
     assert blocks_per_multiprocessor("k", 64, 32, 32768, replace(small, architecture="sm_80")) == 1

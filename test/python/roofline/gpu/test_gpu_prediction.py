@@ -128,8 +128,8 @@ def test_no_better_number_makes_a_step_slower(name: str, text: str) -> None:
 
 
 def test_waves_are_whole() -> None:
-    """Compares with values computed by hand for 100 multiprocessors with 16 resident blocks each. A block takes a path
-    of 1000 cycles at 1 GHz."""
+    """Compares with values computed by hand for 100 multiprocessors with 16 resident blocks each. The longest path of a
+    block takes 1000 cycles, at 1 GHz."""
     idle: dict[str, object] = {
         "issued": 1.0,
         "units": {},

@@ -97,8 +97,8 @@ def causes(parallelism: Parallelism, **changes: int | str) -> dict[str, float]:
 
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_exchanges_of_tensors_are_those_of_layers_and_of_both_ends(sequence_parallel: bool) -> None:
-    """In addition to the layers, embedding and head exchange rows of the table, the gradient of the head's input, and
-    three numbers per token for the loss."""
+    """In addition to the layers, the embedding exchanges rows of its table, and the head exchanges the gradient of its
+    input and three numbers per token for the loss."""
     group, tokens = Group(A100, 8), LLAMA.sequence
     activations = group.all_reduce_seconds(2 * tokens * LLAMA.hidden)
     expected = (4 * LLAMA.layers + 2) * activations + 3 * group.all_reduce_seconds(4 * tokens)
@@ -131,8 +131,8 @@ def test_overlap_never_takes_longer(tensor: int, sequence: int) -> None:
 
 
 def test_data_without_overlap_is_exchanged_once() -> None:
-    """Layers all-gather their weights twice, for forward and backward; embedding and head do so only once. All
-    gradients are exchanged once."""
+    """Layers gather their weights twice, for the forward and the backward pass; the embedding and the head do so only
+    once. All gradients are exchanged once."""
     group = Group(A100, 8)
     ends = LLAMA.embedding_parameters + LLAMA.head_parameters
     layers = LLAMA.parameters - ends

@@ -14,8 +14,8 @@ LLAMA, GPT = PRESETS["llama3-8b"], PRESETS["megatron-22b"]
 
 
 def test_forward_products_are_two_operations_for_each_parameter_and_token() -> None:
-    """In addition to the products with weights, there are two products of attention, each with 2 s h operations per
-    token."""
+    """In addition to the products with weights, attention has two products, each with 2 s h operations per token, for s
+    tokens of size h."""
     kernels = Kernels(replace(GPT, attention_block=0), Share(1))
     flops = sum(product.flops for operation in kernels.layer() for product in operation.products)
     weights = 12 * GPT.hidden**2

@@ -212,7 +212,8 @@ def product_of(contraction: Any) -> tuple[int, int, int, int]:
 @pytest.mark.diagonal
 @pytest.mark.exhaustive("gpt", "latent", "llama")
 def test_products_are_those_of_the_compiler(config: TransformerConfig, block: int) -> None:
-    """Covers forward and backward, with whole and blockwise attention. A product and its transpose count as equal."""
+    """Covers the forward and the backward pass, with whole and blockwise attention. A product and its transpose count
+    as equal."""
     config = replace(config, attention_block=block)
     found = training_products(config, ROWS, "f32")
     expected = Counter(products_of(captured(config)))

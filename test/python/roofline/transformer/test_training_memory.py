@@ -17,7 +17,7 @@ LLAMA, GPT = PRESETS["llama3-8b"], PRESETS["megatron-22b"]
 @pytest.mark.parametrize("tensor", [1, 2, 8])
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_activations_are_those_of_the_paper(tensor: int, sequence_parallel: bool) -> None:
-    """Checks table 2 of arXiv:2205.05198, which has a layer's bytes divided by s b h."""
+    """Checks table 2 of arXiv:2205.05198, which contains the bytes of a layer, divided by s b h."""
     parallelism = Parallelism(tensor=tensor, sequence_parallel=sequence_parallel)
     scores = 5 * GPT.heads * GPT.sequence / GPT.hidden
     whole = 10 / tensor if sequence_parallel else 10
@@ -36,7 +36,8 @@ def test_sharding_needs_less_memory() -> None:
         return training_memory(LLAMA, Training(8, parallelism=parallelism)).total
 
     assert memory("none", 1) > memory("optimizer", 1) > memory("full", 1)
-    # Sharding a stage's weights saves no memory, because the stage needs them from the first microbatch to the last.
+    # In a pipeline, sharding the weights saves no memory, because a stage needs its weights from the first microbatch
+    # to the last.
     assert memory("none", 4) > memory("optimizer", 4) == memory("full", 4)
     expert = Parallelism(data=8, expert=8, sharding="optimizer")
     found = training_memory(PRESETS["mixtral-8x7b"], Training(8, parallelism=expert))

@@ -44,8 +44,8 @@ def test_parameters_are_those_that_were_published() -> None:
 
 
 def test_a_pipeline_has_its_bubble() -> None:
-    """If stages have equal work, the bubble takes (p-1)/m of the time of the work. With v interleaved stages per
-    device, the bubble is v times smaller."""
+    """For p stages of equal work and m microbatches, the bubble takes (p-1)/m of the time of the work. With v
+    interleaved stages per device, the bubble is v times smaller."""
     config = replace(GPT, vocabulary=1, dropout=False)
     found = {}
     for parts in (1, 2):
@@ -134,7 +134,7 @@ def test_latent_attention() -> None:
 
 
 def test_operands_in_place_of_sums() -> None:
-    """If operands are gathered instead of adding sums (T2), a layer exchanges 28 n C (R - 1) / R bytes in f32 (see
+    """(T2) If devices gather operands instead of adding sums, a layer exchanges 28 n C (R - 1) / R bytes in f32 (see
     docs/guides/distributed.md), and the number of operations does not change."""
     config = replace(PRESETS["gpt2-124m"], ffn=4 * 768)
     for tensor in (2, 4):

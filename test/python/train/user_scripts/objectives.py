@@ -96,7 +96,7 @@ def low_rank_adaptation(make: Make) -> Run:
 
 
 class Quantized(nn.Module):
-    """A layer with quantized weights, whose gradient passes through the rounding unchanged."""
+    """A layer with quantized weights. The gradient of the weights passes through the rounding unchanged."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ def lookahead(make: Make) -> Run:
 
 
 class PreparedOptimizer(Optimizer):
-    """A wrapper that passes everything on to an optimizer, like AcceleratedOptimizer of the package accelerate."""
+    """A wrapper that passes all accesses on to an optimizer, like AcceleratedOptimizer of the package `accelerate`."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -196,7 +196,8 @@ def one_cycle(make: Make) -> Run:
 
 
 class Relative(Optimizer):
-    """An optimizer whose steps are proportional to the norm of the weights, like Adafactor in transformers."""
+    """An optimizer whose steps are proportional to the norm of the weights, like Adafactor in the package
+    `transformers`."""
 
     def __init__(self, parameters: Any, lr: float = 0.1, eps: float = 0.2) -> None:
         super().__init__(parameters, {"lr": lr, "eps": eps})
@@ -220,7 +221,7 @@ def steps_relative_to_the_weights(make: Make) -> Run:
 
 
 def gradients_of_the_step(make: Make) -> Run:
-    """Logs the norms of the parameters' gradients, `p.grad`, after each step."""
+    """After each step, logs the loss and the sum of the norms of the parameters' gradients, `p.grad`."""
     model = mlp(5, 3)
     trainer = make(model, F.cross_entropy, sgd(model), returns=("gradients",))
     values = []

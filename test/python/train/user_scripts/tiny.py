@@ -45,8 +45,8 @@ def train(
     after: Callable[[], object] = lambda: None,
     **options: Any,
 ) -> Run:
-    """Returns the losses of steps on the batches `given`, by default three, and the model; calls `after` after each
-    step."""
+    """Trains with the batches `given` (by default, with three batches) and calls `after` after each step. Returns the
+    losses and the model."""
     trainer = make(model, loss_fn, optimizer, **options)
     losses = []
     for batch in given or batches(3):
