@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Matrix products of 8-bit integers and of empty tensors, compared with PyTorch."""
+"""Matrix products of 8-bit integers and of empty tensors, compared with those of PyTorch."""
 
 from __future__ import annotations
 

@@ -189,8 +189,8 @@ def test_failure_leaves_torch_as_it_was() -> None:
 
 
 def _fake_passes(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> None:
-    """Replaces torch-mlir's tool by a script that executes `action` if the program contains a tanh, and else runs the
-    tool."""
+    """Replaces torch-mlir's tool by a script that executes `action` if the program contains a tanh, and otherwise runs
+    the tool."""
     tool = folder / "torch-mlir-opt"
     tool.write_text(
         f"#!{sys.executable}\n"

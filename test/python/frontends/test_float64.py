@@ -42,7 +42,7 @@ def test_torch(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
 
 
 def test_training_step() -> None:
-    """Compiled code returns the losses of the reference interpreter in three training steps, bit by bit."""
+    """In three training steps, compiled code and the reference interpreter return the same bits of the losses."""
     losses = []
     for target in ("reference", "cpu"):
         torch.manual_seed(0)

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Reads and writes with index tensors that have negative indices or are empty, compared with PyTorch."""
+"""Results of reads and writes with index tensors that have negative indices or are empty, compared with those of
+PyTorch."""
 
 from __future__ import annotations
 

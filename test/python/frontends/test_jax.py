@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Captures JAX functions: their names and state in programs, and the same bits on every target."""
+"""Tests captures of JAX functions: the names and the state in programs, and equal bits on every target."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Loads ONNX models as programs: signature, state, locations and sizes; refuses invalid models."""
+"""Tests programs of ONNX models (signature, state, locations and sizes), and refusals of invalid models."""
 
 import os
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The indices that max-pooling returns, in windows with NaNs, only -inf, or padding, compared with PyTorch."""
+"""The indices that max-pooling returns, in windows with NaNs, only -inf, or padding, compared with those of PyTorch."""
 
 from __future__ import annotations
 

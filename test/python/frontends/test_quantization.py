@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(I2) PyTorch's quantization operators: the integers of eager PyTorch, and gradients as if nothing were rounded."""
+"""(I2) PyTorch's quantization operators return the integers of eager PyTorch. Their gradients are computed as if
+nothing were rounded."""
 
 from pathlib import Path
 from typing import Any

@@ -127,8 +127,8 @@ def test_layers_are_copied(copies: list[int]) -> None:
 
 
 class Calls(nn.Module):
-    """Calls that must not be copied from each other, although their functions and the shapes of their arguments are
-    equal."""
+    """A module with calls that must not be copied from each other, although their functions and the shapes of their
+    arguments are equal."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, n: torch.Tensor) -> list[torch.Tensor]:
         return [

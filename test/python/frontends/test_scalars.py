@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators along dimension 0 of tensors of shape [], compared with PyTorch."""
+"""Operators along dimension 0 of tensors of shape [], compared with those of PyTorch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Operators at NaN, infinities, zeros of both signs, subnormals and large numbers, compared with PyTorch."""
+"""Results of operators for NaN, infinities, zeros of both signs, subnormals and large numbers, compared with those of
+PyTorch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests models for which the frontend needs code for a special case. Without that code, a capture would be wrong, crash
-or not be lowered."""
+"""Tests models for which the frontend needs code for a special case. Without that code, a capture would crash, give
+wrong results or not be lowered."""
 
 import pytest
 import repro_mlir

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Image resizing with given scale factors that differ from the quotients of the sizes, compared with eager PyTorch."""
+"""Image resizing with given scale factors that differ from the quotients of the sizes, compared with that of eager
+PyTorch."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""(Q8), (Q9) Tests the factors by which sums of products of `nvfp4` operands are multiplied. They are computed from the
-scales of the two tensors."""
+"""(Q8), (Q9) Tests the factors by which sums of products of `nvfp4` operands are multiplied. The factors are computed
+from the scales of the two tensors."""
 
 import numpy as np
 import pytest

@@ -98,7 +98,8 @@ def test_convolution_K2(stride: int) -> None:
 
 
 def reduction(shape: tuple[int, ...], reduced: list[int], ordering: str, step: str, element: str = "f32") -> str:
-    """Returns a fold over the dimensions `reduced`. The result's dimensions are reversed, to test output maps."""
+    """Returns a program that folds the dimensions `reduced`. The result's dimensions are reversed, to test output
+    maps."""
     kept = [i for i in range(len(shape)) if i not in reduced][::-1]
     dims, results = (", ".join(f"d{i}" for i in chosen) for chosen in (range(len(shape)), kept))
     b = Builder()

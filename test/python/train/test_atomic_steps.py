@@ -52,7 +52,7 @@ def batch(step: int) -> tuple:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Returns the hash of the last state and the last link of an uninterrupted run's receipt."""
+    """Returns the hash of the last state of an uninterrupted run, and the last link of its receipt's chain."""
     path = tmp_path_factory.mktemp("whole") / "run"
     with new_trainer(receipt=path) as trainer:
         for step in range(STEPS):

@@ -31,8 +31,8 @@ def around(x: np.ndarray, ulps: int) -> np.ndarray:
 
 
 def edges(of: Format) -> np.ndarray:
-    """Returns values near which rounding to a format changes: all its values, the ties between them, and three points
-    above the largest value. Includes the values within 3 ulps of these, with both signs, and `SPECIAL`."""
+    """Returns values near which rounding to a format changes: all values of the format, the ties between them, and
+    three points above the largest value. Includes the values within 3 ulps of these, with both signs, and `SPECIAL`."""
     values = decode(np.arange(of.largest + 1), of).astype(np.float64)
     step = values[-1] - values[-2]
     ties = (values[1:] + values[:-1]) / 2

@@ -93,7 +93,8 @@ def to_code(
     nan: int | None = None,
     signed_zero: bool = True,
 ) -> int:
-    """(Q3) Returns the code to which x rounds. NaN has the code `nan` or, if that is None, the format's own."""
+    """(Q3) Returns the code to which x rounds. If the format has no NaN, a NaN becomes the code `nan`, by default that
+    of the largest value."""
     table = magnitudes(name)
     top = 127 if name == "mxint8" else FIELDS[name][3]
     sign_bit = 0 if name == "mxint8" else 2 ** (FIELDS[name][0] + FIELDS[name][1])
@@ -375,8 +376,8 @@ def fdpa(
     scales: Sequence[tuple[Fraction, Fraction]] | None = None,
     scale_name: str | tuple[str, str] = "f8E8M0FNU",
 ) -> Value:
-    """Returns the result of one block of products (M1), with scales (M2). `name` and `scale_name` are element types:
-    one, or one for each side."""
+    """Returns the result of one block of products (M1), with scales (M2). Each of `name` and `scale_name` is one
+    element type for both operands, or a pair."""
     names = (name, name) if isinstance(name, str) else name
     scale_names = (scale_name, scale_name) if isinstance(scale_name, str) else scale_name
     terms = []

@@ -77,7 +77,7 @@ def scaled_chain(
     scales: list[tuple[rules.Value, rules.Value]],
     chosen: Sum,
 ) -> rules.Value:
-    """(M2) Returns the sum of the products with their scales, added to +0."""
+    """(M2) Returns the sum of the products, each multiplied by its scales; the sum starts from +0."""
     if not all(map(is_number, (*x, *y, *itertools.chain(*scales)))):
         return rules.NAN
     a, b = [*map(Fraction, x)], [*map(Fraction, y)]

@@ -146,8 +146,8 @@ def test_layouts_of_ptx_Q3() -> None:
 
 
 def test_elements_of_ptx_Q3() -> None:
-    """(Q3) Four elements of f8, or two of f16, share a random word. Its low bits are used first. Elements 1 and 3 of
-    the four use the bits of their predecessor in reverse order."""
+    """(Q3) Elements 4g to 4g + 3 of f8, or 2g and 2g + 1 of f16, use the random word g, its low bits first. Elements 4g
+    + 1 and 4g + 3 use the bits of their predecessor in reverse order."""
     words = random_bits((2,), 1, 2, 3).astype(np.int64)
     got = ptx_site_bits((2, 3), F8E4M3FN, 1, 2, 3).ravel()
     assert got[0] == words[0] & 0xFFFF and got[2] == words[0] >> 16 and got[4] == words[1] & 0xFFFF

@@ -283,8 +283,8 @@ def test_order_of_operations_Q2(tensor: float, rule: TwoLevel) -> None:
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_six_wins_ties_Q2(squared: bool, scaled: bool) -> None:
-    """Both scales represent the element 6 without an error, as 6 * 1 and as 4 * 1.5. The scale that gives the code of 6
-    must be chosen."""
+    """The element 6 has no error with either candidate for the scale: it is 6 * 1 and also 4 * 1.5. The candidate that
+    gives the code of 6 must be chosen."""
     x = np.zeros((1, 16), np.float32)
     x[0, 3] = 6
     q = quantize(x, BlockFormat(F4E2M1FN, TILES["nvfp4"], TwoLevel(four=FourError(squared, scaled))), np.float32(2688))

@@ -235,7 +235,8 @@ def test_routines_whose_time_is_not_known_are_named(level: str) -> None:
     ],
 )
 def test_a_launch_on_data_in_memory_begins_late(size: int, caches: dict[str, float], late: bool) -> None:
-    """A launch starts later, by `cold_launch_seconds`, only if data larger than L2 comes from memory."""
+    """A launch starts later, by `cold_launch_seconds`, only if some of its data comes from memory. If its data is in
+    L2, what L3 has lost does not matter."""
     code = read_code(program_of(product(size)), MACHINE)
     (launch,) = predict(code, replace(MACHINE, cold_launch_seconds=1e-3, **caches)).launches
     assert launch.causes["launch"] == pytest.approx(MACHINE.launch_seconds + 1e-3 * late)

@@ -23,7 +23,8 @@ def cpu(name: str) -> CpuMachine:
 
 
 def issue(*instructions: str) -> float:
-    """Returns the number of micro-operations into which Zen 4 splits the instructions. It starts six per cycle."""
+    """Returns the number of micro-operations into which Zen 4 splits the instructions. Zen 4 starts six of them per
+    cycle."""
     (found,) = cycles_of([instructions], zen4())
     return round(6 * found.issue)
 

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests that PTX is divided into basic blocks and that its instructions have the cost of the machine code."""
+"""Tests that PTX is divided into basic blocks, and that its instructions have the costs of the machine code into which
+they are assembled."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def lookahead(make: Make) -> Run:
 
 
 class PreparedOptimizer(Optimizer):
-    """A wrapper that passes all accesses on to an optimizer, like AcceleratedOptimizer of the package `accelerate`."""
+    """A wrapper that calls another optimizer, like AcceleratedOptimizer of the package `accelerate`."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer

@@ -118,8 +118,8 @@ def mixture_of_experts(make: Make) -> Run:
 
 
 class Ensemble(nn.Module):
-    """An ensemble of models with one architecture, whose stacked parameters are applied to a model on the meta
-    device."""
+    """An ensemble of models with one architecture. Their parameters are stacked, and a model on the meta device is
+    called with them."""
 
     def __init__(self) -> None:
         super().__init__()
