@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Functions of PyTorch's packed sequences: values and gradients match eager PyTorch."""
+"""Functions of PyTorch's packed sequences: values and gradients match those of eager PyTorch."""
 
 from collections.abc import Callable
 from typing import Any

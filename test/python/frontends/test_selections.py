@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tensors of the rows that a mask selects: values and gradients match eager PyTorch; unsupported uses are refused."""
+"""Tensors of the rows that a mask selects: values and gradients match those of eager PyTorch; unsupported uses are
+refused."""
 
 import functools
 import warnings

@@ -146,7 +146,7 @@ def test_a_recurrent_layer_with_a_given_state() -> None:
 
 
 class Orthogonalized(torch.optim.Optimizer):
-    """An optimizer like Muon, which multiplies gradients with each other, and with the weight."""
+    """An optimizer that, like Muon, multiplies gradients by each other and by the weight."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {"lr": 0.1})

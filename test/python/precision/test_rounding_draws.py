@@ -43,8 +43,8 @@ def samples(generator: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [4, 8, 16])
 def test_Q3_the_mean_of_draws(bits: int) -> None:
-    """The mean may be off by five standard deviations. A random test would exceed this once in 1.7 million times, but
-    these draws are fixed."""
+    """The mean may be off by five standard deviations. A random test would exceed this limit once in 1.7 million times,
+    but these draws are fixed."""
     x = samples(np.random.default_rng(bits))
     executable = repro_mlir.compile(program_of(bits), "cpu", 1)
     (name,) = (each.name for each in executable.program.outputs)

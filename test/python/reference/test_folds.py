@@ -18,7 +18,7 @@ from repro_mlir.reference import arithmetic, folds, ordering
 
 
 def values(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Returns f32 values of widely different sizes, with signed zeros and subnormals."""
+    """Returns f32 values of widely different magnitudes, with signed zeros and subnormals."""
     x = rng.standard_normal(shape) * np.exp2(rng.integers(-20, 20, shape))
     x[rng.random(shape) < 0.1] = -0.0
     x[rng.random(shape) < 0.05] = 3e-42

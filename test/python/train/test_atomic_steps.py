@@ -148,8 +148,8 @@ FILES = ("trainer.py", "executable.py", "bound_state.py", "binding.py", "recorde
 @pytest.mark.parametrize("target", ["cpu", "reference"])
 @pytest.mark.diagonal(target=["cpu"])
 def test_an_exception_before_every_line(target: str, tmp_path: Path) -> None:
-    """Raises an exception before each executed line of a step in turn. The run must end with the receipt of an
-    uninterrupted run."""
+    """Raises an exception before each executed line of a step in turn (on the reference interpreter, before each
+    seventh line). The run must end with the receipt of an uninterrupted run."""
     stride = 1 if target == "cpu" else 7
     moment = 0
     with new_trainer(target, receipt=tmp_path / "interrupted") as trainer:

@@ -270,7 +270,8 @@ def test_the_ninth_shape_with_warnings_as_errors(target: str, tmp_path: Path) ->
     ids=["mm", "bmm", "mv", "convolution"],
 )
 def test_products_of_several_element_types_are_eager_s(product: Any, refused: str) -> None:
-    """Products of different element types give the results of eager PyTorch, or raise its error during the trace."""
+    """Products of different element types give the results of eager PyTorch, or raise PyTorch's error during the
+    trace."""
 
     class Product(torch.nn.Module):
         def __init__(self) -> None:

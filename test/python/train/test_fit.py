@@ -79,7 +79,7 @@ def _check_resumed(resumed: Trainer, whole: Trainer, folder: Path) -> None:
 
 
 class Stopped(Exception):
-    """Raised by callbacks to stop a run."""
+    """Raised to stop a run."""
 
 
 def test_an_exception_leaves_all_of_the_step(tmp_path: Path) -> None:
