@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Keeps the order of (F1) and (F3): the chunks of a result are computed in
+// sequence, and the elements of a chunk are added in ascending order.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Kernels/ContractionKernel.h"
 

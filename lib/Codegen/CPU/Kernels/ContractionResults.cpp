@@ -4,6 +4,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Keeps the order of (F3): adds each chunk to the total of the earlier chunks,
+// and the total to the initial value.
+//
+//===----------------------------------------------------------------------===//
 
 #include "Codegen/CPU/Kernels/ContractionKernel.h"
 #include "Codegen/Common/BodyVectorizer.h"

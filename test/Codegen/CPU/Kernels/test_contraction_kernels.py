@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compares the bits of contractions, which kernels compute in register tiles, with those of the reference
-interpreter."""
+"""Compares the bits of contractions, which kernels compute in register tiles and in the order of (F1) and (F3), with
+those of the reference interpreter."""
 
 from __future__ import annotations
 

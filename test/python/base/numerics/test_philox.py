@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""Tests which random seeds users may pass."""
+"""Tests which seeds of random numbers (R1) users may pass."""
 
 import re
 from typing import Any
