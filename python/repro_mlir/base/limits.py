@@ -32,7 +32,7 @@ class Limits:
       compile_seconds: the time to compile a program for one target.
       capture_seconds: the processor time in which torch-mlir lowers a captured step.
       operator_seconds: the time to recompute the one operator of a dispute.
-      memory_bytes: the address space of a child process.
+      memory_bytes: the address space of each child process; the process of torch-mlir is one of them.
       result_bytes: the size of the result of a child process, and of each file that it writes.
       archive_bytes: the total decompressed size of the members of a program file, a bundle or an .npz file, and of the
         tensors that a bundle or a receipt describes; by default the memory of this machine.
