@@ -19,7 +19,9 @@ class ServerOptions:
       body_bytes: the maximum size of a request body.
       body_seconds: the time limit for receiving a request body.
       encode_seconds: the time limit for tokenizing a prompt, including the prompts queued before it.
-      idle_seconds: the time after which a connection without a complete request head is closed.
+      idle_seconds: the time after which a connection is closed if the head of its first request is incomplete, or if
+        the client sends nothing after an answer. The head of a later request has two to three times as long, counted
+        from the answer.
       write_seconds: the time after which a connection is closed if its client does not read.
       grace_seconds: the time limit for running answers when the server is shut down.
       step_seconds: the time limit at shutdown for the model's last step and the tokenizer's last call, after all
