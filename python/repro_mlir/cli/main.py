@@ -28,6 +28,7 @@ _COMMANDS = (
     "attest",
     "dispute",
     "diff",
+    "check_resume",
     "precision",
     "roofline",
     "targets",

@@ -100,6 +100,7 @@ ALLOWED = {
         "base.numerics", "execute", "frontends.torch", "frontends.torch.base",
         "frontends.torch.compile_backend", "program", "verification",
     },
+    "resume_check": set(),
     "sandbox_worker": {"base.files", "compilation", "execute", "frontends.stablehlo", "program", "sandbox"},
     "bundle": {
         "base.files", "base.numerics", "base.tensors", "execute", "frontends.torch", "program", "runner",
@@ -120,8 +121,8 @@ ALLOWED = {
     "cli": {
         "base.files", "base.numerics", "bundle", "certification", "compilation", "distributed", "execute",
         "frontends.onnx", "frontends.tensorflow", "frontends.torch", "frontends.torch.base", "generation",
-        "integrations", "precision", "precision_report", "program", "roofline", "runner", "script_runs",
-        "serving", "train", "verification",
+        "integrations", "precision", "precision_report", "program", "resume_check", "roofline", "runner",
+        "script_runs", "serving", "train", "verification",
     },
 }  # fmt: skip
 """The imports that each room may have from other rooms, lowest room first. If other rooms may import only a part of a
@@ -133,6 +134,9 @@ USERS_OF_MODELS = {
     *("generation.generator", "generation.identity", "generation.sampling"),
 }
 """The modules for trainers, generators and identities, which accept PyTorch's models."""
+
+READERS_OF_TENSORS = ("base.tensors.torch_tensors", "resume_check.recorder")
+"""The modules that read tensors of the user's code. The recorder runs in the process of the user's script."""
 
 
 class Import(NamedTuple):
@@ -262,9 +266,9 @@ def test_the_ground_imports_no_room() -> None:
 
 
 def test_only_the_frontend_imports_torch() -> None:
-    """Exceptions are integrations, whose trainers need PyTorch, and the module that reads the user's tensors."""
+    """Exceptions are integrations, whose trainers need PyTorch, and the modules that read the user's tensors."""
     for each in imports():
-        if within(each.importer, "integrations") or each.importer == "base.tensors.torch_tensors":
+        if within(each.importer, "integrations") or each.importer in READERS_OF_TENSORS:
             continue
         if not each.own and each.module.split(".")[0] in ("torch", "torch_mlir", "functorch"):
             is_type = each.importer in USERS_OF_MODELS and each.kind == "types"
@@ -319,11 +323,13 @@ def test_no_other_module_names_torch() -> None:
         ("base.shared_libraries", "torch_mlir._mlir_libs"),
         ("base.shared_libraries", "libTorchMLIRAggregateCAPI.so"),
         ("runner.packing", "base/tensors/torch_tensors.py"),
+        # the module whose import by the user's script starts the recorder
+        ("resume_check.import_hook", "torch"),
     }
     for name, path in sources().items():
         if within(name, "frontends.torch") or within(name, "integrations") or name in USERS_OF_MODELS:
             continue
-        if within(name, "frontends.onnx") or name in ("frontends.keras.on_torch", "base.tensors.torch_tensors"):
+        if within(name, "frontends.onnx") or name in ("frontends.keras.on_torch", *READERS_OF_TENSORS):
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -448,7 +454,7 @@ def test_everything_else_can_be_imported_without_frameworks() -> None:
         if name
         and not name.endswith("__main__")
         and not any(within(name, f"frontends.{framework}") for framework in FRAMEWORKS)
-        and name != "base.tensors.torch_tensors"
+        and name not in READERS_OF_TENSORS
         # An integration imports the package with which it integrates.
         and not name.startswith("integrations.")
     ]

@@ -1,0 +1,185 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Tests `repro check-resume` on training loops that do and do not restore their state."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from repro_mlir.cli.main import main
+
+LOOP = Path(__file__).with_name("training_loop.py")
+OTHER_LOOPS = Path(__file__).with_name("other_loops.py")
+
+
+def check(capsys, *arguments: str, options: tuple[str, ...] = (), script: Path = LOOP) -> tuple[int, dict]:
+    """Runs the command on a script with arguments; returns the exit status and the report."""
+    status = main(["check-resume", str(script), "--json", *options, f"--arguments={shlex.join(arguments)}"])
+    captured = capsys.readouterr()
+    return status, json.loads(captured.out) if captured.out else {"error": captured.err}
+
+
+def test_a_loop_that_restores_everything_is_exact(forks, capsys) -> None:
+    status, report = check(capsys)
+    assert status == 0
+    assert report == {
+        "verdict": "exact", "steps": 20, "saved_after": 10, "step": None, "findings": [], "gradients": [],
+        "without_effect": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("omitted", "kind", "names", "text"),
+    [
+        ("order", "data order", ["DataLoader"], "batch 1 of its iteration, expected batch 5"),
+        ("torch", "rng", ["PyTorch's CPU generator"], "PyTorch's CPU generator differs before step 11"),
+        ("numpy", "rng", ["NumPy's random"], "NumPy's random differs before step 11"),
+        ("python", "rng", ["Python's random"], "Python's random differs before step 11"),
+        ("scheduler", "scheduler", ["last_epoch of StepLR"], "last_epoch of StepLR is 0, expected 10"),
+        ("scaler", "scaler", ["scale of GradScaler"], "scale of GradScaler is 32768.0, expected 131072.0"),
+        ("optimizer", "optimizer state", ["momentum_buffer of model.0.weight"], "model.0.weight is absent"),
+        ("buffers", "buffer", ["model.1.running_mean", "model.1.running_var"], "model.1.running_mean"),
+        ("calls", "non-persistent buffer", ["model.2.calls"], "model.2.calls"),
+        ("scale", "attribute", ["model.2.scale"], "model.2.scale is 1.0, expected 0.9"),
+        ("average", "parameter", ["average.module.0.weight"], "average.module.0.weight"),
+        ("model", "parameter", ["model.0.weight", "model.0.bias"], "model.0.weight"),
+    ],
+)
+def test_state_that_is_not_restored_is_named(forks, capsys, omitted, kind, names, text) -> None:
+    status, report = check(capsys, "--omit", omitted)
+    assert (status, report["verdict"], report["step"]) == (1, "not exact", 11)
+    first = report["findings"][0]
+    assert first["kind"] == kind and first["step"] == 11
+    assert {*names} <= {*first["names"]} and text in first["text"]
+
+
+def test_all_that_is_not_restored_is_named(forks, capsys) -> None:
+    status, report = check(capsys, "--omit", "torch,order,buffers,optimizer")
+    assert status == 1
+    kinds = [each["kind"] for each in report["findings"]]
+    assert kinds == ["buffer", "optimizer state", "hyper-parameter", "data order", "rng", "rng", "rng"]
+    assert report["gradients"][0] == "model.0.weight"
+
+
+def test_the_text_names_step_state_and_remedy(forks, capsys) -> None:
+    assert main(["check-resume", str(LOOP), "--arguments=--omit torch"]) == 1
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "not exact: the resumed run differs from the whole run at step 11 of 20, 10 after the resume",
+        "  random numbers: the state of PyTorch's CPU generator differs before step 11",
+        "    save and restore it with torch.get_rng_state() and torch.set_rng_state()",
+    ]
+
+
+def test_a_loop_that_is_not_reproducible_is_not_blamed_on_the_resume(forks, capsys) -> None:
+    status, report = check(capsys, "--break", "seed")
+    assert (status, report["verdict"], report["step"]) == (2, "not reproducible", 1)
+    assert report["findings"][0]["kind"] == "parameter"
+
+
+def test_a_schedule_that_depends_on_the_steps_needs_an_interrupt(forks, capsys) -> None:
+    status, report = check(capsys, "--break", "schedule")
+    assert (status, report["verdict"]) == (2, "not comparable")
+    assert report["findings"][0]["names"][0] == "T_max of CosineAnnealingLR"
+    run = f"python {LOOP} --break schedule --steps {{total}} --save-every {{steps}} --save {{save}}"
+    command = ["check-resume", "--json", "--interrupt", "--run", run]
+    assert main(command) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["steps"], report["saved_after"]) == (20, 10)
+
+
+@pytest.mark.parametrize(
+    ("form", "steps"),
+    [("accumulate", 6), ("two", 12), ("lbfgs", 6), pytest.param("compiled", 6, marks=pytest.mark.exhaustive)],
+)
+def test_loops_of_other_forms_are_exact(forks, capsys, form, steps) -> None:
+    status, report = check(capsys, "--form", form, options=("--steps", "3"), script=OTHER_LOOPS)
+    assert (status, report["verdict"], report["steps"], report["saved_after"]) == (0, "exact", steps, steps // 2)
+    # The script draws from Python's generator, which it does not restore, and ignores the number.
+    assert [each["names"] for each in report["without_effect"]] == [["Python's random"]]
+
+
+def test_a_counter_that_is_not_restored_is_one_error(forks, capsys) -> None:
+    arguments = ("--form", "accumulate", "--omit", "step")
+    status, report = check(capsys, *arguments, options=("--steps", "3"), script=OTHER_LOOPS)
+    assert status == 2
+    assert "expected the resumed run to make 3 steps, from 3 to 6, got 6: the script must restore" in report["error"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("crash", "the first run failed with exit status 1: "),
+        ("save", "the first run ended without a checkpoint: expected the script to write the file or folder {save}"),
+        ("hang", "the first run did not end within 2 s"),
+        ("steps", "expected the whole run to make more steps than the first run, got 3 and 3"),
+    ],
+)
+def test_a_script_that_cannot_be_checked_is_one_error(forks, capsys, broken, message) -> None:
+    options = ("--timeout", "2") if broken == "hang" else ()
+    status, report = check(capsys, "--break", broken, options=options)
+    assert status == 2
+    assert report["error"].startswith(f"repro: error: {message}") and report["error"].count("\n") == 1
+    assert broken != "crash" or report["error"].endswith(": ValueError: no such data set\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected SCRIPT or --run, and not both"),
+        (["none.py"], "none.py: expected a script, found no file"),
+        (["--run", "x", "--arguments=1"], "--arguments belongs to SCRIPT"),
+        (["--run", "x '"], "--run: expected the syntax of a shell: No closing quotation, got x '"),
+        (["--run", "x {step}"], "--run: expected placeholders among {steps}, {total}, {more}, {save}, {resume}, got "),
+        (["--run", "x {steps}"], "--run: expected the placeholder {save} in the command, found none"),
+        (["--run", "x {save}"], "--run: expected the placeholder {steps} or {total} or {more} in the command"),
+        (["--run", "x {steps} {save}", "--resume", "x"], "--resume: expected the placeholder {resume}"),
+        (["--run", "sh -c exit {steps} {save}"], "the first run made no optimizer step that could be seen"),
+        (["--run", "no-such-program {steps} {save}"], "the first run failed with exit status 1: "),
+    ],
+)
+def test_mistakes_in_arguments(capsys, arguments: list[str], message: str) -> None:
+    assert main(["check-resume", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"repro: error: {message}") and error.count("\n") == 1
+
+
+def test_the_example_of_the_page_gives_the_output_of_the_page(forks, capsys, tmp_path, monkeypatch) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "check-resume.md").read_text()
+    (script,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S)
+    (output,) = re.findall(r"^```text\n(.*?)^```", page, flags=re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(script)
+    assert main(["check-resume", "train.py"]) == 1
+    assert capsys.readouterr().out == output
+
+
+def test_processes_start_with_the_recorder_and_without_the_compiler(tmp_path: Path) -> None:
+    """Runs the command as a user does. The user's own sitecustomize module still takes effect."""
+    (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.own_sitecustomize = True\n")
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys\nassert own_sitecustomize and not any('repro' in path for path in sys.path[:1])\n"
+        "assert not any(name.startswith('repro_mlir.') for name in sys.modules)\n" + LOOP.read_text()
+    )
+    code = (
+        "import sys\nfrom repro_mlir.cli.main import main\n"
+        "status = main(['check-resume', sys.argv[1], '--steps', '4'])\n"
+        "assert not {'torch', 'repro_mlir.ir', 'repro_mlir._mlir_libs._mlir'} & {*sys.modules}; sys.exit(status)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(script)], env=environment, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (
+        0,
+        "exact: the resumed run equals the whole run in 8 steps, 4 after the resume\n",
+    ), done.stderr
