@@ -13,6 +13,7 @@ object per line:
 - `{"end": true, "state": {...}}`: the state at the end of the process.
 - `{"interrupted": true}`: the process ended itself, because the checkpoint exists.
 - `{"full": true}`: the record has reached its limit of bytes.
+- `{"failed": "..."}`: the recorder itself has failed, for this reason.
 
 The key of an entry consists of its kind, its owner and its name, with tabs in between.
 """
@@ -30,7 +31,7 @@ import sys
 import sysconfig
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -44,6 +45,8 @@ VARIABLE = "REPRO_MLIR_RESUME_RECORD"
 
 _TEXT = 80
 """The number of characters of a recorded value."""
+
+_LONGEST_REASON = 300
 
 _MOST_FRAMES, _MOST_VARIABLES, _MOST_MODELS, _MOST_CALLS, _MOST_LEAVES, _DEPTH = 16, 200, 32, 64, 4096, 8
 
@@ -108,7 +111,7 @@ def _tree_digest(value: Any) -> str:
                 parts.append(digest(leaf))
         elif hasattr(leaf, "tobytes"):
             parts.append(hashlib.blake2b(leaf.tobytes(), digest_size=12).hexdigest())
-        elif isinstance(leaf, (bool, int, float, str)):
+        elif isinstance(leaf, str) or _is_number(leaf):
             parts.append(repr(leaf))
     return _text_digest("\n".join(parts))
 
@@ -117,12 +120,12 @@ def _value_text(value: Any) -> str | None:
     """Returns a short text of a number, a string, a short list of numbers or a tensor; None for any other value."""
     if isinstance(value, torch.Tensor):
         return repr(value.tolist())[:_TEXT] if value.numel() <= 4 else digest(value)
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, str) or _is_number(value):
         text = repr(value)
         return text if len(text) <= _TEXT else f"{text[:40]}... {_text_digest(text)}"
     if isinstance(value, (list, tuple, dict)):
         leaves = list(_leaves(value))
-        if all(leaf is None or isinstance(leaf, (bool, int, float, str, torch.Tensor)) for leaf in leaves):
+        if all(leaf is None or isinstance(leaf, (str, torch.Tensor)) or _is_number(leaf) for leaf in leaves):
             text = repr(value)
             is_short = len(text) <= _TEXT and not any(isinstance(leaf, torch.Tensor) for leaf in leaves)
             return text if is_short else _tree_digest(value)
@@ -130,7 +133,8 @@ def _value_text(value: Any) -> str | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float))
+    """Returns whether a value is a truth value or a number; Python refuses to print integers with very many bits."""
+    return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= 1024)
 
 
 def _user_frames() -> Iterator[FrameType]:
@@ -222,8 +226,21 @@ class _Model:
                     yield f"attribute\t{self.key}\t{name}{'.' if name else ''}{attribute}", repr(value)
 
 
+def _guarded(method: Callable[..., None]) -> Callable[..., None]:
+    """Returns a method that turns the recorder off if it fails, so that the script goes on."""
+
+    @functools.wraps(method)
+    def guarded(recorder: Recorder, *arguments: Any) -> None:
+        try:
+            method(recorder, *arguments)
+        except Exception as error:
+            recorder.fail(error)
+
+    return guarded
+
+
 class Recorder:
-    """Records one process. Every public method is called by a hook."""
+    """Records one process. Hooks call the public methods."""
 
     def __init__(self, path: str, limit: int, until: str | None) -> None:
         """
@@ -252,13 +269,13 @@ class Recorder:
         self._positions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._loader_of: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
+    @_guarded
     def called(self, module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Notes a call of a module by the script, before the call."""
         if self._is_out_of_step() or not torch.is_grad_enabled():
             return
         with torch.no_grad():
-            is_new = id(module) not in self._modules and len(self._models) < _MOST_MODELS
-            model = self._add_model(module, self._label_of(module)) if is_new else None
+            model = self._add_model(module)
             if not self._begun:
                 self._begin()
             elif model is not None:
@@ -266,6 +283,7 @@ class Recorder:
             if len(self._inputs) < _MOST_CALLS:
                 self._inputs.append([type(module).__name__, _tree_digest([arguments, keywords])])
 
+    @_guarded
     def loaded(self, loader: DataLoader[Any], iterator: Any) -> None:
         """Notes the begin of an iteration over a DataLoader."""
         try:
@@ -275,6 +293,7 @@ class Recorder:
             # An iterator of a package's DataLoader may not support weak references.
             pass
 
+    @_guarded
     def fetched(self, iterator: Any, batch: Any) -> None:
         """Notes a batch that a DataLoader has returned."""
         if self._is_out_of_step() or iterator not in self._positions:
@@ -284,6 +303,7 @@ class Recorder:
         with torch.no_grad():
             self._data.append([loader, self._positions[iterator], _tree_digest(batch)])
 
+    @_guarded
     def before_step(self, optimizer: Optimizer, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         """Records a step, before the optimizer changes the parameters. The first argument is the optimizer."""
         self._depth += 1
@@ -311,12 +331,19 @@ class Recorder:
         if self._depth == 0:
             self._begun = False
 
+    @_guarded
     def end(self) -> None:
         """Records the state at the end of the process."""
         if self._steps and not self._is_off and os.getpid() == self._process:
             with torch.no_grad():
                 self._state = self._read()
             self._write({"end": True, "state": self._changes()})
+            self._is_off = True
+
+    def fail(self, error: Exception) -> None:
+        """Records that the recorder has failed, and turns it off."""
+        if not self._is_off:
+            self._write({"failed": f"{type(error).__name__}: {error}"[:_LONGEST_REASON]})
             self._is_off = True
 
     def _is_out_of_step(self) -> bool:
@@ -333,21 +360,22 @@ class Recorder:
                 stream.flush()
             os._exit(0)
         for _, _, value in list(_variables()):
-            if isinstance(value, torch.nn.Module) and id(value) not in self._modules:
-                if len(self._models) < _MOST_MODELS:
-                    self._add_model(value, self._label_of(value))
+            if isinstance(value, torch.nn.Module):
+                self._add_model(value)
             elif isinstance(value, Optimizer):
                 self.optimizers.add(value)
         self._state = self._read()
 
-    def _add_model(self, module: torch.nn.Module, label: str) -> _Model | None:
-        """Adds a module with state that is not part of a known model."""
-        self._modules.update(id(each) for each in module.modules())
+    def _add_model(self, module: torch.nn.Module) -> _Model | None:
+        """Returns a new model, or None for a module without state or a part of a known model."""
+        if id(module) in self._modules or len(self._models) == _MOST_MODELS:
+            return None
         if next(module.parameters(), None) is None and next(module.buffers(), None) is None:
             return None
-        model = _Model(module, label, self._models)
+        self._modules.update(id(each) for each in module.modules())
+        model = _Model(module, self._label_of(module), self._models)
         self._models.append(model)
-        self._name(model.key, label)
+        self._name(model.key, model.label)
         return model
 
     def _label_of(self, module: torch.nn.Module) -> str:
@@ -461,7 +489,8 @@ def _optimizer_state(key: str, optimizer: Optimizer) -> Iterator[tuple[str, str]
                 yield f"hyper-parameter\t{key}\t{name} of group {index}", text
     for number, parameter in _parameters(optimizer):
         yield f"parameter\t{key}\t{number}", digest(parameter)
-        for name, value in optimizer.state.get(parameter, {}).items():
+        entries = optimizer.state.get(parameter)
+        for name, value in entries.items() if isinstance(entries, Mapping) else ():
             text = _value_text(value) if not isinstance(value, torch.Tensor) else digest(value)
             if text is not None:
                 yield f"optimizer state\t{key}\t{number}\t{name}", text
@@ -548,8 +577,7 @@ def _watch_constructors(recorder: Recorder) -> None:
     # The constructors of some schedulers do not call the one of LRScheduler.
     LRScheduler.__new__ = create  # type: ignore[assignment]
     _watch_constructor(Optimizer, recorder.optimizers)
-    # PyTorch has the first of these classes since version 2.3.
-    _watch_constructor(getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler), recorder.scalers)
+    _watch_constructor(torch.amp.GradScaler, recorder.scalers)
 
 
 def _watch_constructor(kind: Any, known: _Known) -> None:

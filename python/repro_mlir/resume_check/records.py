@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.printing import foreign
 
 EFFECTIVE = frozenset({"parameter", "buffer", "optimizer state", "hyper-parameter", "scheduler", "scaler"})
 """The kinds of state that determine the following steps. Random number generators, buffers that no state_dict contains,
@@ -46,7 +47,7 @@ class Step:
     Attributes:
       number: counts from 1; the end of the process has the number after the last step.
       state: the value or digest of each entry before the step; the next step changes this dictionary.
-      changed: the entries that differ from the step before.
+      changed: the entries with another value than before the last step.
       inputs: class and digest of the arguments of each call of a module.
       data: DataLoader, position in its iteration and digest of each batch that DataLoaders have returned.
       gradients: the digest of each gradient, by optimizer and parameter.
@@ -74,7 +75,7 @@ class Record:
     """
 
     def __init__(self, path: Path) -> None:
-        """Reads the file once. Raises ReproError if the recorder ended before the process did."""
+        """Reads the file once. Raises ReproError if the recorder failed or reached its limit."""
         self.path = path
         self.count = 0
         self.labels: dict[str, str] = {}
@@ -86,6 +87,8 @@ class Record:
                     f"{path.stem}: the record of its state has reached {path.stat().st_size >> 20} MiB; "
                     "expected fewer steps (--steps)"
                 )
+            if "failed" in line:
+                raise ReproError(f"{path.stem}: the recorder failed: {foreign(str(line['failed']))}")
             self.labels.update(line.get("labels", {}))
         for step in self.steps():
             self.moving.update(dict.fromkeys(step.changed, step.number))
@@ -103,7 +106,7 @@ class Record:
                 continue
             number += 1
             changes = {Key(*text.split("\t", 3)): value for text, value in line["state"].items()}
-            changed = frozenset(key for key in changes if key in state)
+            changed = frozenset(key for key, value in changes.items() if key in state and value is not None)
             for key, value in changes.items():
                 if value is None:
                     del state[key]

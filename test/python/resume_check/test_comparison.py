@@ -37,7 +37,7 @@ def test_entries_hold_until_they_change(tmp_path: Path) -> None:
     states = [dict(step.state) for step in found.steps()]
     weight, generator = Key("parameter", "SGD", "0.0"), Key("rng", "PyTorch's CPU generator", "state")
     assert states == [{weight: "1", generator: "x"}, {weight: "1", generator: "y"}, {weight: "3"}]
-    assert found.count == 3 and found.moving == {generator: 3, weight: 3}
+    assert found.count == 3 and found.moving == {generator: 2, weight: 3}
 
 
 def test_a_partial_last_line_is_ignored(tmp_path: Path) -> None:
@@ -50,6 +50,12 @@ def test_a_partial_last_line_is_ignored(tmp_path: Path) -> None:
 def test_a_record_that_is_full_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "the first run.jsonl").write_text('{"full": true}\n')
     with pytest.raises(ReproError, match=r"the first run: the record of its state has reached .* \(--steps\)"):
+        Record(tmp_path / "the first run.jsonl")
+
+
+def test_a_failure_of_the_recorder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "the first run.jsonl").write_text('{"failed": "TypeError: x"}\n')
+    with pytest.raises(ReproError, match="the first run: the recorder failed: TypeError: x"):
         Record(tmp_path / "the first run.jsonl")
 
 
