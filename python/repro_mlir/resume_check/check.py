@@ -119,6 +119,8 @@ def check_resume(
         def execute(run_name: str, template: Template, values: dict[str, object], part: str) -> Record:
             values = {"save": folder / part / "checkpoint.pt", "resume": "", **values}
             filled = template.filled({key: str(value) for key, value in values.items()})
+            # The fourth run is needed only if the others differ.
+            shown.total += part == "repeated"
             until = None
             if interrupt is not None and part == "first":
                 (until,) = interrupt.filled({key: str(value) for key, value in values.items()})
@@ -148,7 +150,7 @@ def check_resume(
             raise ReproError(
                 f"expected the resumed run to make {whole.count - first.count} steps, from {first.count} to "
                 f"{whole.count}, got {resumed.count}: the script must restore its number of steps; in --resume, "
-                "{steps} counts from the begin of the first run, {more} from the resume"
+                "{steps} counts from the start of the first run, {more} from the resume"
             )
         unused = tuple(without_effect(found.unused, whole, noise))
         return ResumeReport(EXACT, whole.count, first.count, None, (), (), unused)

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("torch")
 
 from repro_mlir.cli.main import main
+from repro_mlir.resume_check import runs
 
 LOOP = Path(__file__).with_name("training_loop.py")
 OTHER_LOOPS = Path(__file__).with_name("other_loops.py")
@@ -66,7 +67,7 @@ def test_all_that_is_not_restored_is_named(forks, capsys) -> None:
     status, report = check(capsys, "--omit", "torch,order,buffers,optimizer")
     assert status == 1
     kinds = [each["kind"] for each in report["findings"]]
-    assert kinds == ["buffer", "optimizer state", "hyper-parameter", "data order", "rng", "rng", "rng"]
+    assert kinds == ["buffer", "optimizer state", "hyper-parameter", "data order", "rng", "rng"]
     assert report["gradients"][0] == "model.0.weight"
 
 
@@ -162,24 +163,45 @@ def test_the_example_of_the_page_gives_the_output_of_the_page(forks, capsys, tmp
     assert capsys.readouterr().out == output
 
 
-def test_processes_start_with_the_recorder_and_without_the_compiler(tmp_path: Path) -> None:
-    """Runs the command as a user does. The user's own sitecustomize module still takes effect."""
-    (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.own_sitecustomize = True\n")
-    script = tmp_path / "train.py"
+def own_script(folder: Path) -> Path:
+    """Returns a script that fails unless it runs as it does alone, in an environment with a sitecustomize module."""
+    (folder / "sitecustomize.py").write_text("import builtins\nbuiltins.own_sitecustomize = True\n")
+    script = folder / "train.py"
     script.write_text(
-        "import sys\nassert own_sitecustomize and not any('repro' in path for path in sys.path[:1])\n"
-        "assert not any(name.startswith('repro_mlir.') for name in sys.modules)\n" + LOOP.read_text()
+        "import sys\nassert own_sitecustomize and not any('repro-check-resume' in path for path in sys.path)\n"
+        "assert not any(name.startswith('repro_mlir') for name in sys.modules)\n" + LOOP.read_text()
     )
-    code = (
-        "import sys\nfrom repro_mlir.cli.main import main\n"
-        "status = main(['check-resume', sys.argv[1], '--steps', '4'])\n"
-        "assert not {'torch', 'repro_mlir.ir', 'repro_mlir._mlir_libs._mlir'} & {*sys.modules}; sys.exit(status)"
-    )
+    return script
+
+
+def test_a_process_of_the_script_has_only_the_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = own_script(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    run, _ = runs.default_templates(str(script), [])
+    command = run.filled({"steps": "2", "save": str(tmp_path / "checkpoint.pt")})
+    record = runs.run_script("the first run", command, tmp_path, 120)
+    *steps, end = record.steps()
+    assert [step.number for step in steps] == [1, 2] and end.is_end
+    assert record.labels["SGD\t0.0"] == "model.0.weight"
+
+
+def test_the_check_imports_neither_pytorch_nor_the_compiler() -> None:
+    code = """
+import sys
+from repro_mlir.cli.main import main
+assert main(["check-resume", "none.py"]) == 2
+assert "repro_mlir.resume_check.check" in sys.modules
+assert not {"torch", "repro_mlir.ir", "repro_mlir._mlir_libs._mlir"} & {*sys.modules}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "repro: error: none.py: expected a script, found no file\n")
+
+
+@pytest.mark.exhaustive
+def test_the_command_runs_processes(tmp_path: Path) -> None:
+    """Runs the command as a user does."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(script)], env=environment, capture_output=True, text=True, cwd=tmp_path
-    )
-    assert (done.returncode, done.stdout) == (
-        0,
-        "exact: the resumed run equals the whole run in 8 steps, 4 after the resume\n",
-    ), done.stderr
+    command = [sys.executable, "-m", "repro_mlir", "check-resume", str(own_script(tmp_path)), "--steps", "4"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    expected = "exact: the resumed run equals the whole run in 8 steps, 4 after the resume\n"
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
