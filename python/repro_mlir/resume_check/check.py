@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,7 +117,7 @@ def check_resume(
         for part in ("first", "whole", "resumed", "repeated"):
             (folder / part).mkdir()
 
-        def execute(run_name: str, template: Template, values: dict[str, object], part: str) -> Record:
+        def execute(run_name: str, template: Template, values: Mapping[str, object], part: str) -> Record:
             values = {"save": folder / part / "checkpoint.pt", "resume": "", **values}
             filled = template.filled({key: str(value) for key, value in values.items()})
             # The fourth run is needed only if the others differ.

@@ -205,7 +205,7 @@ class _Model:
         kind = type(module).__name__
         shape = _text_digest(repr([(name, tuple(tensor.shape)) for name, tensor in named]))[:8]
         count = sum(each.key.startswith(f"{kind} {shape} ") for each in others)
-        self.key = f"{kind} {shape} {count}"
+        self.key: str = f"{kind} {shape} {count}"
         try:
             self.saved = set(module.state_dict(keep_vars=True))
         except Exception:
@@ -214,12 +214,12 @@ class _Model:
 
     def state(self, done: set[int]) -> Iterator[tuple[str, str]]:
         """Yields the entries of parameters that are not in `done`, of buffers, and of attributes that are numbers."""
-        for name, tensor in self.module.named_parameters():
-            if id(tensor) not in done:
-                yield f"parameter\t{self.key}\t{name}", digest(tensor)
-        for name, tensor in self.module.named_buffers():
+        for name, parameter in self.module.named_parameters():
+            if id(parameter) not in done:
+                yield f"parameter\t{self.key}\t{name}", digest(parameter)
+        for name, buffer in self.module.named_buffers():
             kind = "buffer" if name in self.saved else "non-persistent buffer"
-            yield f"{kind}\t{self.key}\t{name}", digest(tensor)
+            yield f"{kind}\t{self.key}\t{name}", digest(buffer)
         for name, module in self.module.named_modules():
             for attribute, value in vars(module).items():
                 if not attribute.startswith("_") and _is_number(value):
