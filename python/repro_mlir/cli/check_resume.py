@@ -69,7 +69,7 @@ def _check_resume(options: argparse.Namespace) -> int:
     from repro_mlir.resume_check.runs import Template, default_templates, template, words
 
     if (options.script is None) == (options.run is None):
-        raise ReproError("expected SCRIPT or --run, and not both")
+        raise ReproError("expected SCRIPT, which comes before --interrupt, or --run, and not both")
     if options.arguments and options.script is None:
         raise ReproError("--arguments belongs to SCRIPT: expected these arguments within the command of --run")
     if options.script is not None:

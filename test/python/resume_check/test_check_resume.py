@@ -135,7 +135,7 @@ def test_a_script_that_cannot_be_checked_is_one_error(forks, capsys, broken, mes
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected SCRIPT or --run, and not both"),
+        ([], "expected SCRIPT, which comes before --interrupt, or --run, and not both"),
         (["none.py"], "none.py: expected a script, found no file"),
         (["--run", "x", "--arguments=1"], "--arguments belongs to SCRIPT"),
         (["--run", "x '"], "--run: expected the syntax of a shell: No closing quotation, got x '"),
