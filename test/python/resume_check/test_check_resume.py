@@ -108,6 +108,17 @@ def test_loops_of_other_forms_are_exact(forks, capsys, form, steps) -> None:
     assert [each["names"] for each in report["without_effect"]] == [["Python's random"]]
 
 
+def test_a_loop_like_that_of_nanogpt_starts_its_data_again(forks, capsys) -> None:
+    script = LOOP.with_name("language_model_loop.py")
+    status, report = check(capsys, options=("--steps", "3"), script=script)
+    assert (status, report["step"]) == (1, 4)
+    order, generator = report["findings"]
+    assert (order["kind"], order["text"]) == ("data order", "the batch of step 4 is that of step 1")
+    assert (generator["kind"], generator["names"]) == ("rng", ["PyTorch's CPU generator"])
+    # Tied weights have one name.
+    assert "model.embedding.weight" in report["gradients"] and "model.head.weight" not in report["gradients"]
+
+
 def test_a_counter_that_is_not_restored_is_one_error(forks, capsys) -> None:
     arguments = ("--form", "accumulate", "--omit", "step")
     status, report = check(capsys, *arguments, options=("--steps", "3"), script=OTHER_LOOPS)
