@@ -59,7 +59,7 @@ def _sum_to_odd(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Returns x + y in f64, rounded to odd: of the two neighbours of an inexact sum, the one whose last bit is 1 (Boldo
     and Melquiond).
 
-    Rounding the result again, to a format with at least two bits less, gives the correctly rounded sum.
+    Rounding the result again, to a format with at least two bits fewer, gives the correctly rounded sum.
     """
     total, error = _two_sum(x, y)
     bits = total.view(np.int64)
@@ -101,8 +101,8 @@ def _fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         z_high, z_low = _two_sum(z, low)
         total, rest = _two_sum(high, z_high)
         result[fast] = total + _sum_to_odd(z_low, rest)
-        # A sum of zero needs no special case: an exact cancellation must give +0, as two-sum does, and for c = 0 the
-        # product is nonzero.
+        # A result of zero needs no special case: it occurs only if the product and c cancel, and two-sum then gives +0,
+        # as (S1) requires.
     slow = work & ~fast
     if slow.any():
         triples = zip(a[slow].tolist(), b[slow].tolist(), c[slow].tolist(), strict=True)
@@ -186,7 +186,9 @@ def from_integer(x: np.ndarray, to: ElementType, width: int, signed: bool) -> np
 
 
 def convert(x: np.ndarray, source: ElementType, to: ElementType, saturate: bool = False) -> np.ndarray:
-    """Converts a float to another float type: exact if `to` is wider, else (S3) rounded once to nearest even."""
+    """(S3) Converts a float to another float type: exactly if `to` is wider, else rounded once to nearest even.
+    `saturate` is for types without infinity: a value beyond the largest finite value becomes that value instead of
+    NaN."""
     if to.is_storage:
         return x if source == to else round_to_format(x, to, saturate)
     return x.astype(to.dtype)

@@ -93,8 +93,8 @@ def block_contraction(op: Operation, env: Environment) -> list[np.ndarray]:
     """Evaluates repro.block_contraction, whose dot products are exact (Q4) or computed by an accumulator (M5)."""
     *kinds, _ = op.operand_types
     x, x_scales, y, y_scales, init = (env[n] for n in op.operands)
-    # For integer codes, `fraction_bits` counts the fraction bits of a product; all of them are assigned to the format
-    # of x.
+    # For integer codes, `fraction_bits` is the number of fraction bits of a product. The format of x gets all of them,
+    # that of y none.
     bits = op.attributes.get("fraction_bits") or 0
     of = _format(kinds[0], bits), _format(kinds[2], 0)
     first, second = (to_bits(each, kind.element) for each, kind in ((x, kinds[0]), (y, kinds[2])))

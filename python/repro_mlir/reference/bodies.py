@@ -20,8 +20,8 @@ class CompiledBody:
     """A callable that evaluates the body of an operation: maps arrays of the body's arguments to arrays of its yielded
     values.
 
-    `leave_out` is an operation that only the terminator uses. This operation is not evaluated: the callable returns the
-    operation's operands instead, except the block argument `without`.
+    `leave_out`, if given, is an operation whose result only the terminator uses. It is not evaluated: the callable
+    returns, instead of this result, the operands of `leave_out` except the block argument `without`.
     """
 
     def __init__(

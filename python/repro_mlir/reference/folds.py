@@ -51,8 +51,8 @@ class Sequential:
 
 @dataclass(frozen=True)
 class Exact:
-    """(K4) `#repro.exact`: a contraction whose factors are converted to integers of `digits` bytes, the products of
-    which are added exactly."""
+    """(K4) `#repro.exact`: a contraction that converts its factors to integers of `digits` bytes and adds the products
+    of these integers exactly."""
 
     digits: int
 
@@ -83,7 +83,7 @@ EXACT_TERMS = 1 << 18
 
 
 def _integers(x: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """(K4) Returns the integers x * 2^(bits - e), rounded, of finite x, and the exponents e, one for each result. The
+    """(K4) Returns x * 2^(bits - e), rounded to integers, and the exponents e, one for each result. x is finite; the
     factors of a result are along axis 0."""
     # frexp returns m and e with |x| = m * 2^e and m < 1; e is 0 for 0.
     exponent = np.frexp(np.abs(x).max(axis=0))[1]

@@ -21,7 +21,8 @@ from repro_mlir.base.errors import ProgramError
 
 @dataclass(frozen=True)
 class Division:
-    """The remainder (`kind` "mod") or quotient ("floordiv", "ceildiv") of a sum and a positive divisor."""
+    """The remainder (`kind` "mod") or quotient ("floordiv", "ceildiv") of the division of a sum by a positive
+    divisor."""
 
     kind: str
     dividend: IndexSum
@@ -69,7 +70,7 @@ class IndexMap:
 
     @cached_property
     def projection(self) -> list[int] | None:
-        """The dimension that each result equals, or None if a result is not a plain dimension."""
+        """The dimensions that the results equal, in order; None if any result is not a plain dimension."""
         dims = [result.dimension for result in self.results]
         return None if None in dims else cast("list[int]", dims)
 
@@ -124,8 +125,8 @@ def view(array: np.ndarray, access: IndexMap, block: Block) -> np.ndarray:
 
 
 def _selector(result: IndexSum, block: Block, axes: list[int], extent: int) -> slice | int | None:
-    """Returns the integer or slice that selects the elements of one operand dimension, or None if no slice does.
-    Appends the axis of a slice to `axes`."""
+    """Returns the integer or slice that selects the elements of one operand dimension, or None if neither can select
+    them. Appends the axis of a slice to `axes`."""
     if result.divisions:
         return None
     at = result.constant

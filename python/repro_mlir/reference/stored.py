@@ -411,7 +411,7 @@ class _BodyReader:
         return self.messages.next(self.bytes)
 
     def constant(self, head: _Head) -> np.ndarray:
-        """Reads an array of the result's shape; a splat is stored once in memory."""
+        """Reads an array of the result's shape; if it is a splat, memory contains its element only once."""
         start = self.bytes.at
         (kind,) = head.result_types
         shape, size = kind.shape or (), _size(kind.element)

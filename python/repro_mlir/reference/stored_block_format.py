@@ -79,7 +79,7 @@ class StoredFormat:
 
     @property
     def keeps_tensor(self) -> bool:
-        """Whether dequantizing reads the tensor-wide value too."""
+        """Whether dequantizing also reads the amax, or the scale, of the whole tensor."""
         return self.takes_tensor and not isinstance(self.format.scale, Given)
 
     @property
@@ -231,7 +231,8 @@ def check_types(
     tensor: ValueType | None,
     takes_tensor: bool,
 ) -> None:
-    """Raises InvalidFormat unless the types are those of a tensor in blocks; `values` is the type of the tensor."""
+    """Raises InvalidFormat unless the types are those of a tensor in blocks. `values` is the type of the dequantized
+    tensor; `tensor` is the type of the amax or the scale that the format requires if `takes_tensor`."""
     shape = values.shape
     if shape is None or len(shape) < 2 or values.element.name != "f32":
         raise InvalidFormat(f"(Q2) expected f32 of two dimensions or more, got {values}")

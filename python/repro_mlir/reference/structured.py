@@ -246,7 +246,8 @@ def _plain_factors(op: Operation, rule: str, order: str) -> tuple[int, int]:
 
 
 def _whole_sums(op: Operation, env: Environment, factors: tuple[int, int], total: WholeSum) -> list[np.ndarray]:
-    """Evaluates a contraction with `total`, a function of init and all factors, for a block of results at a time."""
+    """Evaluates a contraction, one block of results at a time. `total` computes the results of a block from init and
+    all factors of these results."""
     space = _Iteration(op)
     terms = math.prod(space.reduced)
     kind = op.result_types[0].element

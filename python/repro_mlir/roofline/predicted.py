@@ -36,7 +36,7 @@ class PredictedStep(Generic[MachineT, LaunchT]):
       machine: the requested machine.
       launches: the predictions of the launches, in execution order.
       memory: the bytes that the step allocates, by buffer space (`memory.memory_of`).
-      ceilings: the ceilings of the machine with the used threads.
+      ceilings: the ceilings of the machine for the number of threads that are used.
     """
 
     machine: MachineT

@@ -114,7 +114,8 @@ class Reuse:
 
 
 def reuse(launches: Sequence[Sequence[Touch]]) -> Reuse:
-    """Computes the reuse distances of the touches of each launch, in order, in a step that follows an equal step."""
+    """Returns the reuse distances of a step that follows an equal step. `launches` has the touches of each launch, in
+    order."""
     stack = _Stack(2 * sum(len(touches) for touches in launches))
     numbers, passing, distances, ago = list[int](), list[float](), list[int](), list[int]()
     # Maps the time of a touch to its launch.
@@ -157,11 +158,12 @@ class _Stack:
         self.buffers: defaultdict[tuple[str, int], list[_Piece]] = defaultdict(list)
 
     def touch(self, touch: Touch) -> list[tuple[int, int, int]]:
-        """Marks bytes as the most recent; returns the size, distance and last time of each piece touched before."""
+        """Marks bytes as the most recently touched. Returns the size, the distance and the time of the last touch of
+        each piece that was touched before."""
         pieces = self.buffers[touch.space, touch.number]
         begin, end = touch.offset, touch.offset + touch.size
         first, last = _split(pieces, begin), _split(pieces, end)
-        # Maps the time of a last touch to the number of bytes with that time from the current piece on: within one
+        # Maps the time of a last touch to the number of its bytes at addresses above the current piece: within one
         # touch, bytes at higher addresses count as more recent.
         behind: defaultdict[int, int] = defaultdict(int)
         until = max((piece.until for piece in pieces[first:last]), default=0)

@@ -55,7 +55,8 @@ class ElementDifference:
 
 @float_environment()
 def bits_of(array: np.ndarray, kind: TensorType) -> np.ndarray:
-    """Returns the elements of an array of base/numerics/tensors.py as unsigned integers, with canonical NaNs (V4)."""
+    """Returns the bits of the elements of an array as unsigned integers, with canonical NaNs (V4). The array is in the
+    representation of base/numerics/tensors.py."""
     element = element_type(kind.element)
     return to_bits(_held(array, element), element)
 
@@ -117,7 +118,7 @@ def ulp_distances(first: np.ndarray, second: np.ndarray, kind: TensorType) -> np
 
 
 def _held(array: np.ndarray, element: ElementType) -> np.ndarray:
-    """Converts an array of base/numerics/tensors.py to the representation of the reference interpreter."""
+    """Converts an array from the representation of base/numerics/tensors.py to that of the reference interpreter."""
     array = np.asarray(array)
     if element.is_storage:
         return from_bits(np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape), element)

@@ -62,7 +62,8 @@ class Executor(Protocol):
         """Compiles a step."""
 
     def describe(self, target: str, threads: int) -> dict[str, str]:
-        """Returns the facts about the environment of a run that a receipt reports; no result depends on them."""
+        """Returns the facts that a receipt reports about the environment of its run; no result depends on these
+        facts."""
 
 
 _REFERENCE = "reference"

@@ -120,7 +120,8 @@ class DownFdpa:
 
 @dataclass(frozen=True)
 class FlushedPairs:
-    """(M3) Adds f32 products of neighbours pairwise, and the total to c; subnormals are flushed to zero.
+    """(M3) Computes the products of a block in f32, adds neighbouring products pairwise, and adds the total to c;
+    subnormals are flushed to zero.
 
     Attributes:
       terms: the number of products in a block, 2 or 4.
@@ -223,8 +224,8 @@ def _finish(
 
 
 def _special(x: Unpacked, y: Unpacked, scales: tuple[Unpacked, Unpacked] | None, c: Unpacked) -> Unpacked:
-    """(M1) Returns masks of the results that are infinite or NaN, as IEEE 754 defines for exact products and their
-    exact sum with c; the sign is that of an infinite result."""
+    """(M1) Returns which results are infinite or NaN, as IEEE 754 defines for exact products and their exact sum with
+    c, and the signs of the infinite results."""
     negative, infinite, nan = x.negative ^ y.negative, x.infinite | y.infinite, x.nan | y.nan
     zero = (x.finite & (x.magnitude == 0)) | (y.finite & (y.magnitude == 0))
     for scale in scales or ():
@@ -313,8 +314,9 @@ def accumulate(
     """(M1) to (M3) Returns c plus the sum of a[..., k] * b[..., k] over k, one block after the other.
 
     Args:
-      a: float32 values of the format `of`, or of its first entry, of shape [..., K].
-      b: float32 values of the format `of`, or of its second entry; the shapes of `a` and `b` broadcast.
+      a: an array [..., K] of float32 values of the format `of`, or of the first format in `of`.
+      b: an array of float32 values of the format `of`, or of the second format in `of`; the shapes of `a` and `b`
+        broadcast.
       c: float32 values of the result's format; the shape is that of `a`, without K.
       scales: with Fdpa: the scales of a and of b, codes [..., K] of `scale_format`, which may be a pair; None means
         f8E8M0FNU. Each product has its own scales, so the scale of a block is repeated.

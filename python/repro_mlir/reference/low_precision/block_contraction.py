@@ -78,8 +78,8 @@ def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: i
 def scale_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(Q4) Returns the products of scales [m, blocks] and [n, blocks], in f32: [m, n, blocks].
 
-    Scales are f8E8M0FNU codes (uint8) or float32 factors: the values of a code of 1 under each scale (Q8), or f8E4M3FN
-    scales without the amax of the tensor (Q9).
+    Scales are f8E8M0FNU codes (uint8) or float32 factors: those of (Q8), or the values of f8E4M3FN scales, without the
+    amax of the tensor (Q9).
     """
     first, second = (decode_e8m0(each) if each.dtype == np.uint8 else each for each in (x, y))
     return multiply(first[:, np.newaxis, :], second[np.newaxis, :, :])
@@ -94,7 +94,8 @@ def block_contraction(
     step: Step = Step.FUSED,
     by: Fdpa | LateFdpa | None = None,
 ) -> np.ndarray:
-    """(Q4) Returns x y^T of codes [m, k] and [n, k], with the products of scales [m, n, blocks]: float32 [m, n].
+    """(Q4) Returns x y^T, float32 [m, n], of the codes x [m, k] and y [n, k]. `scales` are the products of the blocks'
+    scales, [m, n, blocks].
 
     The sum is one chain over the blocks in ascending K from +0. The dot products of blocks are exact; with `by`, this
     accumulator computes them (M5).
@@ -132,9 +133,9 @@ def scaled_contraction(
     """(M5) Returns x y^T as one chain of scaled products from +0: float32 [m, n].
 
     Args:
-      x: codes [m, k] of the first format, and codes [m, blocks] of its scales in the first of `of_scales`, where None
-        is f8E8M0FNU.
-      y: codes [n, k] of the second format, and codes [n, blocks] of its scales in the second of `of_scales`.
+      x: the codes [m, k] of the elements, in the first format of `of`, and the codes [m, blocks] of the scales, in the
+        first format of `of_scales`; None means f8E8M0FNU.
+      y: the codes [n, k] and [n, blocks], in the second formats.
     """
     (codes, alpha), (others, beta) = x, y
     total = np.zeros((len(codes), len(others)), np.float32)

@@ -228,8 +228,8 @@ def _block_error(measure: np.ndarray, tile: Tile) -> np.ndarray:
 
 
 def dequantize(q: Quantized, of: BlockFormat) -> np.ndarray:
-    """(Q2) Returns the float32 values that codes and scales represent, in the shape of the codes. For codes of the
-    number 1, the results are the factors of (Q8)."""
+    """(Q2) Returns the float32 values that codes and scales represent, in the shape of the codes. If all codes
+    represent the number 1, the results are the factors of (Q8)."""
     shape = q.codes.shape
     rule = of.scale
     if isinstance(rule, PowerOfTwo):

@@ -140,7 +140,7 @@ def ptx_bits(words: np.ndarray, to: BinaryFormat) -> np.ndarray:
     """(Q3) Returns the random bits with which PTX `cvt.rs` rounds each operand, in operand order.
 
     Args:
-      words: the values of the operand `rbits`, integers below 2^32 of shape [...].
+      words: an array [...] of the values of the operand `rbits`, integers below 2^32.
     Returns:
       int64 of shape [..., 2] for f16 (13 bits) and bf16 (16 bits), [..., 4] for f8, f6 and f4 (16 bits). The last
       operand is the one in the lowest bits of the result.

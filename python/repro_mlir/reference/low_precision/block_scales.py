@@ -78,8 +78,8 @@ class FourError:
     """(Q2) How the error of a block is measured when its greatest element may map to 4 or 6.
 
     Attributes:
-      squared: whether the squares of the differences are added, rather than their magnitudes.
-      scaled: whether the differences are in units of the tensor's scale, rather than of the input.
+      squared: whether the squares of the elements' rounding errors are added, rather than their magnitudes.
+      scaled: whether the rounding errors are in units of the tensor's scale, rather than of the input.
     """
 
     squared: bool
@@ -126,7 +126,7 @@ class Single:
       encoding: whether elements are multiplied by max / amax (PRODUCT), multiplied by 1 / (amax / max) (RECIPROCAL) or
         divided by amax / max (QUOTIENT), where max is the largest value of the element format.
       inverse: whether the stored scale is max / amax, the factor of the elements; requires PRODUCT.
-      power: whether the scale is a power of two, chosen so that every element stays below the maximum.
+      power: whether the scale is a power of two, chosen so that no scaled element exceeds max.
     """
 
     least: float
@@ -142,7 +142,8 @@ class Single:
 
 @dataclass(frozen=True)
 class Given:
-    """(Q2) `given`: an f32 scale for the whole tensor, independent of its values; its reciprocal is stored."""
+    """(Q2) `given`: an f32 scale for the whole tensor that does not depend on the tensor's values; the reciprocal of
+    the scale is stored."""
 
 
 ScaleRule = PowerOfTwo | TwoLevel | TwoLevelQuotient | OneLevelQuotient | Single | Given
@@ -227,7 +228,7 @@ def power_bytes(amax: np.ndarray, element: Format, rule: PowerOfTwo) -> np.ndarr
 
 
 def power_shift(codes: np.ndarray, rule: PowerOfTwo) -> np.ndarray:
-    """Returns the exponent by which elements are divided under finite scales; int64."""
+    """Returns, for finite scales, the exponents (int64) of the powers of two by which elements are divided."""
     exponent = codes.astype(np.int64) - E8M0_BIAS
     return exponent if rule.least is None else np.where(codes == 0, rule.least, exponent)
 

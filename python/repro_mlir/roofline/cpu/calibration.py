@@ -227,7 +227,8 @@ def _cache_sizes() -> tuple[int, int, int]:
 
 
 def _elementwise(shape: Sequence[int], body: str, result: str, order: Sequence[int] = (0, 1, 2)) -> str:
-    """Generates a program that computes `result` for each element %x of its input.
+    """Generates a program that maps each element %x of its input to the value `result`, which the operations `body`
+    compute.
 
     Args:
       shape: the shape of the output, of rank 3 or less.
@@ -339,7 +340,8 @@ def _predicted(machine: CpuMachine, text: str) -> StepPrediction:
 
 
 def _sums(sizes: Sequence[int]) -> str:
-    """Generates a program with one element-wise sum for each size, which has its own input of that many elements."""
+    """Generates a program with one element-wise sum for each size; each sum has an input of its own, with that many
+    elements."""
     kinds = [f"tensor<{size}xf32>" for size in sizes]
     body = "\n".join(
         f"""  %empty{i} = tensor.empty() : {kind}

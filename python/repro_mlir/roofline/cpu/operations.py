@@ -63,7 +63,7 @@ _SCALAR = re.compile(r"\S+\s+([hsd])\d+,")
 
 
 def operations_of(blocks: Iterable[Block]) -> dict[str, int]:
-    """Counts the operations of all runs of the blocks, by `OPERATIONS`."""
+    """Returns the number of operations in all runs of the blocks, by type (`OPERATIONS`)."""
     found = dict.fromkeys(OPERATIONS, 0)
     for block in blocks:
         for instruction in block.instructions:

@@ -1,7 +1,8 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The peak instruction sequence of each CPU level, and the ceilings of a machine with several threads."""
+"""The instruction sequence with which each CPU level reaches its peak, and the ceilings of a machine with several
+threads."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from repro_mlir.roofline.ceilings import Ceilings
 from repro_mlir.roofline.cpu.assembly import Block
 from repro_mlir.roofline.machines.cpu import CpuMachine
 
-# For each prefix of a CPU level: multiply-adds on the widest vectors, and the number of accumulator registers.
+# Multiply-adds on the widest vectors, and the number of accumulator registers. A key is the beginning of a CPU level's
+# name.
 _MULTIPLY_ADDS = {
     "aarch64": (("fmla v{}.4s, v30.4s, v31.4s",), 24),
     "x86-64-v4": (("vfmadd231ps %zmm30, %zmm31, %zmm{}",), 24),

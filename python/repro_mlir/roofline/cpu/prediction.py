@@ -64,7 +64,7 @@ class LaunchPrediction(PredictedTime):
 
 @dataclass(frozen=True)
 class Code:
-    """The properties of a compiled program that do not depend on caches, bandwidths, clock rate and overheads.
+    """The properties of a compiled program that do not depend on caches, bandwidths, clock rate or overheads.
 
     Attributes:
       machine: the machine whose level and execution units the code is for.
@@ -286,7 +286,7 @@ def seconds_beyond(
 ) -> dict[str, float]:
     """Returns the seconds that transfers from each memory level add to the time of the cores.
 
-    Prefetched transfers overlap with computation, so only the longer of these times counts. Other transfers do not
+    Prefetched transfers overlap with computation, so only the longer of these two times counts. Other transfers do not
     overlap, and memory supplies them at no more than `scattered_memory_bandwidth`, even if there is little to compute.
     """
     rates, slow = bandwidths(machine, threads), scattered_bandwidths(machine, threads)

@@ -31,7 +31,7 @@ _WORKERS = 8
 _HALVES = re.compile(r"v\w+(?:64x4|32x8)\b")
 _TEST = re.compile(r"(?:cmp|test)[bwlq]\b[^(]*$")
 _JUMP = re.compile(r"j(?!mp)\w+\b")
-# Matches 512-bit instructions of the floating-point unit that servers have twice. The groups are operation, element
+# Matches the 512-bit instructions of a floating-point unit of which servers have two. The groups are operation, element
 # type, operands and mask.
 _OF_SERVERS = re.compile(r"v(fn?m\w+|mul|max|min)(p[sd])(\s+.*%zmm\d+)(\s*\{%k\d\}.*)?$")
 # Matches address computations with a scaled index. The second group is the base, if there is one, and the index.

@@ -241,7 +241,8 @@ def _work(
 
 
 def _load_latency(opcode: str, line: _Line | None, behind: float) -> float:
-    """Returns the latency of a global-memory access: sectors that are new to the block come from beyond L1."""
+    """Returns the latency of a global-memory access. Sectors that are new to the block come from beyond L1, with the
+    latency `behind`."""
     if not opcode.startswith(("ld.", "ldu.", "atom.")) or line is None or not line.sectors:
         return 0.0
     share = 1.0 if opcode.startswith("atom.") else line.new_sectors / line.sectors

@@ -120,7 +120,8 @@ def _number(value: object, what: str) -> float:
 
 
 def _is_same_code(row: dict[str, Any], what: str, prediction: GpuStepPrediction) -> bool:
-    """Returns whether the row records the digest of its code; rows of older results do not."""
+    """Returns whether the row records a digest of its code; rows of older results do not. Raises ReproError for a
+    digest of other code than the predicted code."""
     digest = row.get("digest")
     if digest not in (None, prediction.digest):
         raise ReproError(f"{what}: expected a measurement of the predicted code, got one of other PTX or another plan")

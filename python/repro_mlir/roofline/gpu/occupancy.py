@@ -18,7 +18,8 @@ _REGISTERS = b"\x04\x2f"
 def blocks_per_multiprocessor(
     kernel: str, threads: int, registers: int, shared_bytes: int, machine: Accelerator
 ) -> int:
-    """Returns the resident blocks of a kernel per multiprocessor, by the rules of the CUDA Occupancy Calculator.
+    """Returns the number of blocks of a kernel that are resident on a multiprocessor, by the rules of the CUDA
+    Occupancy Calculator.
 
     Args:
       kernel: the kernel's name in error messages.

@@ -23,7 +23,7 @@ from repro_mlir.roofline.machines.files import (
 )
 
 _SIZES = ("line_bytes", "l1_bytes", "l1_ways", "l2_bytes")
-# Sizes in machine files that the compiler uses, but not the predictions.
+# Sizes in machine files that the compiler uses and the predictions do not use.
 _UNUSED = ("line_bytes", "l1_ways")
 _BITS = (256, 512)
 
@@ -50,9 +50,9 @@ class CpuMachine:
       watts: the power of all cores under load, in watts; 0 if unknown.
       l3_half_life: the seconds after which the L3 cache has lost half of the untouched data to other programs and
         virtual machines; 0 if it loses none.
-      scattered_memory_bandwidth: bytes per second of one core from runs of adjacent lines no longer than a 4 KB page; 0
-        and values above `memory_bandwidth` mean `memory_bandwidth`.
-      cold_launch_seconds: the time beyond `launch_seconds` of a launch whose code and data come from memory.
+      scattered_memory_bandwidth: bytes per second that one core fetches from runs of adjacent lines of at most 4 KB (a
+        page); 0 and values above `memory_bandwidth` mean `memory_bandwidth`.
+      cold_launch_seconds: the additional time of a launch whose code and data come from memory.
     """
 
     name: str

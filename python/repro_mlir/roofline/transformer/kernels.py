@@ -29,8 +29,8 @@ _NORM_FLOPS, _ACTIVATION_FLOPS = 8, 10
 
 @dataclass(frozen=True)
 class _Projection:
-    """A product of activations and weights. There are `batch` weights of shape inputs x outputs; the rows of the
-    activations are divided evenly among them."""
+    """A product of activations and weights. There are `batch` weight matrices, inputs x outputs; the rows of the
+    activations are divided evenly among these matrices."""
 
     name: str
     rows: int
@@ -42,8 +42,8 @@ class _Projection:
 
     @cached_property
     def parts(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of a number of weights and a number of rows: each of these weights has this number of rows. In an
-        uneven division, some weights have one row more than the others."""
+        """Pairs of a number of weight matrices, and the number of rows of activations that each of them multiplies. In
+        an uneven division, some matrices have one row more than the others."""
         least, more = divmod(self.rows, self.batch)
         return tuple(part for part in ((more, least + 1), (self.batch - more, least)) if part[0])
 
@@ -82,8 +82,8 @@ class Kernels(Sizes):
         """Returns the forward kernels of a layer.
 
         Args:
-          cached_tokens: the number of cached keys and values per sequence, if each token is new in its sequence;
-            None for whole sequences.
+          cached_tokens: None for whole sequences. For one new token per sequence, the number of its earlier tokens,
+            whose keys and values are cached.
         """
         _, after = self._attention_projections
         found = [self._norm(), *self._before_attention(cached_tokens is not None)]

@@ -11,7 +11,8 @@ from functools import cached_property
 from repro_mlir.roofline.transformer.config import TransformerConfig
 from repro_mlir.roofline.transformer.number_formats import NUMBER_FORMATS
 
-# The formats of attention and of the last projection, whose operands low-precision recipes do not quantize.
+# Maps the format of the other projections to that of attention and of the last projection, whose operands low-precision
+# recipes do not quantize; bf16 for formats that are not listed.
 _UNQUANTIZED = {"f32": "f32", "tf32": "tf32"}
 
 

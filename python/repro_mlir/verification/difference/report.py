@@ -138,7 +138,8 @@ def _described(role: str, tensor: TensorDifference, more: int) -> list[str]:
 def compare(
     name: str, kind: TensorType, first: np.ndarray, second: np.ndarray, ulps: int = 0
 ) -> TensorDifference | None:
-    """Returns the difference of two tensors; None if they are equal or no two elements are more than `ulps` apart."""
+    """Returns the difference of two tensors; None if they are equal, or if no two corresponding elements are more than
+    `ulps` apart."""
     element = first_difference(first, second, kind)
     if element is None or (element.max_ulps is not None and element.max_ulps <= ulps and not _nan_apart(element)):
         return None

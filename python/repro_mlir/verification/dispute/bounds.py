@@ -54,7 +54,7 @@ def bound(graph: OperatorGraph, records: int, index: int, header: int, *, first:
       graph: the operators of the program.
       records: the number of records of the shorter run.
       index: the index of the operator.
-      header: the bytes of the header.
+      header: the number of bytes of the header.
       first: whether this party receives the questions for the program and the operator's inputs.
     """
     program, operator = graph.program, graph.operators[index]

@@ -27,8 +27,8 @@ class Folder:
         self._path = path
 
     def check(self, *empty_of: str) -> None:
-        """Raises ReproError if other users can write to the folder, or if it already contains a message of another
-        dispute with a name in `empty_of`, such as "question"."""
+        """Raises ReproError if other users can write to the folder, or if messages with a name in `empty_of`, such as
+        "question", are already there: these belong to another dispute."""
         try:
             status = os.stat(self._path)
             is_folder = stat.S_ISDIR(status.st_mode)

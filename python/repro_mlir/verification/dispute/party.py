@@ -120,7 +120,8 @@ class Party:
         Args:
           timeout: the seconds allowed for each answer.
           total: the seconds allowed for all answers together.
-          published: what the party published about its run before the dispute; None to skip that check.
+          published: what the party published about its run before the dispute, with which its answers are compared;
+            None to omit this comparison.
         """
         self._published = published
         self.name = name
@@ -137,7 +138,7 @@ class Party:
 
     @_judges
     def opening(self) -> Opening:
-        """Requests the header, the number of records and steps, and the last link."""
+        """Requests the header, the numbers of records and steps, and the last link."""
         answer = self._ask({"ask": "opening"}, _SHORT + quotas.HEADER_BYTES)
         if answer["protocol"] != PROTOCOL:
             raise Misconduct(f"expected protocol {PROTOCOL}, got {answer['protocol']}")

@@ -28,9 +28,9 @@ class QuestionError(ValueError):
 class Prover:
     """Answers the questions of one dispute about a run.
 
-    A dispute is about one step and one operator of that step, within the number of questions of
-    docs/verification/disputes.md. A referee thus causes one run of the steps up to the step in dispute, and one more of
-    that step for the operator's tensors.
+    The questions may concern only one step and one operator of that step, and their number is limited
+    (docs/verification/disputes.md). A referee thus causes at most one run of the steps up to the step in dispute, and
+    one more run of that step for the operator's tensors.
     """
 
     def __init__(self, run: Run) -> None:

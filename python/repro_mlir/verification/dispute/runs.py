@@ -80,7 +80,8 @@ class RecordedRun:
         Args:
           program: the program; the run starts from its initial state.
           inputs: the inputs of each step.
-          execute: execute(step, state and inputs) returns the new state and the outputs.
+          execute: runs a step, given its number and its arguments (state and inputs); returns the new state and the
+            outputs.
           tracer: returns the tracer that runs a step operator by operator; by default the reference interpreter.
           header: fields that replace or extend those of the run's header.
           graph: the operators of the program, if already known.

@@ -62,7 +62,7 @@ class Terms:
 
 
 def terms_of_receipt(receipt: Receipt) -> Terms:
-    """Returns the terms of the run of `receipt`, without its results and its number of steps."""
+    """Returns the terms of the run of `receipt`: everything except the results and the number of steps."""
 
     def due(number: int, claim: Commitment) -> Due | None:
         if not 1 <= number <= receipt.log.records:
@@ -84,7 +84,7 @@ def terms_of_script(source: ScriptSource, seconds: float = quotas.TOTAL_SECONDS)
       source: the script's batches, none of which has been taken.
       seconds: the time in which the script must yield the batches up to the disputed one.
     Raises:
-      ReproError: if the programs of the script depend on its state.
+      ReproError: if the programs of the script depend on the state of the run.
     """
     source.refuse_other_states()
     found: list[Due] = []

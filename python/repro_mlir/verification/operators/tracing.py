@@ -160,7 +160,7 @@ def _inline(value: Value, operation: Operation) -> np.ndarray:
 
 @float_environment()
 def _imported(value: Value, array: np.ndarray) -> np.ndarray:
-    """Converts an array of base/numerics/tensors.py to the representation of the reference interpreter."""
+    """Converts an array from the representation of base/numerics/tensors.py to that of the reference interpreter."""
     element = element_type(value.kind.element)
     if element.is_storage:
         return from_bits(array.view(f"u{array.dtype.itemsize}"), element)
@@ -169,7 +169,8 @@ def _imported(value: Value, array: np.ndarray) -> np.ndarray:
 
 @float_environment()
 def _exported(value: Value, array: np.ndarray) -> np.ndarray:
-    """Converts an array of the interpreter to that of base/numerics/tensors.py, with canonical NaNs (V4)."""
+    """Converts an array from the representation of the interpreter to that of base/numerics/tensors.py, with canonical
+    NaNs (V4)."""
     kind = element_type(value.kind.element)
     if kind.is_float:
         bits = to_bits(array, kind)

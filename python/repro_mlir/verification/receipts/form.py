@@ -184,7 +184,8 @@ class ListedProgram:
         return ListedProgram(program.hash, Signature.of(program), blake3.blake3(program.data).hexdigest())
 
     def stored_inputs(self, batches: bool) -> tuple[TensorType, ...]:
-        """Returns the inputs of a step that inputs.bin contains: all if `batches`, else only the hyper-parameters."""
+        """Returns those inputs of a step that are stored in inputs.bin: all if `batches`, else only the
+        hyper-parameters."""
         return self.signature.inputs if batches else self.signature.inputs[: self.signature.num_hyper_parameters]
 
 
@@ -252,8 +253,8 @@ class Header:
 
     @staticmethod
     def load(data: bytes, where: str) -> Header:
-        """Parses the bytes of receipt.json. Raises ReproError for other data, or an unsupported version of the format
-        or of the numerics."""
+        """Parses the bytes of receipt.json. Raises ReproError if the bytes are not a valid receipt.json, or if its
+        version of the format or of the numerics is not supported."""
         value = canonical_json.load(data, where)
         if isinstance(value, dict):
             # The version is checked before the schema because another version may have another schema.

@@ -53,8 +53,8 @@ class ScriptSource(Protocol):
 
 
 class ScriptInputs:
-    """A function that returns the inputs of batches, called in ascending order, as `Trainer` would take them from the
-    script.
+    """A callable that returns the inputs of a batch, as `Trainer` would take them from the script. Callers request the
+    batches in ascending order.
 
     Attributes:
       run: see `ScriptSource.run`.

@@ -82,7 +82,8 @@ def check(seal: Seal, expected: bytes | None) -> None:
     Args:
       expected: the public key that must have signed; None to accept any key or no signature.
     Raises:
-      ReceiptWrong: if an expected signature is missing, or the signature is invalid, by another key or by a weak key.
+      ReceiptWrong: if an expected signature is missing, or the signature is invalid, or was made with another key or a
+        weak key.
     """
     if seal.signature is None:
         if expected is not None:

@@ -108,7 +108,7 @@ def summarize(receipt: Receipt, key: bytes | None = None) -> Summary:
     Args:
       key: the ed25519 public key (32 bytes) that must have signed; None to accept any key or no signature.
     Raises:
-      ReceiptWrong: if the signature is invalid, or not by `key`.
+      ReceiptWrong: if the signature is invalid, or was not made with `key`.
       ReproError: if a part does not have the format of docs/verification/receipts.md.
     """
     header, log, seal = receipt.header, receipt.log, receipt.seal

@@ -128,7 +128,7 @@ def verify(
         executed = records_before(records, kept)
     else:
         # The last record may be a state change after the last step. If all steps are run, run this record too, and with
-        # it the batches without a record before it.
+        # it the batches before it that have no record.
         executed = records_to_execute(records if len(chosen) < log.steps else [*records, log.records], kept)
     in_part: dict[int, list[int]] = {}
     if microbatches is not None:
@@ -327,8 +327,8 @@ class Replay:
         return self._state
 
     def inputs(self, number: int) -> list[np.ndarray]:
-        """Returns the inputs of the step of a record, after checking that the batches without a record before it fail
-        (E1)."""
+        """Returns the inputs of the step of a record. First checks that the batches between the previous record and
+        this one, which have no record, fail (E1)."""
         record = self._receipt.log[number]
         assert record.program is not None
         if self._source is None:
