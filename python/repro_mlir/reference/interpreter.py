@@ -31,7 +31,8 @@ class Interpreter:
 
     @float_environment()
     def run(self, *arrays: np.ndarray, trace: Trace | None = None) -> list[np.ndarray]:
-        """Runs one step: maps an array per argument of @main (state, inputs) to one per result (new state, outputs).
+        """Runs one step. Takes one array for each argument of @main (state, then inputs) and returns one for each
+        result (new state, then outputs).
 
         Arrays are C-ordered NumPy arrays of the argument's type. An argument of a storage type is float32 with values
         that the type represents, float16 for f16, or unsigned integers with its bits. A result of a storage type is
@@ -78,7 +79,8 @@ def _evaluate(op: Operation, env: dict[int, np.ndarray]) -> Sequence[np.ndarray]
 
 
 def _checked(op: Operation, kind: ValueType, value: np.ndarray) -> np.ndarray:
-    """Checks that a value matches its type, which fails only for a bug of the interpreter, and returns the value."""
+    """Returns the value after checking that it matches its type. Only a bug of the interpreter can make this check
+    fail."""
     value = np.asarray(value)
     if value.shape != (kind.shape or ()) or value.dtype != kind.element.dtype:
         raise op.error(f"expected a result of type {kind}, computed {value.dtype} of shape {value.shape}")

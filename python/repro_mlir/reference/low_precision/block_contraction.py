@@ -109,8 +109,8 @@ def block_contraction(
 
 
 def chain_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: int, by: Fdpa | LateFdpa) -> np.ndarray:
-    """(M5) Returns the same dot products as `block_dots`, but computes each as a chain of the accumulator `by` from
-    +0."""
+    """(M5) Returns the dot products of blocks, each computed as a chain of the accumulator `by` from +0. For the other
+    arguments and the shape of the result see `block_dots`."""
     formats = _floats(of)
     a, b = decode(x, of[0]), decode(y, of[1])
     dots = np.zeros((len(x), len(y), -(-x.shape[-1] // block)), np.float32)
@@ -162,5 +162,6 @@ def e4m3_scales(codes: np.ndarray) -> np.ndarray:
 
 
 def tensor_factor(x_amax: np.ndarray, y_amax: np.ndarray, x_largest: int = 448, y_largest: int = 448) -> np.ndarray:
-    """(Q9) Returns the factor by which the result of a contraction of two `nvfp4` operands is multiplied."""
+    """(Q9) Returns the factor by which the result of a contraction of two `nvfp4` operands is multiplied, from the amax
+    and `TwoLevel.largest` of each operand."""
     return divide(multiply(x_amax, y_amax), np.float32(36 * x_largest * y_largest))

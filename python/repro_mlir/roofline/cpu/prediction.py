@@ -167,7 +167,7 @@ def read_cpu_code(program: Program, machine: CpuMachine) -> Code:
 
 
 def code_of(analysis: Analysis, machine: CpuMachine) -> Code:
-    """Analyzes code for the machine's level.
+    """Returns the properties of a program from the analysis of its code, which must be for the machine's level.
 
     Raises:
       ReproError: an error of llvm-mca.
@@ -248,7 +248,8 @@ def _grains(kernel: Kernel) -> int:
 
 
 def _core_cycles(sequences: tuple[tuple[Sequence, Cycles | None], ...]) -> tuple[float, float, float]:
-    """Returns the cycles in which instructions are issued, and the cycles that execution units and latencies add."""
+    """Returns the cycles in which instructions are issued, the cycles that busy execution units add, and the cycles
+    that latencies add."""
     issue = ports = latency = 0.0
     for one, cycles in sequences:
         if cycles is None:

@@ -76,5 +76,5 @@ def product_seconds(product: Product, machine: Accelerator) -> float:
 
 
 def _rate(product: Product, machine: Accelerator) -> float:
-    """Returns the operations per second of the units that compute the product."""
+    """Returns the operations per second that large products reach on the units that compute the product."""
     return NUMBER_FORMATS[product.format].peak(machine) * machine.matrix_efficiency

@@ -302,7 +302,8 @@ class _Stage:
             products = self._forward["projection"] + self._backward["projection"]
             hops = self._groups["tensor"].hop_seconds * 2 * passes
             tensor = min(tensor, max(0.0, tensor - products) + hops)
-        # Keys and values are gathered in the forward and again in the backward pass, and their gradients are exchanged.
+        # Keys and values are gathered in the forward pass and again in the backward pass, and their gradients are
+        # exchanged.
         heads = self._kernels.kv_heads * (config.score_size + config.head_size)
         whole = training.microbatch * config.sequence * heads * self._stored
         context = (passes + 1) * self._groups["context"].gather_seconds(whole)
@@ -328,7 +329,8 @@ def predict_decoding(
       gathers_operands: whether the devices of `tensor` exchange operands, as the compiler's ranks do (T2), rather than
         sums.
     Raises:
-      ReproError: a degree of parallelism does not fit the transformer, or a number is out of bounds.
+      ReproError: a degree of parallelism or `gathers_operands` does not fit the transformer, or a number is out of
+        bounds.
     """
     check_whole("batch", batch, 1, 1 << 24)
     check_whole("cached_tokens", cached_tokens, 1, 1 << 24)

@@ -77,7 +77,7 @@ class Sizes:
 
     @cached_property
     def heads(self) -> int:
-        """The number of query heads."""
+        """The number of query heads of the device."""
         return self.config.heads // self.share.tensor
 
     @cached_property

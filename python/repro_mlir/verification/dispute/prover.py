@@ -28,7 +28,7 @@ class QuestionError(ValueError):
 class Prover:
     """Answers the questions of one dispute about a run.
 
-    The questions may concern only one step and one operator of that step, and their number is limited
+    A dispute is about one step and one operator of that step, and the number of its questions is limited
     (docs/verification/disputes.md). A referee thus causes at most one run of the steps up to the step in dispute, and
     one more run of that step for the operator's tensors.
     """

@@ -230,8 +230,8 @@ class _Referee:
         due: tuple[Due | None, Due | None],
         openings: tuple[Opening, Opening],
     ) -> None:
-        """Ends the dispute if the record is a state change for at least one party, or a step of a different program for
-        each party."""
+        """Ends the dispute if the record is a state change for at least one party, or if the programs of the parties'
+        steps differ."""
         wrong = {}
         for party, claim, right in zip(self.parties, claims, due, strict=True):
             is_change = claim.program is None

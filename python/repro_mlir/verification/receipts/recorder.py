@@ -78,8 +78,8 @@ class Recorder:
           nonfinite_loss: see `Header`.
           ranks: the ranks of a distributed run; rank 0 writes the receipt, and the others start from the same record.
         Raises:
-          ReproError: if the receipt exists already, is of another run or of a run that has stopped, or cannot be
-            written; rank 0 raises this error if there are ranks.
+          ReproError: if the receipt exists already, belongs to another run or to a run that has stopped, or cannot be
+            written. If there are ranks, rank 0 raises this error.
         """
         self._path = Path(options.path)
         self._kinds = program.state

@@ -45,7 +45,7 @@ class ScriptSource(Protocol):
         """Returns the inputs of the next batch, hyper-parameters first. Raises ReproError if there is no next batch."""
 
     def gives(self, names: Sequence[str]) -> bool:
-        """Returns whether a step can return outputs of these names, including metrics."""
+        """Returns whether a step of the script can return outputs, such as metrics, with these names."""
 
     def giving(self, names: Sequence[str]) -> StepProgram:
         """Returns the program of the last batch taken (or the first batch if none was taken) with outputs of these
@@ -89,8 +89,9 @@ class ScriptInputs:
         return self._source.program
 
     def check_program(self, listed: ListedProgram, step: int | None) -> None:
-        """Raises ReceiptWrong if `listed` differs in its program or names from the last batch taken (the first batch if
-        none was taken). Outputs other than the loss may differ because the state does not depend on them."""
+        """Raises ReceiptWrong if `listed` and the program of the last batch taken (of the first batch if none was
+        taken) differ in their identity or names. Outputs other than the loss may differ because the state does not
+        depend on them."""
         outputs = [kind.name for kind in listed.signature.outputs]
         try:
             program = self._source.giving(outputs) if self._source.gives(outputs) else self.program

@@ -327,8 +327,8 @@ class Replay:
         return self._state
 
     def inputs(self, number: int) -> list[np.ndarray]:
-        """Returns the inputs of the step of a record. First checks that the batches between the previous record and
-        this one, which have no record, fail (E1)."""
+        """Returns the inputs of the step of a record. If they do not come from the receipt, first checks that the
+        batches between the previous record and this one, which have no record, fail (E1)."""
         record = self._receipt.log[number]
         assert record.program is not None
         if self._source is None:
