@@ -17,7 +17,7 @@ from repro_mlir.reference import arithmetic, functions, integers
 from repro_mlir.reference.program import Operation
 
 Evaluate = Callable[..., Any]
-"""Maps an array per operand to the array of the result, or to a tuple with one array per result."""
+"""Maps one array for each operand to the array of the result, or to a tuple with one array for each result."""
 
 
 def evaluator(op: Operation) -> Evaluate:

@@ -79,7 +79,8 @@ ONE_OF_ANY = Order(chunk=8192, lanes=64, run=0, refold=False)
 """The order in which a fold with `#repro.any_order` (F5) is evaluated here: any choice gives the same result."""
 
 EXACT_TERMS = 1 << 18
-"""(K4) The number of 22-bit by 22-bit products whose sum fits in an int64."""
+"""(K4) The maximum number of terms of a contraction: the sum of this many products of two 22-bit integers fits in an
+int64."""
 
 
 def _integers(x: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from repro_mlir.reference.random_sites import random_site
 Environment = dict[int, np.ndarray]
 
 WholeSum = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-"""total(init, x, y) returns init plus the products x[t] * y[t] along axis 0."""
+"""total(init, x, y) returns init plus the sum of the products x[t] * y[t] along axis 0."""
 
 FORMATS: dict[str, BinaryFormat] = {of.name: of for of in (F32, BF16, F16, F8E4M3FN, F8E5M2)}
 """The formats of a contraction's factors, by element type."""

@@ -44,7 +44,7 @@ ROUNDINGS = {
     "rne_f16": (F16, Direction.NEAREST_EVEN),
     "rne_f32": (F32, Direction.NEAREST_EVEN),
 }
-"""(M1) The formats and directions that a block's sum can be rounded to."""
+"""(M1) The roundings of a block's sum, by name: the format and the direction."""
 
 MAX_FRACTION = 40
 MAX_TERMS = 128

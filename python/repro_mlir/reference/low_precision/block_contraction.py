@@ -48,7 +48,7 @@ def block_dots(x: np.ndarray, y: np.ndarray, of: tuple[Format, Format], block: i
       y: codes [n, k] of the second format.
       block: the extent of a block along k; the last block may be shorter.
     Returns:
-      float32 [m, n, blocks]. The rounding is exact except for f8, whose sums may have more than 24 bits.
+      float32 [m, n, blocks]. Rounding changes only sums of products of f8, which may have more than 24 bits.
     """
     count = -(-x.shape[-1] // block)
     filled = [np.pad(each, [(0, 0), (0, count * block - each.shape[-1])]) for each in (x, y)]

@@ -57,7 +57,7 @@ REGISTER_UNIT = 256
 """The allocation unit of a warp's registers, in registers (CUDA Occupancy Calculator)."""
 
 PARTS = 4
-"""The partitions of a multiprocessor, each with its own scheduler and registers."""
+"""The number of partitions of a multiprocessor, each with its own scheduler and registers."""
 
 SHARED_UNIT = 128
 """The allocation unit of a block's shared memory, in bytes (CUDA Occupancy Calculator)."""

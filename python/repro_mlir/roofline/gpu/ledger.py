@@ -78,7 +78,8 @@ def read_measured(path: str | Path, name: str, prediction: GpuStepPrediction) ->
 
     Args:
       path: the results of benchmarks/gpu/run.py.
-      name: the name of the row; characters other than letters, digits, `-` and `_` match each other, as for bundles.
+      name: the name of the row. As in names of bundles, characters other than letters, digits, `-` and `_` count as
+        equal.
     Raises:
       ReproError: not such a file, results of another architecture or of other code, no row of that name, or a row
         without a time.

@@ -104,8 +104,8 @@ class TransformerConfig:
 
     @property
     def latent_parameters(self) -> int:
-        """The number of parameters of a layer's projections to latents and of their norms, which tensor parallelism
-        replicates."""
+        """The number of parameters of a layer's projections to latents and of the norms of latents; tensor parallelism
+        replicates these parameters."""
         if not self.kv_latent:
             return 0
         widths = self.query_latent + self.kv_latent

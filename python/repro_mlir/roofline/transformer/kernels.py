@@ -358,7 +358,7 @@ def training_products(config: TransformerConfig, sequences: int, precision: str 
     """Returns the products of a training step on one device without recomputation, forward and then backward.
 
     Args:
-      sequences: the sequences of the batch, each of `config.sequence` tokens.
+      sequences: the number of sequences of the batch, each of `config.sequence` tokens.
       precision: one of `NUMBER_FORMATS`.
     """
     kernels = Kernels(config, Share(sequences, precision))

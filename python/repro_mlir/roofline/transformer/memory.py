@@ -73,7 +73,7 @@ class DeviceParameters:
 
 
 def device_parameters(config: TransformerConfig, training: Training, stage: int = 0) -> DeviceParameters:
-    """Returns the parameters of a device of a stage, divided by the tensor and expert degrees."""
+    """Returns the numbers of parameters of a device of a stage, after division by tensor and expert parallelism."""
     parallelism = training.parallelism
     experts = config.experts * config.perceptron_parameters
     ends = config.embedding_parameters if stage == 0 else 0

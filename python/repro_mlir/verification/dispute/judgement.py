@@ -37,7 +37,7 @@ def judge_operator(
     Args:
       record, step: the number of the record in the chain, and the number of its step.
       claims: each party's claim about the operator, to which the party is committed by its Merkle tree.
-      tops: the root of each party's Merkle tree; both trees have the same claims for all operators before `index`.
+      tops: the top node of each party's Merkle tree; both trees have the same claims for all operators before `index`.
       arguments: the hashes of the step's arguments, on which both parties agree.
     """
     operator = graph.operators[index]

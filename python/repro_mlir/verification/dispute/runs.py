@@ -36,7 +36,7 @@ class Run(Protocol):
 
     @property
     def header(self) -> bytes:
-        """The programs and the initial state of the run, in canonical JSON (C4)."""
+        """The declarations before the run, such as that of its initial state, in canonical JSON (C4)."""
 
     @property
     def records(self) -> int:

@@ -110,8 +110,8 @@ def commit(
 
 
 def first_link(header: bytes) -> bytes:
-    """(C4) Returns link 0 of the chain, which commits to a receipt's `run` (programs and initial state) in canonical
-    JSON."""
+    """(C4) Returns link 0 of the chain, which commits to what is declared before the run, such as the initial state.
+    `header` is the canonical JSON of `run` in receipt.json."""
     return blake3.blake3(_HEADER + header).digest()
 
 

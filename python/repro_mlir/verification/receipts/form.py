@@ -219,7 +219,8 @@ class Header:
     microbatches_every: int | None = None
 
     def run(self) -> dict[str, Any]:
-        """Returns the JSON object to which link 0 commits: what is run, and its initial state."""
+        """Returns the JSON object to which link 0 commits: what is declared before the run, such as its initial
+        state."""
         run = {"numerics": self.numerics, "initial": self.initial, "nonfinite_loss": self.nonfinite_loss}
         every = {} if self.microbatches_every is None else {"microbatches_every": self.microbatches_every}
         return run | every | {"state": tensors_as_json(self.state)}
@@ -229,8 +230,7 @@ class Header:
         return program_file(self.programs[index].identity)
 
     def first_link(self) -> bytes:
-        """(C4) Returns link 0 of the chain, which is equal for all honest runs of the same programs and initial state,
-        on any machine."""
+        """(C4) Returns link 0 of the chain, which is equal for all runs with the same object `run`, on any machine."""
         return first_link(canonical_json.dump(self.run()))
 
     def dump(self) -> bytes:

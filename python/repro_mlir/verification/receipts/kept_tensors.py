@@ -58,8 +58,7 @@ class KeptTensors:
         """Reads the tensors of a record into new arrays.
 
         Raises:
-          ReproError: if there is no such file, or if `write` would not write this file for tensors of these types with
-            canonical elements (V4).
+          ReproError: if there is no such file, or if it is not one that `write` writes for tensors of these types.
         """
         path = self.path_of(receipt, record)
         header = tensor_header(kinds)

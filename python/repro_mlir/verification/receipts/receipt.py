@@ -118,6 +118,7 @@ class Receipt(ConstantAttributes):
 
         Raises:
           ReceiptWrong: if the file is not the program that the header names.
+          ReproError: if the programs are too large, or reading all of them takes too long.
         """
         if index not in self._programs:
             # The time limit covers all programs together because a verifier reads all of them.
