@@ -20,8 +20,8 @@ class CompiledBody:
     """A callable that evaluates the body of an operation: maps arrays of the body's arguments to arrays of its yielded
     values.
 
-    `leave_out`, if given, is an operation whose result only the terminator uses. It is not evaluated: the callable
-    returns, instead of this result, the operands of `leave_out` except the block argument `without`.
+    `leave_out`, if given, is an operation whose result only the terminator uses. `leave_out` is not evaluated: the
+    callable returns its operands, except the block argument `without`, instead of its result.
     """
 
     def __init__(

@@ -129,7 +129,7 @@ def ordered_fold(
     order: Order, extents: Sequence[int], start: np.ndarray, init: np.ndarray, step: Step, combine: Combine
 ) -> np.ndarray:
     """Returns the fold of elements into `init`, in the order `order`. The elements are numbered row-major over the
-    reduction `extents`; `step` reads them by number.
+    reduction `extents`; `step` takes the numbers of the elements that it combines with accumulators.
 
     `start` is the start value (F4), a 0-d array of the accumulator's dtype; `init` has the shape of the results.
     """

@@ -136,7 +136,7 @@ def quantize(
     Args:
       tensor: for TwoLevel: the amax of all of x (a float32 scalar, the default), or of each row ([..., m]). For
         TwoLevelQuotient and Given: the f32 scale of all of x, a scalar.
-      random: for stochastic rounding: integers below 2^(to.rounding.bits), of x's shape.
+      random: for stochastic rounding: an array of x's shape with integers below 2^(to.rounding.bits).
     Raises:
       ValueError: `tensor` or `random` is missing or unexpected.
     """

@@ -31,8 +31,8 @@ _CLOCK_SECONDS = 0.25
 # The number of cold launches (each follows a launch of several milliseconds), and the seconds for which they are
 # measured.
 _COLD_LAUNCHES, _COLD_SECONDS = 16, 1.5
-# The pauses in seconds that `_half_life` tries. It uses the first one after which the L3 cache still has part of its
-# data.
+# The pauses in seconds that `_half_life` tries; the result is that of the first pause after which the L3 cache still
+# has part of its data.
 _PAUSES = (0.008, 0.004, 0.002, 0.001)
 _MOST_LOST = 0.9
 # The alignment of buffers in bytes.
@@ -434,7 +434,8 @@ def _half_life(machine: CpuMachine) -> float:
         lost = (least(pause) - held) / (memory - held)
         if lost <= _MOST_LOST:
             break
-    # Losses of up to 1 % and of 99 % or more are within the noise: the former count as no loss, the latter as 99 %.
+    # Losses of up to 1 % count as no loss, and losses of 99 % or more as 99 %, because noise hides the exact values of
+    # such losses.
     return pause / float(np.sqrt(-np.log2(1 - min(lost, 0.99)))) if lost > 0.01 else 0.0
 
 

@@ -53,7 +53,7 @@ class Counters:
     Attributes:
       names: the counted events, a subset of `EVENTS`.
       descriptors: file descriptors with eight-byte values, grouped by event, one for each thread.
-      refused: the reason why each other event is not counted, by name.
+      refused: for each event that is not counted, the reason, by the name of the event.
     """
 
     def __init__(self, threads: Collection[int]):

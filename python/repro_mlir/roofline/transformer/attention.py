@@ -16,7 +16,7 @@ class Attention(Sizes):
 
     @cached_property
     def _bytes(self) -> float:
-        """The number of bytes of the queries and the output, and of the keys and values of whole sequences."""
+        """The total number of bytes of the queries, of the output, and of the keys and values of whole sequences."""
         kv_tokens = self.share.sequences * self.config.sequence
         size = (self.config.score_size + self.config.head_size) * self.stored
         return (self.tokens * self.heads + kv_tokens * self.kv_heads) * size

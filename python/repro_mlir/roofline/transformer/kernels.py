@@ -269,7 +269,8 @@ class Kernels(Sizes):
         return found
 
     def _backward(self, projections: Iterable[_Projection]) -> list[Operation]:
-        """Returns the kernels for the gradients of the input, summed over the projections, and of the weights."""
+        """Returns the kernels for the gradient of the input, which is a sum over the projections, and for the gradients
+        of the weights."""
         found = []
         for number, each in enumerate(projections):
             found += self._operand(each, each.rows * each.outputs)

@@ -50,8 +50,8 @@ def settle(
     """Settles a dispute between prover A, on channel `first`, and prover B, on channel `second`.
 
     Args:
-      terms: what both parties agreed on before the runs, which their answers must match; by default the fields in which
-        both headers agree.
+      terms: the run on which the parties agreed beforehand; their answers must match it. By default, the fields in
+        which both headers agree.
       program: the program of both runs, if the referee already has it; else a party sends it.
       timeout: the seconds that a party has for each answer.
       total: the seconds that a party has for all its answers.

@@ -322,7 +322,7 @@ class Record:
       root: the root of the commitment (C2).
       chain: the link of this record (C5).
       program: for a step, the position of its program in `Header.programs`; None for a change.
-      loss: the bytes of the output `loss` as in (H1), if the program has one of shape []; for human readers.
+      loss: for human readers: the bytes (H1) of the output `loss`, if the program has such an output of shape [].
     """
 
     step: int

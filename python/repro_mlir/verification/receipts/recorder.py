@@ -336,8 +336,8 @@ class Recorder:
         if self.known_digests is not None:
             return self.known_digests()
         pairs = zip(self._arrays(), self._kinds, strict=True)
-        # A signal handler may close the receipt, which hashes the state too. This would deadlock if the signal arrived
-        # while the thread pool's `submit` holds its lock, which is not reentrant.
+        # A signal handler may close the receipt, and closing hashes the state too. This would deadlock if the signal
+        # arrived while the thread pool's `submit` holds its lock, which is not reentrant.
         with deferred_signals():
             return tuple(tensor_digests([(array, kind.element) for array, kind in pairs], self._hashers))
 

@@ -43,7 +43,8 @@ class PrivateKey:
 
 
 def read_public_key(path: str | Path) -> bytes:
-    """Returns the 32 bytes of the public key in a PEM file. Raises ReproError for any other file or a weak key."""
+    """Returns the 32 bytes of the public key in a PEM file. Raises ReproError if the file is not such a file, or the
+    key is weak."""
     _, serialization, ed25519 = _cryptography()
     try:
         key = serialization.load_pem_public_key(_read_key(path))
