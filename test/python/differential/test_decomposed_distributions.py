@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from repro_mlir.base.numerics.philox import random_bits, random_uniform
-from repro_mlir.reference.functions import evaluate
+from repro_mlir.reference import distributions
 from support import imported, kit
 
 
@@ -23,16 +23,11 @@ def literal(distribution: str, shape: tuple[int, ...], seed: int, site: int, ste
     if name == "bits":
         return random_bits(shape, seed, site, step).astype(np.uint32)
     if name == "bernoulli":
-        return (random_uniform(shape, seed, site, step) < np.float32(number)).astype(np.uint8)
+        return distributions.bernoulli(shape, seed, site, step, float(number)).astype(np.uint8)
     if name == "randint":
-        # The product of a 32-bit draw and the bound is below 2^64, so uint64 is exact.
-        return (random_bits(shape, seed, site, step) * np.uint64(number)) >> np.uint64(32)
+        return distributions.randint(shape, seed, site, step, int(number))
     assert name == "normal"
-    pairs = random_uniform((int(np.prod(shape)), 2), seed, site, step)
-    u1, u2 = pairs[:, 0], pairs[:, 1]
-    radius = np.sqrt(np.float32(-2) * evaluate("log", np.float32(1) - u1))
-    angle = np.uint32(0x40C90FDB).view(np.float32) * u2
-    return (radius * evaluate("cos", angle)).reshape(shape).view(np.uint32)
+    return distributions.normal(shape, seed, site, step).view(np.uint32)
 
 
 def check(
