@@ -33,6 +33,7 @@ _COMMANDS = (
     "roofline",
     "targets",
     "certify_device",
+    "vectors",
     "cache",
 )
 

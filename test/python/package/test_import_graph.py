@@ -37,6 +37,7 @@ ALLOWED = {
     "sandbox": set(),
     "distributed": {"base.numerics"},
     "reference": {"base.numerics"},
+    "conformance": {"base.files", "base.numerics", "reference"},
     "runner": {"base.files", "base.numerics", "base.tensors"},
     "program": {"base.files", "base.numerics", "base.tensors", "reference", "runner", "sandbox"},
     "verification": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
@@ -119,14 +120,18 @@ ALLOWED = {
         "precision", "program", "program_training", "train", "verification",
     },
     "cli": {
-        "base.files", "base.numerics", "bundle", "certification", "compilation", "distributed", "execute",
-        "frontends.onnx", "frontends.tensorflow", "frontends.torch", "frontends.torch.base", "generation",
-        "integrations", "precision", "precision_report", "program", "resume_check", "roofline", "runner",
-        "script_runs", "serving", "train", "verification",
+        "base.files", "base.numerics", "bundle", "certification", "compilation", "conformance",
+        "distributed", "execute", "frontends.onnx", "frontends.tensorflow", "frontends.torch",
+        "frontends.torch.base", "generation", "integrations", "precision", "precision_report", "program",
+        "resume_check", "roofline", "runner", "script_runs", "serving", "train", "verification",
     },
 }  # fmt: skip
 """The imports that each room may have from other rooms, lowest room first. If other rooms may import only a part of a
 room, the part is listed like a room."""
+
+USERS_OF_TENSORS = ("base.tensors.torch_tensors", "conformance.libraries.of_torchao", "resume_check.recorder")
+"""Modules outside of the frontends and integrations that import PyTorch. The recorder runs in the process of the user's
+script, and torchao takes PyTorch's tensors."""
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
@@ -134,9 +139,6 @@ USERS_OF_MODELS = {
     *("generation.generator", "generation.identity", "generation.sampling"),
 }
 """The modules for trainers, generators and identities, which accept PyTorch's models."""
-
-READERS_OF_TENSORS = ("base.tensors.torch_tensors", "resume_check.recorder")
-"""The modules that read tensors of the user's code. The recorder runs in the process of the user's script."""
 
 
 class Import(NamedTuple):
@@ -266,9 +268,10 @@ def test_the_ground_imports_no_room() -> None:
 
 
 def test_only_the_frontend_imports_torch() -> None:
-    """Exceptions are integrations, whose trainers need PyTorch, and the modules that read the user's tensors."""
+    """Exceptions are integrations, whose trainers need PyTorch, the module that reads the user's tensors, and the
+    module that calls torchao, whose functions take PyTorch's tensors."""
     for each in imports():
-        if within(each.importer, "integrations") or each.importer in READERS_OF_TENSORS:
+        if within(each.importer, "integrations") or each.importer in USERS_OF_TENSORS:
             continue
         if not each.own and each.module.split(".")[0] in ("torch", "torch_mlir", "functorch"):
             is_type = each.importer in USERS_OF_MODELS and each.kind == "types"
@@ -314,6 +317,8 @@ def test_no_other_module_names_torch() -> None:
         # the choice of a module by the type of a tensor
         ("base.tensors.frameworks", "torch"),
         ("base.tensors.frameworks", ".torch_tensors"),
+        # the name of a library with which conformance vectors are compared
+        ("conformance.libraries.choose", "torchao"),
         # Keras' name for its PyTorch backend
         ("frontends.keras.backends", "torch"),
         # the distributions whose versions a command prints
@@ -329,7 +334,7 @@ def test_no_other_module_names_torch() -> None:
     for name, path in sources().items():
         if within(name, "frontends.torch") or within(name, "integrations") or name in USERS_OF_MODELS:
             continue
-        if within(name, "frontends.onnx") or name in ("frontends.keras.on_torch", *READERS_OF_TENSORS):
+        if within(name, "frontends.onnx") or name in ("frontends.keras.on_torch", *USERS_OF_TENSORS):
             continue
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -353,8 +358,8 @@ def test_the_common_part_of_frontends_is_small() -> None:
 
 def test_the_reference_knows_nothing_else() -> None:
     """The reference interpreter imports no compiler, no MLIR, and from the package only exceptions and numerics.
-    Modules may import it to run or read programs, to run single operators, to compare devices with it, or to evaluate
-    its functions (G5)."""
+    Modules may import it to run or read programs, to run single operators, to compare devices and libraries with it, or
+    to evaluate its functions (G5)."""
     for each in imports():
         if within(each.importer, "reference"):
             root = each.module.split(".")[0]
@@ -363,7 +368,9 @@ def test_the_reference_knows_nothing_else() -> None:
             assert known if each.own else foreign, each
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
-        "certification.certify", "execute.executable", "frontends.torch.objects.defined_construction",
+        "certification.certify", "conformance.block_operands", "conformance.catalogue", "conformance.dot_operands",
+        "conformance.function_operands", "conformance.operations", "conformance.rounding_operands",
+        "conformance.score", "execute.executable", "frontends.torch.objects.defined_construction",
         "precision_report.statistics", "program.canonical", "verification.executors", "verification.operators.graph",
         "verification.operators.tracing",
     }  # fmt: skip
@@ -454,9 +461,9 @@ def test_everything_else_can_be_imported_without_frameworks() -> None:
         if name
         and not name.endswith("__main__")
         and not any(within(name, f"frontends.{framework}") for framework in FRAMEWORKS)
-        and name not in READERS_OF_TENSORS
-        # An integration imports the package with which it integrates.
-        and not name.startswith("integrations.")
+        and name != "base.tensors.torch_tensors"
+        # An integration imports the package with which it integrates, and of_NAME the package NAME.
+        and not name.startswith(("integrations.", "conformance.libraries.of_"))
     ]
     modules += [f"repro_mlir.frontends.torch{name}" for name in ("", ".capture.programs", ".scripts")]
     modules += [f"repro_mlir.frontends.onnx{name}" for name in ("", ".programs")]
