@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes gfloat-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test clean
 
 setup: $(READY)
 
@@ -110,6 +110,15 @@ check-recipes: build
 gfloat-test: build
 	$(BIN)/python test/environment.py test/gfloat/requirements.txt build/environments/gfloat --over
 	build/environments/gfloat/bin/python -m pytest -q test/gfloat
+
+# The score of torchao by the conformance vectors, likewise.
+torchao-test: build
+	$(BIN)/python test/environment.py test/torchao/requirements.txt build/environments/torchao --over
+	build/environments/torchao/bin/python -m pytest -q test/torchao
+
+# Scores of the recorded outputs in the folder VECTORS and its folders; see docs/guides/vectors.md.
+check-vectors: build
+	REPRO_VECTORS=$(VECTORS) $(BIN)/python -m pytest -q test/python/conformance/test_recorded_scores.py
 
 # Random programs on all targets, functions of PyTorch, then damaged files and messages; see docs/contributors/fuzzing.md.
 fuzz: build
