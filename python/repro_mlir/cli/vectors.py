@@ -42,9 +42,15 @@ def register(commands: Commands) -> None:
     command.epilog = _STATUS
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.add_argument("folder", metavar="FOLDER", help="a folder that `repro vectors write` wrote")
-    command.add_argument(
+    source = command.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--results",
+        metavar="RESULTS",
+        help="a folder with the library's outputs as raw little-endian elements, GROUP.OUTPUT.bin, such as "
+        "quantize.mxfp4.floor.codes.bin",
+    )
+    source.add_argument(
         "--library",
-        required=True,
         metavar="LIBRARY",
         help="ml_dtypes, gfloat, torchao, numpy, reference (the reference interpreter), MODULE:FUNCTION or "
         "FILE.py:FUNCTION, where FUNCTION(operation, inputs, parameters) returns the outputs, or None",
@@ -69,14 +75,18 @@ def _write(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from repro_mlir.base.errors import ReproError
     from repro_mlir.conformance.folder import read_vectors
-    from repro_mlir.conformance.libraries import load_library
+    from repro_mlir.conformance.libraries import load_library, results_in
     from repro_mlir.conformance.score import score
 
     groups = [group for group in read_vectors(options.folder) if group.name.startswith(options.groups)]
     if not groups:
         raise ReproError(f"{options.folder}: expected groups whose names begin with {options.groups!r}, found none")
-    library, label = load_library(options.library)
-    found = [score(group, library) for group in groups]
+    if options.results is not None:
+        label = options.results
+        found = [score(group, results_in(options.results, group)) for group in groups]
+    else:
+        library, label = load_library(options.library)
+        found = [score(group, library) for group in groups]
     scores = [each for each in found if each is not None]
     if not scores:
         raise ReproError(f"library {label}: expected an operation of the vectors, found none")

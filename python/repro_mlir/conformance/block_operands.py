@@ -41,7 +41,7 @@ def _around(x: np.ndarray) -> np.ndarray:
 
 def _scaled(x: float) -> np.ndarray:
     """Returns x times powers of two over the whole range of f32, as float32."""
-    wide = x * 2.0 ** np.array([each - 8.0 for each in _EXPONENTS])
+    wide = np.ldexp(x, np.array(_EXPONENTS) - 8)
     return wide[(wide >= 2.0**-148) & (wide < 2.0**127)].astype(np.float32)
 
 
@@ -50,8 +50,8 @@ def block_cases(element: Format, block: int, name: str) -> Cases:
 
     Kinds: normal; wide (exponents within a block differ by up to 60); power_of_two, maximum and carry (the greatest
     magnitude is within one ulp of a power of two, of the format's largest value times one, or of the number from which
-    on a rounding to the format's precision carries); tie (elements in the middle of two codes); subnormal; zero; large;
-    and infinity and nan, which are open."""
+    on a rounding to the format's precision carries); tie (elements in the middle of two codes); subnormal; zero; single
+    (one element is not zero); large; and infinity and nan, which are open."""
     cases, words = Cases(), Words(f"block {name}")
     cases.add("normal", x=words.floats(-4, 2, 32, block))
     cases.add("wide", x=words.floats(-40, 20, 16, block))
@@ -59,8 +59,8 @@ def block_cases(element: Format, block: int, name: str) -> Cases:
     cases.add("power_of_two", x=_with_greatest(words, _around(powers), block))
     largest = float(decode(np.array(element.largest), element))
     cases.add("maximum", x=_with_greatest(words, _around(_scaled(largest)), block))
-    half = 2.0 ** -(element.fraction_bits + 2)
-    cases.add("carry", x=_with_greatest(words, _around(_scaled(2 - 2 * half)), block))
+    carry = 2 - 2.0 ** -(element.fraction_bits + 1)
+    cases.add("carry", x=_with_greatest(words, _around(_scaled(carry)), block))
     cases.add("tie", x=_ties(words, element, block))
     cases.add("subnormal", x=words.floats(-127, -127, 8, block))
     zeros = np.zeros((3, block), np.float32)

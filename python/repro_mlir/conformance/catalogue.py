@@ -32,6 +32,8 @@ MX = {
 """The MX formats of the OCP specification, and the formats of their elements."""
 
 _FLOATS = ("f8E4M3FN", "f8E5M2", "f6E3M2FN", "f6E2M3FN", "f4E2M1FN", "f16", "bf16")
+# The hexadecimal digits of pi after the point.
+_PI_DIGITS = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0]
 _SCALED_UNITS = {"blackwell_mx": (32, "f8E8M0FNU"), "blackwell_mxf4": (32, "f8E8M0FNU")}
 _SCALED_UNITS["blackwell_nvfp4"] = (16, "f8E4M3FN")
 
@@ -220,9 +222,6 @@ def _random_groups() -> Iterator[Group]:
         label = "/".join(["random", name, *map(str, more.values())])
         parameters: Parameters = {"distribution": name, **more}
         yield make_group(label, "random", "R2", parameters, inputs, kinds, {"values": form})
-
-
-_PI_DIGITS = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0]
 
 
 def _function_groups() -> Iterator[Group]:

@@ -24,7 +24,7 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files import json_shapes, json_text
 from repro_mlir.base.files.regular import read_regular
 from repro_mlir.base.files.storage import write_file
-from repro_mlir.conformance.group import Array, Group
+from repro_mlir.conformance.group import Array, Group, file_name
 
 FORM = "repro-vectors"
 FORM_VERSION = 1
@@ -85,7 +85,7 @@ def write_vectors(folder: str | Path, groups: Iterable[Group]) -> dict[str, int]
         for name, role, array in arrays:
             data = np.ascontiguousarray(array.values, array.values.dtype.newbyteorder("<")).tobytes()
             if data not in files:
-                files[data] = f"{group.name.replace('/', '.')}.{name}.bin"
+                files[data] = file_name(group.name, name)
                 (path / files[data]).write_bytes(data)
                 totals["files"] += 1
                 totals["bytes"] += len(data)

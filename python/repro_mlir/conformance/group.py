@@ -67,6 +67,11 @@ class Group:
         return {name: array.values.copy() for name, array in self.inputs.items()}
 
 
+def file_name(group: str, array: str) -> str:
+    """Returns the name of the file with the elements of an array."""
+    return f"{group.replace('/', '.')}.{array}.bin"
+
+
 class Cases:
     """Collects the cases of a group: parts of its input arrays, each of one kind.
 

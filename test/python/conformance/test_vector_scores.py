@@ -169,9 +169,26 @@ def test_the_command(folder: Path, tmp_path: Path, capsys, monkeypatch) -> None:
     assert (report["library"], report["missing_groups"], len(report["groups"])) == ("mine:compute", 0, 1)
 
 
+def test_results_in_files(folder: Path, tmp_path: Path, capsys) -> None:
+    """The folder of the vectors has the right results; a truncated and a longer file make their groups wrong."""
+    assert main(["vectors", "check", str(folder), "--results", str(folder), "--groups", "philox"]) == 0
+    assert "score    32 of 32 cases right" in capsys.readouterr().out
+    words = (folder / "philox4x32_10.words.bin").read_bytes()
+    (tmp_path / "philox4x32_10.words.bin").write_bytes(words[:-4])
+    assert main(["vectors", "check", str(folder), "--results", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "the library failed: ValueError: philox4x32_10.words.bin: expected 512 bytes, got 508" in said
+    assert f"library  {tmp_path}: 1 of 9 groups" in said
+    (tmp_path / "philox4x32_10.words.bin").write_bytes(words + words)
+    assert main(["vectors", "check", str(folder), "--results", str(tmp_path)]) == 1
+    assert "expected at most 512 bytes, got 1,024" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ([], "one of the arguments --results --library is required"),
+        (["--results", "none"], "library none: expected an operation of the vectors, found none"),
         (["--library", "nothing"], "expected --library ml_dtypes, gfloat, torchao, numpy, reference, MODULE:FUNCTION"),
         (["--library", "none.py:compute"], "none.py: expected a Python file, found no file"),
         (["--library", "no_such_module:compute"], "no_such_module: cannot import it: ModuleNotFoundError"),
