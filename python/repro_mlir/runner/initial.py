@@ -13,19 +13,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from repro_mlir.base.numerics.environment import float_environment
-from repro_mlir.base.numerics.philox import philox4x32_10
+from repro_mlir.base.numerics.philox import Place, map_runs, uniform
 from repro_mlir.base.numerics.tensors import TensorType, check_canonical, from_bytes
-
-_MASK = 0xFFFFFFFF
-# The number of Philox blocks, of four random numbers each, that are computed together. Their words fit in the cache of
-# a core.
-_BLOCKS = 1 << 14
 
 
 def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarray:
@@ -44,23 +37,13 @@ def initial_array(kind: TensorType, description: Mapping[str, Any]) -> np.ndarra
 def centred_uniform(shape: tuple[int, ...], seed: int, site: int, scale: np.float32) -> np.ndarray:
     """Returns (u - 0.5) * scale in f32, where u is uniform by (R1) and (R2) at `site` in step 0. Uses several
     threads."""
-    size = int(np.prod(shape, dtype=np.int64))
-    result = np.empty(-(-size // 4) * 4, np.float32)
-    key = seed & _MASK, seed >> 32 & _MASK
 
-    @float_environment()
-    def fill(start: int) -> None:
-        block = np.arange(start, min(start + _BLOCKS, result.size // 4), dtype=np.uint64)
-        counter = np.stack(
-            [block & np.uint64(_MASK), block >> np.uint64(32), np.full_like(block, site), np.zeros_like(block)]
-        )
-        bits = philox4x32_10(counter, key).T.reshape(-1)
-        uniform = (bits >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
-        result[4 * start : 4 * start + uniform.size] = (uniform - np.float32(0.5)) * scale
+    def centred(bits: np.ndarray) -> np.ndarray:
+        return (uniform(bits) - np.float32(0.5)) * scale
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(fill, range(0, result.size // 4, _BLOCKS)))
-    return result[:size].reshape(shape)
+    size, threads = int(np.prod(shape, dtype=np.int64)), os.cpu_count() or 1
+    result = map_runs(np.zeros(1, np.uint64), size, Place(seed, site, 0), centred, np.float32, threads=threads)
+    return result.reshape(shape)
 
 
 def describe_initial(kind: TensorType, array: np.ndarray, seed: int, sites: int) -> dict[str, Any] | None:
