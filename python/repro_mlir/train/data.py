@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from repro_mlir.base.errors import ReproError
-from repro_mlir.base.numerics.philox import random_bits
+from repro_mlir.base.numerics.philox import Place
+from repro_mlir.random import distributions
 
 
 def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
@@ -24,7 +25,7 @@ def permutation(size: int, seed: int = 0, epoch: int = 0) -> np.ndarray:
     Returns:
       i64 [size].
     """
-    return np.argsort(random_bits((size,), seed, 0, epoch), kind="stable").astype(np.int64)
+    return distributions.permutation(size, Place(seed, 0, epoch))
 
 
 def batches(size: int, batch_size: int, seed: int = 0) -> Iterator[np.ndarray]:

@@ -38,6 +38,7 @@ ALLOWED = {
     "distributed": {"base.numerics"},
     "reference": {"base.numerics"},
     "conformance": {"base.files", "base.numerics", "reference"},
+    "random": {"base.numerics", "base.tensors", "reference"},
     "runner": {"base.files", "base.numerics", "base.tensors"},
     "program": {"base.files", "base.numerics", "base.tensors", "reference", "runner", "sandbox"},
     "verification": {"base.files", "base.numerics", "base.tensors", "distributed", "program", "reference", "sandbox"},
@@ -52,7 +53,7 @@ ALLOWED = {
     },
     "frontends.torch.operators": {"frontends.torch.base", "precision"},
     "frontends.torch.lower": {"frontends.base", "frontends.torch.base"},
-    "frontends.torch.trace": {"frontends.torch.base", "frontends.torch.operators"},
+    "frontends.torch.trace": {"frontends.torch.base", "frontends.torch.operators", "random"},
     "frontends.torch.optimizers": {"base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.trace"},
     "frontends.torch.objects": {
         "base.files", "base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.lower",
@@ -62,7 +63,7 @@ ALLOWED = {
     "frontends.torch.capture": {
         "base.files", "base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.lower",
         "frontends.torch.objects", "frontends.torch.optimizers", "frontends.torch.trace",
-        "gradient_compression", "precision", "program",
+        "gradient_compression", "precision", "program", "random",
     },
     "frontends.torch.compile_backend": {
         "base.files", "base.numerics", "base.tensors", "frontends.torch.base", "frontends.torch.capture",
@@ -95,7 +96,7 @@ ALLOWED = {
     "program_training": {"base.numerics", "base.tensors", "execute", "program", "verification"},
     "train": {
         "base.numerics", "base.tensors", "distributed", "execute", "frontends.torch", "frontends.torch.base",
-        "frontends.torch.capture", "frontends.torch.optimizers", "precision", "program", "verification",
+        "frontends.torch.capture", "frontends.torch.optimizers", "precision", "program", "random", "verification",
     },
     "script_runs": {
         "base.numerics", "execute", "frontends.torch", "frontends.torch.base",
@@ -129,9 +130,11 @@ ALLOWED = {
 """The imports that each room may have from other rooms, lowest room first. If other rooms may import only a part of a
 room, the part is listed like a room."""
 
-USERS_OF_TENSORS = ("base.tensors.torch_tensors", "conformance.libraries.of_torchao", "resume_check.recorder")
-"""Modules outside of the frontends and integrations that import PyTorch. The recorder runs in the process of the user's
-script, and torchao takes PyTorch's tensors."""
+USERS_OF_TENSORS = (
+    "base.tensors.torch_tensors", "conformance.libraries.of_torchao", "random.devices", "resume_check.recorder",
+)  # fmt: skip
+"""Modules outside of the frontends and integrations that import PyTorch. `random` draws tensors, the recorder runs in the
+process of the user's script, and torchao takes PyTorch's tensors."""
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
@@ -319,6 +322,8 @@ def test_no_other_module_names_torch() -> None:
         ("base.tensors.frameworks", ".torch_tensors"),
         # the name of a library with which conformance vectors are compared
         ("conformance.libraries.choose", "torchao"),
+        # the question whether functions may be traced
+        ("base.tensors.frameworks", "torch._dynamo"),
         # Keras' name for its PyTorch backend
         ("frontends.keras.backends", "torch"),
         # the distributions whose versions a command prints
@@ -368,10 +373,11 @@ def test_the_reference_knows_nothing_else() -> None:
             assert known if each.own else foreign, each
     users = {each.importer for each in imports() if each.own and within(each.module, "reference")}
     assert {name for name in users if not within(name, "reference")} == {
-        "certification.certify", "conformance.block_operands", "conformance.catalogue", "conformance.dot_operands",
-        "conformance.function_operands", "conformance.operations", "conformance.rounding_operands",
-        "conformance.score", "execute.executable", "frontends.torch.objects.defined_construction",
-        "precision_report.statistics", "program.canonical", "verification.executors", "verification.operators.graph",
+        "certification.certify", "conformance.block_operands", "conformance.catalogue",
+        "conformance.dot_operands", "conformance.function_operands", "conformance.operations",
+        "conformance.rounding_operands", "conformance.score", "execute.executable",
+        "frontends.torch.objects.defined_construction", "precision_report.statistics", "program.canonical",
+        "random.devices", "random.distributions", "verification.executors", "verification.operators.graph",
         "verification.operators.tracing",
     }  # fmt: skip
     code = """

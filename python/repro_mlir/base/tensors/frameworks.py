@@ -12,7 +12,8 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _MODULES = {"torch": ".torch_tensors", "ml_dtypes": ".typed_arrays"}
 """The module that converts the tensors of a package, by the name of the package."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class TensorModule(Protocol):
@@ -48,6 +52,20 @@ def tensor_module_of(value: object) -> TensorModule | None:
             if module.is_tensor(value):
                 return module
     return None
+
+
+def not_traced(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Returns a function that torch.compile calls as it is, because it cannot trace what the function does."""
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        # The module of the tracer, which is imported when torch.compile is first used, and takes seconds to import.
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        framework: Any = sys.modules["torch"]
+        return cast(Result, framework.compiler.disable(function)(*args, **kwargs))
+
+    return call
 
 
 @functools.cache

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from repro_mlir.base.numerics.environment import float_environment
-from repro_mlir.base.numerics.philox import random_uniform
+from repro_mlir.base.numerics.philox import Place
+from repro_mlir.random import distributions
+from repro_mlir.random.boxes import box_of
 
 if TYPE_CHECKING:
     import torch
@@ -85,7 +87,8 @@ def _set_parameters(model: torch.nn.Module, seed: int) -> None:
             if parameter.dim() >= 2:
                 fan_in = parameter.numel() // max(parameter.shape[0], 1)
                 bound = np.float32(np.sqrt(np.float64(1.0) / np.float64(max(fan_in, 1))))
-                uniform = random_uniform(tuple(parameter.shape), seed, site, 0)
+                box = box_of(tuple(parameter.shape))
+                uniform = distributions.draw(distributions.UNIFORM, box, Place(seed, site, 0))
                 values = (uniform - np.float32(0.5)) * (np.float32(2.0) * bound)
                 parameter.copy_(torch.from_numpy(values))
             elif name.rpartition(".")[2] == "bias":

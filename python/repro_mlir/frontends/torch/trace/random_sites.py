@@ -10,6 +10,7 @@ operator with its site as an argument.
 import math
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import Token
 from typing import Any
 
 import torch
@@ -17,17 +18,10 @@ import torch
 from repro_mlir.frontends.torch.base.errors import CaptureError
 from repro_mlir.frontends.torch.base.repro_operations import Builder, define
 from repro_mlir.frontends.torch.base.torch_internals import TorchDispatchMode, current_dispatch_modes
+from repro_mlir.random import devices
+from repro_mlir.random.generator import CAPTURING
 
 aten = torch.ops.aten
-
-_MASK = 0xFFFFFFFF
-
-
-def _multiply(value: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the high and low 32-bit words of `value * factor`; `value` is i64 with elements below 2^32."""
-    low = (value & 0xFFFF) * factor
-    middle = (value >> 16) * factor + (low >> 16)
-    return (middle >> 16) & _MASK, ((middle & 0xFFFF) << 16) | (low & 0xFFFF)
 
 
 def philox_bits(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int]) -> torch.Tensor:
@@ -40,38 +34,22 @@ def philox_bits(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequenc
     Returns:
       i64 of shape `size`; each element contains 32 bits, zero-extended.
     """
-    count = 1
-    for extent in size:
-        count *= extent
-    index = torch.arange(count, dtype=torch.int64)
-    block = index >> 2
-    words = [block & _MASK, block >> 32, torch.full_like(block, site), (step & _MASK).expand(count)]
-    key = [seed & _MASK, (seed >> 32) & _MASK]
-    for _ in range(10):
-        high0, low0 = _multiply(words[0], 0xD2511F53)
-        high1, low1 = _multiply(words[2], 0xCD9E8D57)
-        words = [high1 ^ words[1] ^ key[0], low1, high0 ^ words[3] ^ key[1], low0]
-        key = [(key[0] + 0x9E3779B9) & _MASK, (key[1] + 0xBB67AE85) & _MASK]
-    bits = torch.stack(words, dim=1).gather(1, (index & 3).unsqueeze(1)).squeeze(1)
-    return bits.reshape(list(size))
+    first = torch.zeros(1, dtype=torch.int64)
+    return devices.bits_of_runs(first, math.prod(size), seed, site, step).reshape(list(size))
 
 
 def _uniform_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int]) -> torch.Tensor:
-    return (philox_bits(seed, step, site, size) >> 8).to(torch.float32) * 2.0**-24
+    return devices.uniform(philox_bits(seed, step, site, size))
 
 
 def _bernoulli_eager(
     seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int], probability: float
 ) -> torch.Tensor:
-    return _uniform_eager(seed, step, site, size) < torch.full([], probability, dtype=torch.float32)
+    return devices.bernoulli(philox_bits(seed, step, site, size), probability)
 
 
 def _randint_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int], extent: int) -> torch.Tensor:
-    bits = philox_bits(seed, step, site, size)
-    if extent == 2**32:
-        return bits
-    # The product may exceed the signed range of i64, so it is computed from the 16-bit halves of `bits`.
-    return ((bits >> 16) * extent + ((bits & 0xFFFF) * extent >> 16)) >> 16
+    return devices.randint(philox_bits(seed, step, site, size), 0, extent)
 
 
 def _normal_eager(seed: torch.Tensor, step: torch.Tensor, site: int, size: Sequence[int]) -> torch.Tensor:
@@ -125,6 +103,7 @@ class RandomSites(TorchDispatchMode):
         self.drawn = False
         self._next = 0
         self._saved: list[tuple[Any, str, Any]] = []
+        self._captures: list[Token[bool]] = []
 
     def __enter__(self) -> "RandomSites":
         thread, originals = threading.get_ident(), (torch.get_rng_state, torch.set_rng_state)
@@ -141,10 +120,12 @@ class RandomSites(TorchDispatchMode):
             for name, replacement in (("get_rng_state", get_rng_state), ("set_rng_state", set_rng_state)):
                 self._saved.append((module, name, getattr(module, name)))
                 setattr(module, name, replacement)
+        self._captures.append(CAPTURING.set(True))
         super().__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        CAPTURING.reset(self._captures.pop())
         while self._saved:
             setattr(*self._saved.pop())
         super().__exit__(*exception)
