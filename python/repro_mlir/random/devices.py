@@ -27,6 +27,11 @@ from repro_mlir.reference.functions import evaluate
 _MASK = 0xFFFFFFFF
 _TOGETHER = 1 << 24
 """The number of elements that a device computes together, which bounds the memory for words of 8 bytes."""
+_DTYPES: dict[type[np.generic], torch.dtype] = {
+    np.float32: torch.float32,
+    np.bool_: torch.bool,
+    np.int64: torch.int64,
+}
 _MARGIN = 2.0**-46
 """A bound of the relative errors of log and cos of f64. The CUDA C++ Programming Guide (Mathematical Functions, Table
 "Double-Precision") states at most 2 units in the last place, which are 2^-51."""
@@ -52,8 +57,7 @@ def draw_on_device(distribution: Distribution, box: Box, place: Place, device: t
     """Does the same as `draw` by operations of PyTorch on the device, which must have i64 and f64."""
     starts, length = box.runs
     first = torch.from_numpy(starts.view(np.int64)).to(device)
-    dtype = {np.float32: torch.float32, np.bool_: torch.bool, np.int64: torch.int64}[distribution.dtype]
-    result = torch.empty(len(starts), length, dtype=dtype, device=device)
+    result = torch.empty(len(starts), length, dtype=_DTYPES[distribution.dtype], device=device)
     columns = min(max(length, 1), _TOGETHER)
     rows = _TOGETHER // columns
     per_result, of_bits = distribution.per_result, _OF_BITS[distribution.name]

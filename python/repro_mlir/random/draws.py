@@ -192,9 +192,10 @@ class _Form:
     def __init__(self, dtype: Any, device: Any, known: Sequence[str]) -> None:
         """Raises ReproError unless the type is one of those whose names are `known`, of which the first is the
         default."""
-        self.name, is_foreign = _type_name(known[0] if dtype is None else dtype)
-        if self.name not in known:
+        name, is_foreign = _type_name(known[0] if dtype is None else dtype)
+        if name is None or name not in known:
             raise ReproError(f"expected one of the element types {', '.join(known)}, got {dtype!r}")
+        self.name = name
         if is_foreign and device is None:
             device = "cpu"
         self._devices = None if device is None else _devices()
