@@ -133,8 +133,8 @@ room, the part is listed like a room."""
 USERS_OF_TENSORS = (
     "base.tensors.torch_tensors", "conformance.libraries.of_torchao", "random.devices", "resume_check.recorder",
 )  # fmt: skip
-"""Modules outside of the frontends and integrations that import PyTorch. `random` draws tensors, the recorder runs in the
-process of the user's script, and torchao takes PyTorch's tensors."""
+"""Modules outside of the frontends and integrations that import PyTorch. `random` draws tensors, the recorder
+runs in the process of the user's script, and torchao takes PyTorch's tensors."""
 
 USERS_OF_MODELS = {
     *("train.captured_step", "train.changes", "train.compiled_optimizer", "train.evaluation", "train.result"),
