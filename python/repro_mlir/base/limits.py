@@ -7,15 +7,34 @@ variable REPRO_MLIR_LIMITS changes."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from repro_mlir.base.errors import ReproError
 
 VARIABLE = "REPRO_MLIR_LIMITS"
 
+_UNKNOWN_MEMORY = 4 << 30
+"""The assumed size of a memory whose size the system does not tell."""
+
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+@functools.cache
+def _memory() -> int:
+    """Returns the size of this machine's memory in bytes."""
+    if hasattr(os, "sysconf"):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    # Windows: GetPhysicallyInstalledSystemMemory states the size in KiB.
+    import ctypes
+
+    kibibytes = ctypes.c_ulonglong()
+    library: Any = ctypes.CDLL("kernel32")
+    known = library.GetPhysicallyInstalledSystemMemory(ctypes.byref(kibibytes))
+    return kibibytes.value << 10 if known else _UNKNOWN_MEMORY
 
 
 @dataclass(frozen=True)
@@ -52,7 +71,7 @@ class Limits:
     memory_bytes: int = 8 << 30
     result_bytes: int = 4 << 30
     cache_bytes: int = 10 << 30
-    archive_bytes: int = field(default_factory=lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    archive_bytes: int = field(default_factory=_memory)
     archive_ratio: int = 100
 
 

@@ -46,11 +46,17 @@ _rooms: dict[tuple[int, int, int], int] = {}
 """The number of bytes that this process may write before it lists the files again. The key is the device and inode of
 the folder, and the limit."""
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+# A flag is 0 on Windows, which does not define it. There, `directory` returns None.
+_NO_LINK, _DIRECTORY = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_DIRECTORY", 0)
+_CLOSED_BY_EXEC = getattr(os, "O_CLOEXEC", 0)
+_READ = os.O_RDONLY | _NO_LINK | _CLOSED_BY_EXEC | getattr(os, "O_NONBLOCK", 0)
 
 
 def directory() -> Path | None:
-    """Returns the cache folder: REPRO_MLIR_CACHE, else repro-mlir in the user's cache directory; None if disabled."""
+    """Returns the cache folder: REPRO_MLIR_CACHE, else repro-mlir in the user's cache directory; None if disabled, or
+    on a system without `dir_fd`, such as Windows."""
+    if not _DIRECTORY:
+        return None
     if path := os.environ.get(VARIABLE):
         return None if path == OFF else Path(path)
     if base := os.environ.get("XDG_CACHE_HOME"):
@@ -90,7 +96,7 @@ class _Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)
-        self._folder = os.open(path, _READ | os.O_DIRECTORY)
+        self._folder = os.open(path, _READ | _DIRECTORY)
         try:
             found = os.fstat(self._folder)
             if found.st_uid != os.geteuid():
@@ -208,7 +214,7 @@ class _Store:
         """Writes a temporary file and gives it the name `name` with `move`: `os.replace` overwrites an existing file,
         `os.link` raises FileExistsError if there is one."""
         beside = f"{name}.{secrets.token_hex(8)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _CLOSED_BY_EXEC
         descriptor = os.open(beside, flags, 0o600, dir_fd=self._folder)
         try:
             with open(descriptor, "wb") as file:

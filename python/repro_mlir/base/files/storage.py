@@ -115,7 +115,9 @@ def _replace(path: Path, data: bytes, mode: int | None) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Syncs the entries of a directory to disk."""
+    """Syncs the entries of a directory to disk; does nothing on Windows, which opens no directories."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

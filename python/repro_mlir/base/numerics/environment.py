@@ -11,15 +11,30 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import sys
+from typing import Any
 
 from repro_mlir.base.errors import ReproError
 
-# The functions of the C library handle the control registers of every architecture. A thread inherits the environment
-# of the thread that started it.
-_C = ctypes.PyDLL(None)
-_DEFAULT = ctypes.c_void_p(-1)  # FE_DFL_ENV: to nearest even, without flush-to-zero
 _Environment = ctypes.c_char * 64  # fenv_t has 32 bytes on x86-64 and 8 on AArch64
-_get, _set, _round = _C.fegetenv, _C.fesetenv, _C.fegetround
+
+
+@functools.cache
+def _library() -> tuple[ctypes.PyDLL, Any]:
+    """Returns the C library, whose functions handle the control registers of every architecture, and the address of
+    its default environment: FE_DFL_ENV, to nearest even and without flush-to-zero. A thread inherits the environment of
+    the thread that started it.
+
+    Raises:
+      ReproError: the default environment is not known on this system.
+    """
+    if sys.platform == "linux":
+        return ctypes.PyDLL(None), ctypes.c_void_p(-1)
+    if sys.platform == "darwin":
+        library = ctypes.PyDLL(None)
+        return library, ctypes.byref(_Environment.in_dll(library, "_FE_DFL_ENV"))
+    raise ReproError(f"(V2) expected the default floating-point environment, got {deviation()}")
 
 
 class float_environment(contextlib.ContextDecorator):
@@ -30,13 +45,14 @@ class float_environment(contextlib.ContextDecorator):
 
     def __enter__(self) -> None:
         if deviation() is not None:
+            library, default = _library()
             self._saved = _Environment()
-            _get(self._saved)
-            _set(_DEFAULT)
+            library.fegetenv(self._saved)
+            library.fesetenv(default)
 
     def __exit__(self, *_: object) -> None:
         if self._saved is not None:
-            _set(self._saved)
+            _library()[0].fesetenv(self._saved)
             self._saved = None
 
     def _recreate_cm(self) -> float_environment:
@@ -53,13 +69,14 @@ def require_default_environment() -> None:
 
 def deviation() -> str | None:
     """Describes how the environment of this thread deviates from (V2); returns None if it does not."""
-    if _round() != 0:
+    if _ONE + _TINY != _ONE or _ONE - _TINY != _ONE:
         return "a rounding mode other than to nearest even (fesetround)"
     if _NORMAL * _HALF == 0.0 or _SUBNORMAL * _TWO == 0.0:
         return "subnormal numbers flushed to zero (torch.set_flush_denormal)"
     return None
 
 
-# These are variables so that Python multiplies them at run time instead of folding constants. The two products detect
-# whether the processor flushes subnormal results or operands.
+# These are variables so that Python computes with them at run time instead of folding constants. The sums detect
+# rounding up, down and to zero; the two products detect whether the processor flushes subnormal results or operands.
+_ONE, _TINY = 1.0, 2.0**-60
 _NORMAL, _HALF, _SUBNORMAL, _TWO = 2.0**-1022, 0.5, 2.0**-1074, 2.0

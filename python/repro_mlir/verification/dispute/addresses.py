@@ -90,11 +90,14 @@ def listen(address: str, token: bytes = NO_TOKEN) -> socket.socket:
 
 
 def parts(address: str) -> tuple[str, str]:
-    """Splits an address into its type and its location; raises ReproError if the location is empty or contains NUL."""
+    """Splits an address into its type and its location; raises ReproError if the location is empty or contains NUL,
+    or if this system does not have the type."""
     kind, _, place = address.partition(":")
     # An empty location would mean the current folder, or a socket that no peer can find.
     if not place or "\0" in place:
         raise ReproError(f"expected an address {_FORMS}, got {address!r}")
+    if kind == "unix" and not hasattr(socket, "AF_UNIX"):
+        raise ReproError(f"{address}: expected tcp:HOST:PORT or files:FOLDER, as this system has no such sockets")
     return kind, place
 
 
