@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from repro_mlir.base.compiler import explain_missing_modules, has_compiler
 from repro_mlir.base.lazy_imports import load_on_first_use
 from repro_mlir.base.registry import register
 from repro_mlir.base.reimport import share_bindings
@@ -18,6 +19,7 @@ from repro_mlir.base.shared_libraries import load_apart
 if TYPE_CHECKING:
     from repro_mlir.base.errors import ReproError
     from repro_mlir.base.numerics.tensors import TensorType
+    from repro_mlir.base.version import __version__ as __version__
     from repro_mlir.compile_model import compile
     from repro_mlir.execute.executable import Executable, targets
     from repro_mlir.execute.stored_codes import store_codes
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from repro_mlir.verification.receipts.receipt import Receipt
     from repro_mlir.verification.receipts.verification import verify
 
-    __version__: str
-
 _HOMES = {
     "Accumulator": "program.accumulators",
     "Contraction": "program.contractions",
@@ -59,7 +59,7 @@ _HOMES = {
     "SymbolicProgram": "program",
     "TensorType": "base.numerics.tensors",
     "Trainer": "train.trainer",
-    "__version__": "_mlir_libs._repro",
+    "__version__": "base.version",
     "apply_precision": "precision.apply",
     "backend": "torch_compile",
     "batches": "train.data",
@@ -115,5 +115,9 @@ __all__ = [
 
 share_bindings(__name__)
 load_apart()
-register("executor", f"{__name__}.execute.executor")
+if has_compiler():
+    register("executor", f"{__name__}.execute.executor")
+else:
+    explain_missing_modules(__name__)
+register("sandbox worker", f"{__name__}.sandbox_worker.work")
 __getattr__, __dir__ = load_on_first_use(__name__, _HOMES)

@@ -27,13 +27,13 @@ from repro_mlir.base.progress import Progress
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.execute.executable import compile
 from repro_mlir.program import Program
-from repro_mlir.runner.bundle import Bundle, Expected, signed_bytes
+from repro_mlir.runner.bundle import Expected, signed_bytes
 from repro_mlir.runner.execution import TargetCode
 from repro_mlir.runner.initial import describe_initial
 from repro_mlir.runner.manifest import FORMAT, INPUTS, MANIFEST, NUMERICS, PROGRAM, SIGNATURE, STATE
 from repro_mlir.runner.packing import runner_members
 from repro_mlir.runner.plan import write_plan
-from repro_mlir.verification.receipts.signing import WEAK, PrivateKey, holds, is_strong
+from repro_mlir.verification.receipts.signing import PrivateKey
 
 if TYPE_CHECKING:
     from repro_mlir.frontends.torch.scripts import Training
@@ -166,30 +166,6 @@ def write_bundle(
         members[SIGNATURE] = json.dumps({"key": key.hex(), "ed25519": signature.hex()}).encode()
     write_file(path, archive_of(members, {STATE}))
     return {name: len(data) for name, data in members.items()}
-
-
-def check_signature(bundle: Bundle, expected: bytes | None) -> str | None:
-    """Checks the signature of a bundle.
-
-    Args:
-      expected: the public key that must have signed the bundle; None to accept any key or no signature.
-    Returns:
-      the public key of the signature, in hexadecimal; None without a signature.
-    Raises:
-      ReproError: an expected signature is missing, was made with another key, or is not valid.
-    """
-    if bundle.signature is None:
-        if expected is not None:
-            raise ReproError(f"{bundle.path}: expected a signature by {expected.hex()}, got none")
-        return None
-    key, signature = bundle.signature
-    if expected is not None and key != expected:
-        raise ReproError(f"{bundle.path}: expected a signature by {expected.hex()}, got one by {key.hex()}")
-    if not is_strong(key):
-        raise ReproError(f"{bundle.path}: signed by {key.hex()}, {WEAK}")
-    if not holds(key, signature, bundle.signed_bytes()):
-        raise ReproError(f"{bundle.path}: the signature by {key.hex()} is invalid")
-    return key.hex()
 
 
 def _describe_state(program: Program, seed: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:

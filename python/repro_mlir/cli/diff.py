@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from repro_mlir.base.command_line import Status, positive
 from repro_mlir.base.errors import ReproError
@@ -14,6 +15,9 @@ from repro_mlir.base.files.storage import write_file
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads, numerics_of
+
+if TYPE_CHECKING:
+    from repro_mlir.verification.difference.report import Difference
 
 _NOTES = """examples:
   repro diff RECEIPT RECEIPT
@@ -50,8 +54,28 @@ def register(commands: Commands) -> None:
     command.add_argument("--html", metavar="FILE", help="also write a page with graph and histogram")
 
 
-def _diff(options: argparse.Namespace) -> int:
+def _find(options: argparse.Namespace, targets: list[str] | None) -> Difference | None:
+    if len(options.runs) == 2:
+        from repro_mlir.verification.difference.receipts import diff_receipts
+        from repro_mlir.verification.receipts.script_inputs import allow_numerics
+
+        # Receipts are compared without the frontends, which repro-mlir-verify does not contain.
+        allow_numerics(None, **numerics_of(options))
+        first, second = options.runs
+        return diff_receipts(first, second, targets, options.threads)
     from repro_mlir.script_runs.difference import diff
+
+    return diff(
+        *options.runs,
+        targets=targets,
+        steps=options.steps,
+        ulps=options.ulps,
+        threads=options.threads,
+        **numerics_of(options),
+    )
+
+
+def _diff(options: argparse.Namespace) -> int:
     from repro_mlir.verification.difference.page import page
 
     if len(options.runs) > 2:
@@ -61,14 +85,7 @@ def _diff(options: argparse.Namespace) -> int:
     if options.ulps < 0:
         raise ReproError(f"expected --ulps of at least 0, got {options.ulps}")
     targets = options.targets.split(",") if options.targets else None
-    found = diff(
-        *options.runs,
-        targets=targets,
-        steps=options.steps,
-        ulps=options.ulps,
-        threads=options.threads,
-        **numerics_of(options),
-    )
+    found = _find(options, targets)
     if found is None:
         tell(json.dumps({"equal": True}) if options.json else "no difference")
         return 0

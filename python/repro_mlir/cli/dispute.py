@@ -18,8 +18,8 @@ from repro_mlir.base.errors import ReproError
 from repro_mlir.base.printing import tell
 from repro_mlir.cli.file_kinds import RECEIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_numerics, numerics_of
+from repro_mlir.cli.script_inputs import script_inputs
 from repro_mlir.cli.target import add_target
-from repro_mlir.frontends.torch.scripts import allow_numerics
 
 if TYPE_CHECKING:
     from repro_mlir.verification.dispute import Channel, Published, ReceiptRun, Terms
@@ -78,6 +78,7 @@ def register(commands: Commands) -> None:
 
 def _dispute(options: argparse.Namespace) -> int:
     from repro_mlir.verification.dispute.quotas import LONGEST_SECONDS
+    from repro_mlir.verification.receipts.script_inputs import allow_numerics
 
     for name in ("timeout", "total"):
         seconds = getattr(options, name)
@@ -136,15 +137,12 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _run(receipt: str, options: argparse.Namespace) -> ReceiptRun:
-    from repro_mlir.script_runs.batches import ScriptBatches
     from repro_mlir.verification.dispute import ReceiptRun
     from repro_mlir.verification.receipts.receipt import Receipt
-    from repro_mlir.verification.receipts.script_inputs import ScriptInputs
 
     expect(receipt, RECEIPT)
     opened = Receipt(receipt)
-    inputs = ScriptInputs(opened, ScriptBatches(options.script, **numerics_of(options))) if options.script else None
-    return ReceiptRun(opened, options.target, options.threads, inputs)
+    return ReceiptRun(opened, options.target, options.threads, script_inputs(opened, options))
 
 
 def _channel(party: str, options: argparse.Namespace, token_file: str | None, variable: str) -> Channel:
@@ -170,7 +168,6 @@ def _token(address: str, file: str | None, variable: str) -> bytes:
 
 
 def _terms(options: argparse.Namespace) -> Terms | None:
-    from repro_mlir.script_runs.batches import ScriptBatches
     from repro_mlir.verification.dispute import Terms, terms_of_receipt, terms_of_script
     from repro_mlir.verification.receipts.receipt import Receipt
 
@@ -179,6 +176,8 @@ def _terms(options: argparse.Namespace) -> Terms | None:
     if Path(options.terms).is_dir():
         terms = terms_of_receipt(Receipt(options.terms))
     else:
+        from repro_mlir.script_runs.batches import ScriptBatches
+
         source = ScriptBatches(options.terms, **numerics_of(options))
         terms = terms_of_script(source, options.total)
     return replace(terms, steps=options.steps)

@@ -93,7 +93,7 @@ def _inspect_receipt(options: argparse.Namespace) -> int:
 
 
 def _inspect_bundle(options: argparse.Namespace) -> int:
-    from repro_mlir.bundle.writer import check_signature
+    from repro_mlir.cli.bundle_signature import check_signature
     from repro_mlir.program import read_untrusted
     from repro_mlir.program.canonical import examine_admitted, from_bytes
     from repro_mlir.runner.bundle import Bundle

@@ -37,16 +37,19 @@ _COMMANDS = (
     "cache",
 )
 
-_EXAMPLES = """examples:
-  repro train examples/digits_cnn.py --steps 300
-  repro compile examples/digits_cnn.py -o digits.repro
-  repro inspect digits.repro
-  repro inputs examples/digits_cnn.py -o batch.npz
-  repro run digits.repro --inputs batch.npz --target reference
-  repro train examples/digits_cnn.py --steps 300 --receipt digits.receipt
-  repro verify digits.receipt --steps sample:5
-  repro precision examples/digits_cnn.py --recipes bf16,mxfp8 --steps 100
-"""
+_OF_VERIFIER = ("inspect", "verify", "attest", "dispute", "diff")
+"""The commands in the distribution repro-mlir-verify, which has no compiler."""
+
+_EXAMPLES = (
+    "repro train examples/digits_cnn.py --steps 300",
+    "repro compile examples/digits_cnn.py -o digits.repro",
+    "repro inspect digits.repro",
+    "repro inputs examples/digits_cnn.py -o batch.npz",
+    "repro run digits.repro --inputs batch.npz --target reference",
+    "repro train examples/digits_cnn.py --steps 300 --receipt digits.receipt",
+    "repro verify digits.receipt --steps sample:5",
+    "repro precision examples/digits_cnn.py --recipes bf16,mxfp8 --steps 100",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +64,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.write(2, f"repro: error: {error}\n".encode())
         return 2
-    return run_command("repro", lambda: _parser().parse_args(arguments), lambda options: options.command(options))
+    return run_command("repro", lambda: _parse(arguments), lambda options: options.command(options))
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    import sys
+
+    from repro_mlir.base.compiler import INSTALL
+    from repro_mlir.base.errors import ReproError
+
+    given = sys.argv[1:] if arguments is None else arguments
+    name = next((each for each in given if not each.startswith("-")), "")
+    if name.replace("-", "_") in {*_COMMANDS} - {*_commands()}:
+        raise ReproError(f"repro {name} is a command of repro-mlir, and only repro-mlir-verify is installed: {INSTALL}")
+    return _parser().parse_args(arguments)
+
+
+def _commands() -> Sequence[str]:
+    """Returns the commands that are installed."""
+    from repro_mlir.base.compiler import has_compiler
+
+    return _COMMANDS if has_compiler() else _OF_VERIFIER
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,16 +94,19 @@ def _parser() -> argparse.ArgumentParser:
     from repro_mlir.base.command_line import Parser
     from repro_mlir.cli.versions import PrintVersions
 
+    commands = _commands()
     parser = Parser(
         prog="repro",
-        description="Trains and runs neural networks with every bit defined.",
-        epilog=_EXAMPLES,
+        description="Trains and runs neural networks with every bit defined."
+        if commands == _COMMANDS
+        else "Verifies runs of repro-mlir. The distribution repro-mlir has the other commands.",
+        epilog="\n  ".join(["examples:", *(each for each in _EXAMPLES if each.split()[1] in commands)]) + "\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--version", action=PrintVersions, help="print the versions of repro-mlir, LLVM and PyTorch, and exit"
     )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        importlib.import_module(f".{command}", __package__).register(commands)
+    parsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for command in commands:
+        importlib.import_module(f".{command}", __package__).register(parsers)
     return parser

@@ -30,7 +30,7 @@ def register(commands: Commands) -> None:
 
 
 def _run_bundle(options: argparse.Namespace) -> int:
-    from repro_mlir.bundle.writer import check_signature
+    from repro_mlir.cli.bundle_signature import check_signature
     from repro_mlir.runner.bundle import Bundle
     from repro_mlir.verification.receipts.signing import read_public_key
 

@@ -1,26 +1,32 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""The option --target, separate from options.py because checking a target requires the compiler."""
+"""The option --target of commands that run steps."""
 
 from __future__ import annotations
 
 import argparse
 
+from repro_mlir.base.compiler import has_compiler
 from repro_mlir.cli.options import add_no_cache, add_threads
 
 
 def add_target(command: argparse.ArgumentParser) -> None:
     """Adds the options --target, --threads and --no-cache of commands that run steps."""
+    default = "cpu" if has_compiler() else "reference"
     command.add_argument(
-        "--target", type=_target, default="cpu", metavar="T", help="cpu, cpu:x86-64-v3, cuda, reference, ... (cpu)"
+        "--target",
+        type=_target,
+        default=default,
+        metavar="T",
+        help=f"cpu, cpu:x86-64-v3, cuda, reference, ... ({default})" if has_compiler() else "reference (reference)",
     )
     add_threads(command)
     add_no_cache(command)
 
 
 def _target(name: str) -> str:
-    from repro_mlir.execute.executable import check_target
+    from repro_mlir.verification.executors import check_target
 
     check_target(name)
     return name

@@ -18,8 +18,8 @@ from repro_mlir.base.files import canonical_json
 from repro_mlir.base.printing import foreign, tell
 from repro_mlir.cli.file_kinds import ANSWER, RECEIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_numerics, add_public_key, needed_packages, numerics_of
+from repro_mlir.cli.script_inputs import script_inputs
 from repro_mlir.cli.target import add_target
-from repro_mlir.frontends.torch.scripts import allow_numerics
 
 _STATUS = """exit status:
   0    right  the receipt is consistent, and the chosen steps, or the model, reproduce its values; what was not
@@ -76,9 +76,8 @@ def _link(text: str) -> bytes:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from repro_mlir.script_runs.batches import ScriptBatches
     from repro_mlir.verification.receipts.receipt import Receipt
-    from repro_mlir.verification.receipts.script_inputs import ScriptInputs
+    from repro_mlir.verification.receipts.script_inputs import allow_numerics
     from repro_mlir.verification.receipts.signing import read_public_key
     from repro_mlir.verification.receipts.verification import verify
 
@@ -104,9 +103,7 @@ def _verify(options: argparse.Namespace) -> int:
             changes=not options.no_changes,
             key=key,
             chain=options.chain,
-            inputs=ScriptInputs(receipt, ScriptBatches(options.script, **numerics_of(options)))
-            if options.script
-            else None,
+            inputs=script_inputs(receipt, options),
             draw=None if options.seed is None else random.Random(options.seed),
             microbatches=options.microbatches,
         )

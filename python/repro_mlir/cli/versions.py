@@ -10,7 +10,9 @@ import importlib.metadata
 from collections.abc import Sequence
 from typing import Any
 
+from repro_mlir.base.compiler import has_compiler
 from repro_mlir.base.printing import tell
+from repro_mlir.base.version import __version__
 
 
 class PrintVersions(argparse.Action):
@@ -21,6 +23,9 @@ class PrintVersions(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **options)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        if not has_compiler():
+            tell(f"repro-mlir-verify {__version__}")
+            parser.exit()
         from repro_mlir._mlir_libs import _repro
 
         versions = {"repro-mlir": _repro.__version__, "LLVM/MLIR": _repro.llvm_version}

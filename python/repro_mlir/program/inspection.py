@@ -5,19 +5,13 @@
 
 from __future__ import annotations
 
-from repro_mlir.program.canonical import read_module
+from collections import Counter
+
+from repro_mlir.reference.stored import read_program
 
 
 def count_operations(data: bytes) -> dict[str, int]:
     """Returns, by name, the number of operations directly in `main` of a canonical program, without nested
     operations."""
-    from repro_mlir import ir
-
-    counts: dict[str, int] = {}
-    with ir.Context():
-        module = read_module(data)
-        for function in module.body.operations:
-            for operation in function.regions[0].blocks[0].operations:
-                name = operation.operation.name
-                counts[name] = counts.get(name, 0) + 1
-    return counts
+    names = (operation.name for operation in read_program(data).body.operations)
+    return dict(Counter([*names, "func.return"]))

@@ -14,19 +14,11 @@ import resource
 import select
 import signal
 import socket
-import struct
 from collections.abc import Callable
 from typing import NoReturn
 
 from repro_mlir.base.child_processes import end_with_parent
-
-HEADER = struct.Struct("<QQQQ")
-"""The header of a request: its size in bytes, and limits: processor seconds, memory bytes, bytes of result or file."""
-
-ENDING = struct.Struct("<iQQ")
-"""The header of an answer: exit status (negative for a signal), bytes of the answer, bytes of the last error output."""
-
-OUT_OF_MEMORY = 3
+from repro_mlir.sandbox.protocol import ENDING, HEADER, OUT_OF_MEMORY
 
 _STACK_BYTES = 4 << 20
 """The stack size of a child: smaller than any stack of the caller, so that a program that passes here does not overflow

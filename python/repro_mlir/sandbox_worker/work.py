@@ -11,21 +11,26 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from repro_mlir import ir
+import numpy as np
+
+from repro_mlir.base.compiler import has_compiler
 from repro_mlir.base.errors import ReproError, StepFailed
 from repro_mlir.base.files import tensor_record
 from repro_mlir.program import modules, read_signature
 from repro_mlir.program.canonical import read_module
+from repro_mlir.reference.program import Body, ValueType
+from repro_mlir.reference.steps import StepInterpreter
+from repro_mlir.reference.stored import read_program
 
 _DIALECTS = ("arith", "builtin", "cf", "func", "linalg", "math", "repro", "tensor")
-_MODULES = ["reference.interpreter", *(f"dialects.{name}" for name in _DIALECTS)]
 
 
 def prepare() -> None:
     """Imports modules that are otherwise imported on first use. The server calls this function before it forks, so its
     children have the modules already."""
-    for name in _MODULES:
-        importlib.import_module(f"repro_mlir.{name}")
+    if has_compiler():
+        for name in _DIALECTS:
+            importlib.import_module(f"repro_mlir.dialects.{name}")
 
 
 class TooMuch(Exception):
@@ -33,26 +38,14 @@ class TooMuch(Exception):
 
 
 def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
-    """Reads and verifies a stored program; returns empty bytes.
+    """Reads and verifies a stored program; returns empty bytes. Without the compiler, only the structure of the program
+    is verified, by the reader of the reference interpreter.
 
     Raises:
       ReproError: the data is not a stored program.
       TooMuch: the constants together exceed `constant_bytes`, or a tensor exceeds `tensor_bytes`.
     """
-    with ir.Context():
-        module = read_module(data)
-        largest = total = 0
-
-        def visit(operation: Any) -> Any:
-            nonlocal largest, total
-            sizes = [_bytes_of(result.type) for result in operation.results]
-            largest = max(largest, *sizes, 0)
-            if operation.name == "arith.constant":
-                # A splat constant stores a single element, but its full size counts.
-                total += sum(sizes)
-            return ir.WalkResult.ADVANCE
-
-        module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    largest, total = _sizes(data) if has_compiler() else _sizes_of_body(read_program(data).body)
     if largest > tensor_bytes:
         raise TooMuch(f"expected tensors of at most {tensor_bytes:,} bytes in a program, got one of {largest:,}")
     if total > constant_bytes:
@@ -60,11 +53,49 @@ def read(data: bytes, *, constant_bytes: int, tensor_bytes: int) -> bytes:
     return b""
 
 
-def _bytes_of(kind: Any) -> int:
-    is_tensor = isinstance(kind, ir.RankedTensorType)
-    element: Any = kind.element_type if is_tensor else kind
-    width = 64 if isinstance(element, ir.IndexType) else element.width
-    return math.prod(kind.shape if is_tensor else ()) * -(-width // 8)
+def _sizes(data: bytes) -> tuple[int, int]:
+    """Returns the size in bytes of the largest result of an operation, and of all constants together. A splat constant
+    stores a single element, but its full size counts."""
+    from repro_mlir import ir
+
+    def size(kind: Any) -> int:
+        is_tensor = isinstance(kind, ir.RankedTensorType)
+        element: Any = kind.element_type if is_tensor else kind
+        width = 64 if isinstance(element, ir.IndexType) else element.width
+        return math.prod(kind.shape if is_tensor else ()) * -(-width // 8)
+
+    with ir.Context():
+        module = read_module(data)
+        largest = total = 0
+
+        def visit(operation: Any) -> Any:
+            nonlocal largest, total
+            sizes = [size(result.type) for result in operation.results]
+            largest = max(largest, *sizes, 0)
+            if operation.name == "arith.constant":
+                total += sum(sizes)
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return largest, total
+
+
+def _sizes_of_body(body: Body) -> tuple[int, int]:
+    """Returns the sizes that `_sizes` returns, for a program that the reference interpreter has read."""
+    largest = total = 0
+    for operation in body.operations:
+        sizes = [_bytes_of(kind) for kind in operation.result_types]
+        largest = max(largest, *sizes, 0)
+        if operation.constant is not None:
+            total += sum(sizes)
+        for region in operation.regions:
+            inner_largest, inner_total = _sizes_of_body(region)
+            largest, total = max(largest, inner_largest), total + inner_total
+    return largest, total
+
+
+def _bytes_of(kind: ValueType) -> int:
+    return math.prod(kind.shape or ()) * -(-kind.element.width // 8)
 
 
 def import_module(data: bytes, **limits: int) -> bytes:
@@ -114,15 +145,15 @@ def interpret(data: bytes, *, program_bytes: int) -> bytes:
     Returns:
       "=" and the outputs, or "!" and the reason why the step failed (E1).
     """
-    from repro_mlir.execute.executable import compile as compile_program
-
-    program = read_signature(data[:program_bytes])
+    # `sandbox.admit` has accepted the program.
+    program = read_signature(data[:program_bytes], untrusted=True)
     arrays = tensor_record.decode(data[program_bytes:], program.inputs, "an input")
+    outputs = [np.empty(kind.shape, kind.dtype) for kind in program.outputs]
     try:
-        _, outputs = compile_program(program, "reference", 1)({}, *arrays)
+        StepInterpreter(program.data).run((), arrays, outputs)
     except StepFailed as error:
         return b"!" + str(error).encode()
-    return b"=" + tensor_record.encode([*outputs.values()], program.outputs)
+    return b"=" + tensor_record.encode(outputs, program.outputs)
 
 
 WORK: dict[str, Callable[..., bytes]] = {

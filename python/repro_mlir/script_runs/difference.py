@@ -16,7 +16,6 @@ from repro_mlir.base.keywords import accepts_keywords
 from repro_mlir.base.progress import Progress
 from repro_mlir.execute.executable import check_target
 from repro_mlir.frontends.torch.base.capture_options import CaptureOptions, NumericsKeywords
-from repro_mlir.frontends.torch.scripts import allow_numerics
 from repro_mlir.program.microbatches import MicrobatchProgram
 from repro_mlir.script_runs.batches import ScriptBatches
 from repro_mlir.script_runs.eager_side import EagerSide, nodes_of
@@ -24,6 +23,7 @@ from repro_mlir.verification.difference.receipts import diff_receipts
 from repro_mlir.verification.difference.report import Difference
 from repro_mlir.verification.difference.sides import Side, TargetSide, find_difference
 from repro_mlir.verification.operators import OperatorGraph
+from repro_mlir.verification.receipts.script_inputs import allow_numerics
 
 EAGER = "eager"
 
@@ -57,9 +57,7 @@ def diff(
     """
     if second is not None:
         allow_numerics(None, **numerics)
-        if targets is not None and len(targets) != 1:
-            raise ReproError(f"expected one target for the steps of the receipts, got {', '.join(targets)}")
-        return diff_receipts(first, second, targets[0] if targets else "cpu", threads)
+        return diff_receipts(first, second, targets, threads)
     if targets is None or len(targets) != 2:
         raise ReproError("expected two receipts, or a script and two targets")
     for target in targets:

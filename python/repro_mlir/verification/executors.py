@@ -14,7 +14,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from repro_mlir.base.errors import ReproError
+from repro_mlir.base.compiler import INSTALL, has_compiler
+from repro_mlir.base.errors import ProgramError, ReproError
 from repro_mlir.base.registry import registered
 from repro_mlir.base.tensors.arrays import as_array
 from repro_mlir.base.threads import check_threads
@@ -68,12 +69,23 @@ class Executor(Protocol):
 
 _REFERENCE = "reference"
 
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+"""The exceptions that the interpreter may raise on a program of which only the structure was verified."""
+
+
+def default_target() -> str:
+    """Returns the target on which steps are run if the caller chooses none: the fastest that is installed."""
+    return "cpu" if has_compiler() else _REFERENCE
+
 
 def executor() -> Executor:
     """Returns the registered executor. Raises ReproError if there is none."""
     module = registered("executor")
     if module is None:
-        raise ReproError("expected the target reference, as this verifier has no compiler")
+        raise ReproError(
+            "expected the target reference and steps without microbatches: other targets and steps need the compiler: "
+            f"{INSTALL}"
+        )
     return cast(Executor, module)
 
 
@@ -102,5 +114,10 @@ class _Interpreted:
         kinds = self._program.inputs
         given = [as_array(value, kind, "input") for value, kind in zip(inputs, kinds, strict=True)]
         outputs = {kind.name: np.empty(kind.shape, kind.dtype) for kind in self._program.outputs}
-        self._interpreter.run([state[kind.name] for kind in self._program.state], given, list(outputs.values()))
+        try:
+            self._interpreter.run([state[kind.name] for kind in self._program.state], given, list(outputs.values()))
+        except _FAULTS as error:
+            if has_compiler():
+                raise
+            raise ProgramError(f"expected a canonical program: the interpreter fails on it ({error})") from None
         return dict(state), outputs

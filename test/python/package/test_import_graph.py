@@ -103,7 +103,7 @@ ALLOWED = {
         "frontends.torch.compile_backend", "program", "verification",
     },
     "resume_check": set(),
-    "sandbox_worker": {"base.files", "compilation", "execute", "frontends.stablehlo", "program", "sandbox"},
+    "sandbox_worker": {"base.files", "compilation", "frontends.stablehlo", "program", "reference", "sandbox"},
     "bundle": {
         "base.files", "base.numerics", "base.tensors", "execute", "frontends.torch", "program", "runner",
         "verification",
@@ -302,8 +302,8 @@ def test_importers_of_the_frontend_of_torch() -> None:
     known = [name for name in found if not within(name, "frontends.torch") and not within(name, "frontends.onnx")]
     known.remove("frontends.keras.on_torch")
     assert {*known} == {
-        "", "bundle.writer", "cli.compile", "cli.dispute", "cli.inputs", "cli.options", "cli.roofline_options",
-        "cli.train", "cli.verify", "compile_model", "integrations.model_folder", "integrations.transformers",
+        "", "bundle.writer", "cli.compile", "cli.inputs", "cli.options", "cli.roofline_options", "cli.train",
+        "compile_model", "integrations.model_folder", "integrations.transformers",
         "precision_report.compare", "script_runs.batches", "script_runs.difference", "script_runs.eager_side",
         "torch_compile", *USERS_OF_MODELS - {"train.result"},
     }  # fmt: skip
@@ -377,8 +377,8 @@ def test_the_reference_knows_nothing_else() -> None:
         "conformance.dot_operands", "conformance.function_operands", "conformance.operations",
         "conformance.rounding_operands", "conformance.score", "execute.executable",
         "frontends.torch.objects.defined_construction", "precision_report.statistics", "program.canonical",
-        "random.devices", "random.distributions", "verification.executors", "verification.operators.graph",
-        "verification.operators.tracing",
+        "program.inspection", "random.devices", "random.distributions", "sandbox_worker.work",
+        "verification.executors", "verification.operators.graph", "verification.operators.tracing",
     }  # fmt: skip
     code = """
 import sys

@@ -124,16 +124,6 @@ class Training:
         return CaptureOptions.parsed(**given)
 
 
-def allow_numerics(script: object, **numerics: Unpack[NumericsKeywords]) -> None:
-    """Raises ReproError if options are given without a `script` whose options they replace."""
-    if script:
-        return
-    given = ("exact digits", numerics.get("exact_digits")), ("a precision", numerics.get("precision"))
-    for name, value in given:
-        if value is not None:
-            raise ReproError(f"{name} can be given for a script only: a receipt contains its program")
-
-
 def load_training(path: str, **numerics: Unpack[NumericsKeywords]) -> Training:
     """Runs a script and its `training()`.
 

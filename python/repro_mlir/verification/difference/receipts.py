@@ -21,6 +21,7 @@ from repro_mlir.program import Program
 from repro_mlir.verification.difference.report import Difference
 from repro_mlir.verification.difference.sides import Arrays, compare_tensors, explain
 from repro_mlir.verification.dispute.runs import ReceiptRun
+from repro_mlir.verification.executors import default_target
 from repro_mlir.verification.operators import Operator
 from repro_mlir.verification.receipts.commitments import commit
 from repro_mlir.verification.receipts.comparison import differences, first_different_field, ran
@@ -54,16 +55,21 @@ class _Repeated:
 
 
 def diff_receipts(
-    first: str | Path, second: str | Path, target: str = "cpu", threads: int | None = None
+    first: str | Path, second: str | Path, targets: Sequence[str] | None = None, threads: int | None = None
 ) -> Difference | None:
     """Returns the first difference between two receipts of one program; None if all records of the shorter receipt
     equal those of the longer one.
 
     Args:
-      target, threads: the target and threads with which steps are run again, see `compile`.
+      targets: the one target on which steps are run again; by default `default_target()`.
+      threads: see `compile`.
     Raises:
-      ReproError: for a file that is not a receipt, receipts of different programs, or a step that cannot be run again.
+      ReproError: for more than one target, a file that is not a receipt, receipts of different programs, or a step
+        that cannot be run again.
     """
+    if targets is not None and len(targets) != 1:
+        raise ReproError(f"expected one target for the steps of the receipts, got {', '.join(targets)}")
+    target = targets[0] if targets else default_target()
     sides = _Repeated(first, target, threads), _Repeated(second, target, threads)
     headers = sides[0].receipt.header, sides[1].receipt.header
     runs = [header.run() | {"initial": ""} for header in headers]

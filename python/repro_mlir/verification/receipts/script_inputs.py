@@ -17,6 +17,15 @@ from repro_mlir.verification.receipts.form import ListedProgram, Signature
 from repro_mlir.verification.receipts.receipt import Receipt
 
 
+def allow_numerics(script: object, *, exact_digits: object = None, precision: object = None) -> None:
+    """Raises ReproError if options of a capture are given without a `script` whose options they replace."""
+    if script:
+        return
+    for name, value in (("exact digits", exact_digits), ("a precision", precision)):
+        if value is not None:
+            raise ReproError(f"{name} can be given for a script only: a receipt contains its program")
+
+
 class ScriptSource(Protocol):
     """The program of a script, and the inputs of its batches in order.
 

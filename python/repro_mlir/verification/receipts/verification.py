@@ -18,10 +18,11 @@ from typing import cast
 
 import numpy as np
 
+from repro_mlir.base.compiler import has_compiler
 from repro_mlir.base.errors import ReceiptWrong, ReproError, StepFailed
 from repro_mlir.base.progress import Progress
 from repro_mlir.program.microbatches import MicrobatchProgram, StepProgram
-from repro_mlir.verification.executors import MicrobatchExecutable, StepExecutable, compile_step
+from repro_mlir.verification.executors import MicrobatchExecutable, StepExecutable, compile_step, default_target
 from repro_mlir.verification.receipts.commitments import commit
 from repro_mlir.verification.receipts.comparison import differences
 from repro_mlir.verification.receipts.consistency import DigestsWrong, check_consistency
@@ -75,7 +76,7 @@ class Verified:
 def verify(
     receipt: Receipt | str | Path,
     steps: str = "all",
-    target: str = "cpu",
+    target: str | None = None,
     threads: int | None = None,
     *,
     unfinished: bool = False,
@@ -91,7 +92,7 @@ def verify(
     Args:
       receipt: a receipt or its directory.
       steps: the steps to run: "all", "sample:N", "A-B" or "A", see `choose`.
-      target, threads: see `compile`.
+      target, threads: see `compile`; the default target is cpu, or reference if the compiler is not installed.
       unfinished: whether to accept the receipt of an unfinished run.
       changes: whether to accept state changes by the user during the run.
       key: the ed25519 public key (32 bytes) that must have signed the receipt; None to accept any key or no signature.
@@ -110,6 +111,7 @@ def verify(
     """
     if not isinstance(receipt, Receipt):
         receipt = Receipt(receipt)
+    target = default_target() if target is None else target
     try:
         check_consistency(receipt, unfinished=unfinished, key=key)
     except DigestsWrong as wrong:
@@ -204,6 +206,8 @@ def _not_checked(
         yield f"nonfinite_loss, {receipt.header.nonfinite_loss} in the receipt: the script leaves it open"
     if receipt.header.microbatches_every is not None:
         yield f"microbatches_every, {receipt.header.microbatches_every} in the receipt: no script says it"
+    if not has_compiler():
+        yield "whether the programs are canonical: without the compiler, only their structure was verified"
     if all(log[number].program != 0 for number in range(1, log.records + 1)):
         yield f"program {receipt.header.programs[0].identity}, the first of the list: no step runs it"
     yield "environment, data.script and checkpoint_every: they are for information"
