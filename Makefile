@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test clean
+.PHONY: setup lock build test test-all unit-test exhaustive-test lit-test coverage coverage-keras coverage-tosa coverage-tensorflow models-test tensorflow-test mpi-test serve-load check-functions check-block-formats check-tensor-cores check-recipes check-vectors gfloat-test torchao-test fuzz check-sanitizers sanitizer-sample coverage-report demo bench format style lint tidy docs wheel wheel-test release-verify release-verify-test clean
 
 setup: $(READY)
 
@@ -166,6 +166,15 @@ wheel: $(READY)
 
 wheel-test: wheel
 	$(PYTHON) tools/wheel_test.py dist
+
+# The pure-Python wheel of repro-mlir-verify, whose bytes are the same in each build.
+release-verify:
+	$(PYTHON) tools/release/verifier.py dist
+
+# Installs that wheel in new environments of PYTHONS and verifies a receipt of examples/digits_cnn.py there; a minute.
+release-verify-test: PYTHONS ?= $(PYTHON)
+release-verify-test: build
+	$(BIN)/python tools/release/verifier_test.py $(PYTHONS)
 
 clean:
 	rm -rf build build-coverage build-sanitizers dist

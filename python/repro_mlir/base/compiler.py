@@ -30,6 +30,11 @@ def has_compiler() -> bool:
     return (Path(__file__).parents[1] / "_mlir_libs").is_dir()
 
 
+def distribution() -> str:
+    """Returns the name of the distribution that is installed."""
+    return "repro-mlir" if has_compiler() else "repro-mlir-verify"
+
+
 class _Explanation:
     """An import hook that is the last one, and thus is asked only for modules that no other hook has found."""
 

@@ -1,0 +1,303 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""The wheel of repro-mlir-verify imports nothing from outside of it, and verifies receipts without the compiler."""
+
+import ast
+import base64
+import csv
+import functools
+import hashlib
+import json
+import os
+import random
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repro_mlir
+from packaging.requirements import Requirement
+from packaging.utils import parse_wheel_filename
+from repro_mlir.base.errors import ReproError
+from repro_mlir.program import Program
+from repro_mlir.program.canonical import to_bytes
+from repro_mlir.program.program import read_signature
+from repro_mlir.sandbox_worker import work
+from repro_mlir.verification import executors
+from support import stored_programs
+from test_import_graph import FOREIGN, imports, sources
+
+ROOT = Path(__file__).resolve().parents[3]
+VERIFIER = runpy.run_path(str(ROOT / "tools" / "release" / "verifier.py"))
+RECEIPTS = ROOT / "test" / "data" / "compatibility"
+SIGNED = RECEIPTS / "signed.receipt"
+MISSING = r"repro_mlir\.(\S+) needs the compiler: pip install repro-mlir"
+
+OUTSIDE = ("jax", "jaxlib", "onnx", "tensorflow", "torch", "torch_mlir", "transformers")
+"""Packages that are in the environment of the tests, and must not be imported."""
+
+REMOVED = {
+    *("aifc", "asynchat", "asyncore", "audioop", "cgi", "cgitb", "chunk", "crypt", "distutils", "imghdr", "imp"),
+    *("lib2to3", "mailcap", "msilib", "nis", "nntplib", "ossaudiodev", "pipes", "smtpd", "sndhdr", "spwd", "sunau"),
+    *("telnetlib", "uu", "xdrlib"),
+}
+"""Modules of Python 3.11 that are not in 3.12 or 3.13 (PEP 594, PEP 632)."""
+
+
+@functools.cache
+def modules() -> dict[str, Path]:
+    """Returns the Python files of the wheel by the names of their modules within the package."""
+    paths = {path for path in VERIFIER["members"]().values() if path.suffix == ".py"}
+    return {name: path for name, path in sources().items() if path in paths}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return VERIFIER["write_wheel"](tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with the files of the wheel."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    # An import of these packages fails.
+    for name in OUTSIDE:
+        (folder / f"{name}.py").write_text(f"raise AssertionError('{name} was imported')\n")
+    return folder
+
+
+def run(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-P", *arguments]
+    environment["PYTHONPATH"] = str(installed)
+    return subprocess.run(command, env=environment, cwd=installed.parent, capture_output=True, text=True)
+
+
+def repro(installed: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return run(installed, "-m", "repro_mlir", *map(str, arguments))
+
+
+def test_each_room_is_in_one_wheel() -> None:
+    """Whole rooms are in the wheel, except the modules that the table names and the commands."""
+    found, listed = modules(), VERIFIER["NEED_MLIR"]
+    without = {name.removesuffix(".py").replace("/", ".") for name in listed}
+    for name in sources():
+        room = name.split(".")[0]
+        if room in VERIFIER["ROOMS"]:
+            assert (name in found) != (name in without), name
+        elif room != "cli" and name not in ("", "__main__"):
+            assert name not in found, name
+    for name in without:
+        bindings = [each for each in imports() if each.importer == name and each.module.split(".")[0] in FOREIGN]
+        assert any(each.kind == "module" for each in bindings) or name == "verification.operators.unrolling", name
+
+
+def test_imports_at_import_time_stay_in_the_wheel() -> None:
+    known = {*sys.stdlib_module_names} - REMOVED | {"numpy", "blake3", "gmpy2"}
+    # These modules are imported only after the user has imported these packages.
+    known_at = {("base.tensors.torch_tensors", "torch"), ("base.tensors.typed_arrays", "ml_dtypes")}
+    for each in imports():
+        if each.importer in modules() and each.kind == "module":
+            root = each.module.split(".")[0]
+            inside = each.module in modules() or each.module == ""
+            assert inside if each.own else root in known or (each.importer, root) in known_at, each
+
+
+def outside_imports() -> list[str]:
+    """Returns the modules outside of the wheel that functions of the wheel's modules import."""
+    return sorted(
+        {
+            each.module
+            for each in imports()
+            if each.importer in modules() and each.kind == "function" and each.own and each.module not in modules()
+        }
+        - {""}
+    )
+
+
+def test_imports_in_functions_name_the_package_that_is_needed(installed: Path) -> None:
+    names = outside_imports()
+    assert {"ir", "_mlir_libs", "script_runs.batches", "verification.operators.extraction"} <= {*names}
+    code = f"""
+import importlib, sys
+import repro_mlir
+from repro_mlir.base.compiler import CompilerMissing
+for name in {names}:
+    try:
+        importlib.import_module("repro_mlir." + name)
+    except CompilerMissing as error:
+        assert isinstance(error, repro_mlir.ReproError) and isinstance(error, ImportError)
+        print(error)
+for statement in ("from repro_mlir import ir", "import repro_mlir; repro_mlir.Trainer"):
+    try:
+        exec(statement)
+    except repro_mlir.ReproError as error:
+        print(error)
+"""
+    done = run(installed, "-c", code)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == len(names) + 2
+    assert all(re.fullmatch(MISSING, line) for line in told), told
+
+
+def test_every_module_can_be_imported(installed: Path) -> None:
+    names = [f"repro_mlir.{name}" for name in modules() if name and not name.endswith("__main__")]
+    names = [name for name in names if not name.endswith((".torch_tensors", ".typed_arrays"))]
+    code = f"import importlib, sys\nfor name in {names}: importlib.import_module(name)\n"
+    code += "import repro_mlir; print(repro_mlir.__file__, repro_mlir.__version__)"
+    done = run(installed, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(installed / "repro_mlir" / "__init__.py"), repro_mlir.__version__]
+
+
+def test_the_syntax_is_that_of_the_oldest_python() -> None:
+    project = message_from_bytes(VERIFIER["contents"]()[f"{VERIFIER['_stem']()}.dist-info/METADATA"])
+    oldest = re.fullmatch(r">=3\.(\d+)", project["Requires-Python"])
+    assert oldest is not None
+    for path in modules().values():
+        ast.parse(path.read_text(), feature_version=(3, int(oldest[1])))
+
+
+def test_two_builds_give_the_same_bytes(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert VERIFIER["write_wheel"](tmp_path).read_bytes() == wheel.read_bytes()
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    dated = VERIFIER["write_wheel"](tmp_path / "dated")
+    assert dated.read_bytes() != wheel.read_bytes()
+    with zipfile.ZipFile(dated) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+
+
+def test_the_wheel_follows_the_specification(wheel: Path) -> None:
+    name, version, _, tags = parse_wheel_filename(wheel.name)
+    assert (name, str(version)) == ("repro-mlir-verify", repro_mlir.__version__)
+    assert {str(tag) for tag in tags} == {"py3-none-any"}
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        assert archive.testzip() is None and len({*names}) == len(names)
+        (record,) = [each for each in names if each.endswith("/RECORD")]
+        rows = {row[0]: row[1:] for row in csv.reader(archive.read(record).decode().splitlines())}
+        assert {*rows} == {*names} and rows.pop(record) == ["", ""]
+        for each, (digest, size) in rows.items():
+            data = archive.read(each)
+            hashed = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+            assert (digest, int(size)) == (f"sha256={hashed}", len(data))
+        metadata = message_from_bytes(archive.read(record.replace("RECORD", "METADATA")))
+    needed = [Requirement(each) for each in metadata.get_all("Requires-Dist")]
+    assert [each.name for each in needed] == ["numpy", "blake3", "gmpy2", "cryptography"]
+    assert [str(each.marker) for each in needed[:3]] == ["None"] * 3 and str(needed[3].marker) == 'extra == "sign"'
+
+
+def test_verify(installed: Path) -> None:
+    done = repro(installed, "verify", SIGNED, "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0 and found["right"] and found["target"] == "reference"
+    assert found["verified_steps"] == found["steps"] == 5
+    assert any("only their structure was verified" in line for line in found["not_checked"])
+
+
+def test_verify_finds_a_wrong_step(installed: Path, tmp_path: Path) -> None:
+    receipt = tmp_path / "receipt"
+    shutil.copytree(SIGNED, receipt)
+    inputs = receipt / "inputs.bin"
+    data = bytearray(inputs.read_bytes())
+    data[-1] ^= 1
+    inputs.write_bytes(data)
+    done = repro(installed, "verify", receipt)
+    assert done.returncode == 1 and done.stdout.startswith("WRONG"), done
+
+
+def test_verify_without_what_windows_lacks(installed: Path) -> None:
+    script = ROOT / "test" / "support" / "without_unix.py"
+    done = run(installed, str(script), "verify", str(SIGNED), "--json")
+    assert done.returncode == 0, done.stderr
+    own = json.loads(repro(installed, "verify", SIGNED, "--json").stdout)
+    found = json.loads(done.stdout)
+    assert found | {"seconds": 0} == own | {"seconds": 0}
+
+
+def test_the_example_of_the_guide(installed: Path) -> None:
+    text = (ROOT / "docs" / "guides" / "verifier.md").read_text()
+    (command, output) = re.findall(r"^```sh\nrepro (verify .*)\n```\n\n```text\n(.*?)^```", text, re.M | re.S)[0]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["PYTHONPATH"] = str(installed)
+    words = [sys.executable, "-P", "-m", "repro_mlir", *command.split()]
+    done = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, output)
+
+
+def test_other_commands(installed: Path, tmp_path: Path) -> None:
+    for name, file in (
+        ("receipt", SIGNED),
+        ("program", RECEIPTS / "program.repro"),
+        ("bundle", RECEIPTS / "bundle.rmb"),
+    ):
+        done = repro(installed, "inspect", file)
+        assert done.returncode == 0 and done.stdout.startswith("program "), (name, done)
+    assert repro(installed, "diff", SIGNED, SIGNED).stdout == "no difference\n"
+    agreed = repro(installed, "dispute", SIGNED, SIGNED)
+    assert agreed.returncode == 0, agreed
+
+
+def test_commands_of_the_compiler_are_named(installed: Path) -> None:
+    listed = re.findall(r"^    (\w\S*)", repro(installed, "--help").stdout.partition("\ncommands:\n")[2], re.M)
+    assert listed == ["inspect", "verify", "attest", "dispute", "diff"]
+    for arguments in (["train", "x.py", "--steps", "1"], ["run-bundle"], ["compile", "--help"]):
+        done = repro(installed, *arguments)
+        assert done.returncode == 2 and not done.stdout
+        assert done.stderr == (
+            f"repro: error: repro {arguments[0]} is a command of repro-mlir, and only repro-mlir-verify is installed: "
+            "pip install repro-mlir\n"
+        )
+    for arguments, message in (
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        (["verify", SIGNED, "--target", "cpu"], "expected the target reference and steps without microbatches"),
+        (["verify", RECEIPTS / "microbatches.receipt"], "other targets and steps need the compiler"),
+        (["verify", SIGNED, "--script", RECEIPTS / "training.py"], "needs the compiler: pip install repro-mlir"),
+        (["inspect", SIGNED, "--text"], "needs the compiler: pip install repro-mlir"),
+    ):
+        done = repro(installed, *arguments)
+        assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done
+
+
+@pytest.mark.parametrize("group", stored_programs.GROUPS[:6])
+def test_sizes_are_those_of_the_compiler(group: str) -> None:
+    """The reader of the interpreter finds the largest tensor and the constants that MLIR finds."""
+    for text in stored_programs.programs(group):
+        data = to_bytes(text)
+        assert work._sizes(data) == work._sizes_of_body(work.read_program(data).body)
+
+
+def test_a_damaged_program_is_refused_or_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without MLIR's verifier, a program is refused by the reader or by the interpreter, with one error."""
+    for module in (work, executors):
+        monkeypatch.setattr(module, "has_compiler", lambda: False)
+    program = Program.load(RECEIPTS / "program.repro")
+    draw, outcomes = random.Random(5), {"read": 0, "run": 0, "refused": 0}
+    for _ in range(300):
+        data = bytearray(program.data)
+        for _ in range(draw.choice((1, 1, 2, 3))):
+            data[draw.randrange(40, len(data))] ^= 1 << draw.randrange(8)
+        try:
+            work.read(bytes(data), constant_bytes=1 << 20, tensor_bytes=1 << 20)
+            found = read_signature(bytes(data), untrusted=True)
+        except (ReproError, work.TooMuch):
+            outcomes["read"] += 1
+            continue
+        state, inputs = ([np.zeros(kind.shape, kind.dtype) for kind in kinds] for kinds in (found.state, found.inputs))
+        names = [kind.name for kind in found.state]
+        try:
+            executors.compile_step(found, "reference", 1)(dict(zip(names, state, strict=True)), *inputs)
+            outcomes["run"] += 1
+        except ReproError:
+            outcomes["refused"] += 1
+    assert all(outcomes.values()), outcomes
