@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,6 +25,7 @@ _FREE_BYTES = 256 << 20
 
 _PART_BYTES = 1 << 20
 _MEMBERS = 4096
+_STREAMED_MEMBERS = 1 << 16
 _DIRECTORY_BYTES = 4 << 20
 _NAME_CHARACTERS = 1024
 _ENCRYPTED = 1
@@ -60,13 +62,31 @@ def read_archive(path: str | Path, known: Callable[[str], bool], what: str) -> d
       ReproError: the file cannot be read or is not a zip file; a member is unknown, occurs twice or is damaged; or the
         members exceed the limits in number or in bytes.
     """
+    with open_archive(path, known, what) as archive:
+        return {member.filename: _inflated(archive, member) for member in archive.infolist()}
+
+
+@contextlib.contextmanager
+def open_archive(
+    path: str | Path, known: Callable[[str], bool], what: str, *, follow: bool = True, streamed: bool = False
+) -> Iterator[zipfile.ZipFile]:
+    """Opens a zip file for reading, after checks of its members.
+
+    Args:
+      path, known, what: as for `read_archive`.
+      follow: whether the path may be a symbolic link.
+      streamed: whether the caller reads the members in parts. The limits then are 65,536 members, and the ratio of
+        `Limits.archive_ratio` for compressed members; members without compression are not limited.
+    Raises:
+      ReproError: as `read_archive`; also for such errors that occur while the caller uses the archive.
+    """
     try:
-        with open_regular(path, follow=True) as file:
+        with open_regular(path, follow=follow) as file:
             size = os.fstat(file.fileno()).st_size
             _check_directory(file, size, str(path))
             with zipfile.ZipFile(file) as archive:
-                _check_members(archive.infolist(), size, known, f"{path}: expected {what}, got")
-                return {member.filename: _inflated(archive, member) for member in archive.infolist()}
+                _check_members(archive.infolist(), size, known, f"{path}: expected {what}, got", streamed)
+                yield archive
     except OSError as error:
         raise ReproError(f"cannot read {path}: {error.strerror or error}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
@@ -118,9 +138,12 @@ def _check_directory(file: BinaryIO, size: int, where: str) -> None:
     file.seek(0)
 
 
-def _check_members(members: list[zipfile.ZipInfo], size: int, known: Callable[[str], bool], where: str) -> None:
-    if len(members) > _MEMBERS:
-        raise ReproError(f"{where} {len(members):,} members (at most {_MEMBERS:,})")
+def _check_members(
+    members: list[zipfile.ZipInfo], size: int, known: Callable[[str], bool], where: str, streamed: bool
+) -> None:
+    allowed = _STREAMED_MEMBERS if streamed else _MEMBERS
+    if len(members) > allowed:
+        raise ReproError(f"{where} {len(members):,} members (at most {allowed:,})")
     seen = set()
     for member in members:
         name = member.filename
@@ -131,8 +154,11 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, known: Callable[[s
         seen.add(name)
         if member.flag_bits & _ENCRYPTED or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ReproError(f"{where} member {foreign(name)} encrypted or compressed by another method than deflate")
-    total = sum(member.file_size for member in members)
+    counted = [each for each in members if not streamed or each.compress_type != zipfile.ZIP_STORED]
+    total = sum(member.file_size for member in counted)
     bounds = limits()
-    most = min(bounds.archive_bytes, max(_FREE_BYTES, size * bounds.archive_ratio))
+    most = max(_FREE_BYTES, size * bounds.archive_ratio)
+    if not streamed:
+        most = min(bounds.archive_bytes, most)
     if total > most:
         raise ReproError(f"{where} {total:,} bytes of members in a file of {size:,} bytes (at most {most:,})")
