@@ -1,7 +1,7 @@
 # Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-"""repro diff: shows where two runs first differ."""
+"""repro diff: shows where two runs, dumps of tensors or checkpoints first differ."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from repro_mlir.base.command_line import Status, positive
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.files.storage import write_file
 from repro_mlir.base.printing import tell
+from repro_mlir.base.progress import Progress
 from repro_mlir.cli.file_kinds import RECEIPT, SCRIPT, expect
 from repro_mlir.cli.options import Commands, add_command, add_no_cache, add_numerics, add_threads, numerics_of
 
@@ -23,13 +24,16 @@ _NOTES = """examples:
   repro diff RECEIPT RECEIPT
   repro diff SCRIPT --targets cpu:x86-64-v3,reference --steps 100
   repro diff SCRIPT --targets eager,cpu --ulps 1000 --html difference.html
+  repro diff --dumps CHECKPOINT CHECKPOINT
+  repro diff --dumps FOLDER FOLDER --pattern 'step{step}/{name}.npy' --html difference.html
 
 exit status:
   0  no difference
   1  a difference
   2  no answer: the runs cannot be compared, or cannot be run here, or this program failed
 
-Receipts are compared without checking them: see repro verify.
+Receipts are compared without checking them: see repro verify. Dumps are safetensors, .npy, .npz and files of
+torch.save from any program; no pickle is executed.
 """
 
 
@@ -40,7 +44,7 @@ def register(commands: Commands) -> None:
     )
     command.epilog = _NOTES
     command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.add_argument("runs", metavar="RUN", nargs="+", help="two receipts, or one script")
+    command.add_argument("runs", metavar="RUN", nargs="+", help="two receipts, one script, or two dumps")
     command.add_argument(
         "--targets", metavar="T,T", help="with a script: the two targets to compare; eager is PyTorch itself"
     )
@@ -51,7 +55,58 @@ def register(commands: Commands) -> None:
     add_threads(command)
     add_no_cache(command)
     add_numerics(command)
-    command.add_argument("--html", metavar="FILE", help="also write a page with graph and histogram")
+    command.add_argument("--html", "--page", metavar="FILE", help="also write a page with graph and histogram")
+    dumps = command.add_argument_group("dumps of tensors")
+    dumps.add_argument("--dumps", action="store_true", help="compare two files or folders of tensors, bit for bit")
+    dumps.add_argument(
+        "--pattern",
+        action="append",
+        metavar="P",
+        help="the files of the folders, such as step{step}/{name}.npy; given twice, one for each folder",
+    )
+    dumps.add_argument(
+        "--manifest", metavar="FILE", help="a file in each folder that lists its tensors, if not manifest.jsonl"
+    )
+    dumps.add_argument("--equal-nans", action="store_true", help="NaNs are equal, whatever their bits")
+
+
+def _diff(options: argparse.Namespace) -> int:
+    if options.dumps:
+        return _diff_dumps(options)
+    if options.pattern or options.manifest or options.equal_nans:
+        raise ReproError("expected --dumps with --pattern, --manifest and --equal-nans")
+    return _diff_runs(options)
+
+
+def _diff_dumps(options: argparse.Namespace) -> int:
+    from repro_mlir.tensor_dumps.comparison import compare_sides
+    from repro_mlir.tensor_dumps.listing import list_side
+    from repro_mlir.tensor_dumps.page import page
+    from repro_mlir.tensor_dumps.report import as_json, text_lines
+
+    if len(options.runs) != 2:
+        raise ReproError(f"--dumps: expected two files or folders, got {len(options.runs)} names")
+    others = ("targets", "ulps", "threads", "exact_digits", "precision")
+    given = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name)]
+    if given:
+        raise ReproError(
+            f"--dumps: expected no options for runs, got {', '.join(given)}: all bits of dumps are compared"
+        )
+    patterns = options.pattern or [None]
+    if len(patterns) > 2:
+        raise ReproError(f"--pattern: expected one pattern, or one for each folder, got {len(patterns)}")
+    if options.pattern and options.manifest:
+        raise ReproError("expected --pattern or --manifest, got both")
+    first, second = (
+        list_side(run, pattern, options.manifest)
+        for run, pattern in zip(options.runs, (patterns[0], patterns[-1]), strict=True)
+    )
+    with Progress(len(first.entries.keys() & second.entries.keys()), "comparing") as progress:
+        found = compare_sides(first, second, options.equal_nans, progress.advance)
+    if options.html:
+        write_file(options.html, page(found).encode())
+    tell(*([json.dumps(as_json(found))] if options.json else text_lines(found)))
+    return Status.RIGHT if found.is_equal else Status.WRONG
 
 
 def _find(options: argparse.Namespace, targets: list[str] | None) -> Difference | None:
@@ -75,7 +130,7 @@ def _find(options: argparse.Namespace, targets: list[str] | None) -> Difference 
     )
 
 
-def _diff(options: argparse.Namespace) -> int:
+def _diff_runs(options: argparse.Namespace) -> int:
     from repro_mlir.verification.difference.page import page
 
     if len(options.runs) > 2:

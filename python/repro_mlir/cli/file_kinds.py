@@ -47,9 +47,9 @@ ONNX = FileKind("an ONNX model", "repro compile, repro run, repro inspect, repro
 SAVED_MODEL = FileKind("a SavedModel", "repro compile, repro run, repro inspect, repro roofline predict")
 PART = FileKind("a file of a receipt", "no command: give the directory")
 STORED = FileKind("a stored module", "repro-opt")
-TENSORS = FileKind("a safetensors file", "repro run --state")
-ARRAYS = FileKind("an .npz file", "repro run --inputs")
-CHECKPOINT = FileKind("a file of torch.save", "no command: torch.load reads it")
+TENSORS = FileKind("a safetensors file", "repro run --state, repro diff --dumps")
+ARRAYS = FileKind("an .npz file", "repro run --inputs, repro diff --dumps")
+CHECKPOINT = FileKind("a file of torch.save", "repro diff --dumps")
 MODULE = FileKind("an MLIR module", "repro compile, repro run, repro inspect, repro roofline predict")
 
 

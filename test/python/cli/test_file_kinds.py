@@ -35,9 +35,9 @@ KINDS = {
     "part": "a file of a receipt (taken by no command: give the directory)",
     "module": "an MLIR module (taken by repro compile, repro run, repro inspect, repro roofline predict)",
     "stored": "a stored module (taken by repro-opt)",
-    "state": "a safetensors file (taken by repro run --state)",
-    "arrays": "an .npz file (taken by repro run --inputs)",
-    "checkpoint": "a file of torch.save (taken by no command: torch.load reads it)",
+    "state": "a safetensors file (taken by repro run --state, repro diff --dumps)",
+    "arrays": "an .npz file (taken by repro run --inputs, repro diff --dumps)",
+    "checkpoint": "a file of torch.save (taken by repro diff --dumps)",
 }
 
 
