@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from repro_mlir.execute.symbolic import SymbolicExecutable
     from repro_mlir.frontends.torch.capture.initialization import initialize
     from repro_mlir.frontends.torch.capture.programs import capture
+    from repro_mlir.frontends.torch.dump_hooks import dump_hooks
     from repro_mlir.generation.generator import Generator
     from repro_mlir.generation.sampling import Sampling
     from repro_mlir.precision import apply_precision, precision_summary
@@ -69,6 +70,7 @@ _HOMES = {
     "contractions": "program.contractions",
     "cosine_with_warmup": "train.schedules",
     "diff": "script_runs.difference",
+    "dump_hooks": "frontends.torch.dump_hooks",
     "exact_contractions": "program.exact",
     "initialize": "frontends.torch.capture.initialization",
     "permutation": "train.data",
@@ -103,6 +105,7 @@ __all__ = [
     "contractions",
     "cosine_with_warmup",
     "diff",
+    "dump_hooks",
     "exact_contractions",
     "initialize",
     "permutation",

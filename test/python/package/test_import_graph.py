@@ -75,7 +75,7 @@ ALLOWED = {
         "frontends.torch.operators", "frontends.torch.trace", "precision", "program",
     },
     "frontends.torch": {
-        "base.tensors", "frontends.torch.base", "frontends.torch.capture", "frontends.torch.objects",
+        "base.files", "base.tensors", "frontends.torch.base", "frontends.torch.capture", "frontends.torch.objects",
         "frontends.torch.optimizers", "program",
     },
     "frontends.onnx": {
@@ -317,6 +317,7 @@ def test_no_other_module_names_torch() -> None:
         # a table of public names and the modules that define them
         ("", "frontends.torch.capture.initialization"),
         ("", "frontends.torch.capture.programs"),
+        ("", "frontends.torch.dump_hooks"),
         ("", "torch_compile"),
         # the choice of a module by the type of a tensor
         ("base.tensors.frameworks", "torch"),

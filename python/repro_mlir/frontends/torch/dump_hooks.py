@@ -1,0 +1,135 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Writes the tensors that a model computes in eager mode to files, for `repro diff --dumps`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+from repro_mlir.base.errors import ReproError
+from repro_mlir.base.files.tensor_file import write_tensors
+from repro_mlir.base.tensors.torch_tensors import kind_of, share
+
+MANIFEST = "manifest.jsonl"
+_COMPILED = "_orig_mod."
+"""The part of a module's name that torch.compile adds."""
+
+
+@contextlib.contextmanager
+def dump_hooks(
+    model: torch.nn.Module, folder: str | Path, every: int = 1, modules: Callable[[str], bool] = lambda name: True
+) -> Iterator[None]:
+    """A context manager that writes the outputs of a model's modules, and the gradients of these outputs and of the
+    parameters, to files, in the order in which they are computed.
+
+    A step begins with each call of the model; steps are numbered from 1. The names of tensors are those of modules and
+    parameters with "/output", "/output.0" if a module returns several tensors, "/output/grad" or "/grad". From the
+    second call of a module within a step on, the number of the call follows, as in "relu/output#2". The bits are those
+    of the tensor, for all element types of (V1) and complex numbers, of which the parts are the last dimension. The
+    hooks copy tensors to the CPU and change neither outputs nor gradients.
+
+    `torch.compile` ends a graph at each hook. To leave a compiled model whole, choose the model itself by
+    `modules=lambda name: name == ""`; gradients of parameters do not need hooks in the graph.
+
+    Args:
+      model: the model; its modules have names as in `named_modules`, without the "_orig_mod" of torch.compile.
+      folder: an empty or missing folder. It receives a file per tensor and `manifest.jsonl`.
+      every: the steps 1, 1 + every, 1 + 2 * every, ... are written.
+      modules: whether the outputs of the module with this name are written; the name of the model is "".
+    Raises:
+      ReproError: the folder is not empty, `every` is less than 1, or a tensor has an element type that (V1) lacks.
+    """
+    target = Path(folder)
+    if every < 1:
+        raise ReproError(f"expected every of at least 1, got {every}")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ReproError(f"{target}: expected an empty or missing folder, so that no older dump is mixed in")
+    target.mkdir(parents=True, exist_ok=True)
+    with open(target / MANIFEST, "w", encoding="utf-8") as manifest, contextlib.ExitStack() as stack:
+        dump = _Dump(target, manifest, every)
+        stack.callback(model.register_forward_pre_hook(dump.begin_step, prepend=True).remove)
+        hooked = set()
+        for name, module in model.named_modules():
+            name = f"{name}.".replace(_COMPILED, "")[:-1]
+            # A compiled module and the module that it contains have the same name; the compiled one comes first.
+            if name not in hooked and modules(name):
+                hooked.add(name)
+                stack.callback(module.register_forward_hook(dump.output_hook(name)).remove)
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                hook = dump.gradient_hook(name.replace(_COMPILED, "").rpartition(".")[0], name.replace(_COMPILED, ""))
+                stack.callback(parameter.register_hook(hook).remove)
+        yield
+
+
+class _Dump:
+    """Writes tensors and the manifest."""
+
+    def __init__(self, folder: Path, manifest: TextIO, every: int) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._every = every
+        self._step = 0
+        self._written = 0
+        self._names: Counter[tuple[int, str]] = Counter()
+
+    @torch.compiler.disable
+    def begin_step(self, *_: Any) -> None:
+        self._step += 1
+        self._names = Counter({key: count for key, count in self._names.items() if key[0] >= self._step - 1})
+
+    def output_hook(self, module: str) -> Callable[..., None]:
+        @torch.compiler.disable
+        def hook(_module: torch.nn.Module, _inputs: Any, output: Any) -> None:
+            for place, tensor in _tensors(output, f"{module}/output".removeprefix("/")):
+                self.write(self._step, module, place, tensor)
+                if tensor.requires_grad:
+                    tensor.register_hook(self.gradient_hook(module, place))
+
+        return hook
+
+    def gradient_hook(self, module: str, name: str) -> Callable[[torch.Tensor], None]:
+        # The gradient of an output belongs to the step of the output.
+        step = self._step
+
+        @torch.compiler.disable
+        def hook(gradient: torch.Tensor) -> None:
+            self.write(step or self._step, module, f"{name}/grad", gradient)
+
+        return hook
+
+    def write(self, step: int, module: str, name: str, tensor: torch.Tensor) -> None:
+        if (step - 1) % self._every:
+            return
+        self._names[step, name] += 1
+        if self._names[step, name] > 1:
+            name = f"{name}#{self._names[step, name]}"
+        self._written += 1
+        held = tensor.detach().to("cpu").resolve_conj().resolve_neg().contiguous()
+        kind = kind_of("value", held)
+        file = self._folder / f"step{step}" / f"{self._written:06}.safetensors"
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(write_tensors([kind], [share(held, kind, name)]))
+        entry = {"step": step, "name": name, "module": module, "file": f"step{step}/{file.name}", "tensor": "value"}
+        self._manifest.write(json.dumps(entry) + "\n")
+        self._manifest.flush()
+
+
+def _tensors(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yields the tensors in nested containers with their names."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _tensors(item, f"{name}.{key}")
+    elif isinstance(value, tuple | list):
+        for i, item in enumerate(value):
+            yield from _tensors(item, f"{name}.{i}")

@@ -1,0 +1,165 @@
+# Part of repro-mlir, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+"""Dumps of eager PyTorch (`repro_mlir.dump_hooks`), also compared with torch.compile."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import repro_mlir
+from repro_mlir.base.errors import ReproError
+from repro_mlir.cli.main import main
+from repro_mlir.tensor_dumps.comparison import Comparison, compare_sides
+from repro_mlir.tensor_dumps.listing import list_side
+
+torch = pytest.importorskip("torch")
+
+
+class Transformer(torch.nn.Module):
+    """A transformer of two layers, with an embedding and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(64, 32)
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, 0.0, "gelu", batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = torch.nn.Linear(32, 64)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.encoder(self.embedding(tokens)))
+
+
+def train(model: Any, steps: int, scale: float = 1.0) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(steps):
+        tokens = (torch.arange(24) * (step + 3) % 64).reshape(2, 12)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()) * scale
+        loss.backward()
+        optimizer.step()
+
+
+def transformer() -> Transformer:
+    torch.manual_seed(0)
+    return Transformer()
+
+
+def compared(first: Path, second: Path) -> Comparison:
+    return compare_sides(list_side(str(first)), list_side(str(second)))
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "manifest.jsonl").read_text().splitlines()]
+
+
+def test_a_dump_has_outputs_and_gradients_in_order(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    for number in range(4):
+        if number == 1:
+            with repro_mlir.dump_hooks(model, tmp_path / "dump", every=2):
+                for _ in range(3):
+                    model(torch.ones(2, 3)).sum().backward()
+        model(torch.ones(2, 3)).sum().backward()
+    found = lines_of(tmp_path / "dump")
+    names = [each["name"] for each in found]
+    assert [each["step"] for each in found] == [1] * 8 + [3] * 8 and names[:8] == names[8:]
+    assert names[:3] == ["0/output", "1/output", "output"]
+    assert set(names[3:8]) == {"output/grad", "1/output/grad", "0/output/grad", "0.weight/grad", "0.bias/grad"}
+    assert {each["name"]: each["module"] for each in found}["0.weight/grad"] == "0"
+    assert not model._forward_hooks and not model[0]._forward_hooks and not model[0].weight._backward_hooks
+
+
+def test_hooks_change_no_bit(tmp_path: Path) -> None:
+    plain, watched = transformer(), transformer()
+    train(plain, 2)
+    with repro_mlir.dump_hooks(watched, tmp_path / "dump"):
+        train(watched, 2)
+    for name, tensor in plain.state_dict().items():
+        assert torch.equal(tensor, watched.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float16", "complex64"])
+def test_a_dump_keeps_the_bits_of_small_types(tmp_path: Path, dtype: str) -> None:
+    class Cast(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to(getattr(torch, dtype))
+
+    x = torch.linspace(-3, 3, 50)
+    model = Cast()
+    with repro_mlir.dump_hooks(model, tmp_path / "full"):
+        model(x)
+    (line,) = lines_of(tmp_path / "full")
+    data = (tmp_path / "full" / line["file"]).read_bytes()
+    (size,) = struct.unpack_from("<Q", data)
+    assert data[8 + size :] == bytes(x.to(getattr(torch, dtype)).view(torch.uint8).tolist())
+
+
+def test_several_outputs_and_calls(tmp_path: Path) -> None:
+    class Twice(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = torch.nn.GRU(3, 4)
+            self.act = torch.nn.Tanh()
+
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            y, _ = self.rnn(x)
+            return {"y": self.act(self.act(y))}
+
+    model = Twice()
+    with repro_mlir.dump_hooks(model, tmp_path / "dump", modules=lambda name: name in ("rnn", "act", "")):
+        with torch.no_grad():
+            model(torch.ones(5, 1, 3))
+    names = [each["name"] for each in lines_of(tmp_path / "dump")]
+    assert names == ["rnn/output.0", "rnn/output.1", "act/output", "act/output#2", "output.y"]
+
+
+def test_two_dumps_of_a_transformer(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """The runs part in the second step, at the gradient of the logits."""
+    for name in "abc":
+        model = transformer()
+        with repro_mlir.dump_hooks(model, tmp_path / name):
+            train(model, 1)
+            train(model, 1, 1.0 if name < "c" else 1.0 + 2**-23)
+    assert compared(tmp_path / "a", tmp_path / "b").is_equal
+    assert main(["diff", "--dumps", str(tmp_path / "a"), str(tmp_path / "c"), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    first = found["differences"][0]
+    assert (first["step"], first["name"], found["steps"]) == (2, "head/output/grad", [2, 2])
+    assert {each["step"] for each in found["differences"]} == {2}
+
+
+def test_wrong_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "file").write_text("")
+    for folder, every, message in (("old", 1, "expected an empty or missing folder"), ("new", 0, "of at least 1")):
+        with pytest.raises(ReproError, match=message), repro_mlir.dump_hooks(torch.nn.ReLU(), tmp_path / folder, every):
+            raise AssertionError
+
+
+def test_names_of_a_compiled_model(tmp_path: Path) -> None:
+    """The backend "eager" of torch.compile computes the bits of eager mode; the dumps have the same names."""
+    for name, compiled in (("eager", False), ("compiled", True)):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh())
+        called = torch.compile(model, backend="eager") if compiled else model
+        with repro_mlir.dump_hooks(called, tmp_path / name):
+            called(torch.ones(2, 3)).sum().backward()
+    found = compared(tmp_path / "eager", tmp_path / "compiled")
+    assert found.is_equal and found.compared == 8
+
+
+@pytest.mark.exhaustive
+def test_eager_against_inductor(tmp_path: Path) -> None:
+    """Inductor's code for two layers of a transformer gives other bits than eager mode; both dumps have the same
+    tensors, and the first difference is in the first step."""
+    with repro_mlir.dump_hooks(eager := transformer(), tmp_path / "eager"):
+        train(eager, 2)
+    model = torch.compile(transformer(), backend="inductor")
+    with repro_mlir.dump_hooks(model, tmp_path / "inductor"):
+        train(model, 2)
+    found = compared(tmp_path / "eager", tmp_path / "inductor")
+    assert found.compared > 60 and found.different and found.differences[0].step == 1
+    assert not any(found.missing_steps)
