@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import argparse
 import enum
+import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.near_names import did_you_mean
 from repro_mlir.base.printing import foreign, tell
 
 _LONGEST = 2000
@@ -35,7 +37,43 @@ class Status(enum.IntEnum):
 
 class Parser(argparse.ArgumentParser):
     """A parser that raises ReproError for invalid options, and OSError for errors of the output, which argparse would
-    hide."""
+    hide.
+
+    An option must be written in full: an abbreviation would get another meaning as soon as a later version has another
+    option that begins alike. Parsers of subcommands are of this class, too. The message for an unknown option, command
+    or value names the nearest known one.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parses arguments as argparse does, but raises ReproError for arguments that are left over."""
+        given = sys.argv[1:] if args is None else [*args]
+        self._check_options(given)
+        options, rest = super().parse_known_args(given, namespace)
+        if rest:
+            self.error(f"unexpected argument {foreign(rest[0])}")
+        return options, rest
+
+    def _check_options(self, given: Sequence[str]) -> None:
+        """Raises ReproError for the first unknown option. argparse would name a missing argument instead."""
+        for each in given:
+            name = each.partition("=")[0]
+            # argparse takes a text with a blank as a value; the options after a command are those of its own parser.
+            if each == "--" or (self._subparsers is not None and not each.startswith("-")):
+                return
+            if name.startswith("--") and " " not in each and name not in self._option_string_actions:
+                self.error(f"unknown option {foreign(name)}{did_you_mean(name, self._option_string_actions)}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(each) for each in action.choices]
+        near = did_you_mean(value, known)
+        raise argparse.ArgumentError(action, f"expected {_either(known)}, got {foreign(str(value))}{near}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         (file or sys.stderr).write(message)
@@ -43,6 +81,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises ReproError with the message and a hint to use --help."""
         raise ReproError(f"{message} (see {self.prog} --help)")
+
+
+def _either(names: Sequence[str]) -> str:
+    """Returns the names as text, such as "a, b or c"."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def positive(text: str) -> int:
@@ -77,7 +120,7 @@ def run_command(
         sys.stdout.flush()
         return status
     except ReproError as error:
-        return _fail(program, f"error: {error}")
+        return _fail(program, f"error: {_with_hint(str(error))}")
     except KeyboardInterrupt:
         return _fail(program, "interrupted", 130)
     except BrokenPipeError:
@@ -85,9 +128,10 @@ def run_command(
         _drop_output()
         return 141
     except OSError as error:
-        return _fail(program, f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(program, f"error: {_with_hint(f'{place}{error.strerror or error}')}")
     except MemoryError:
-        return _fail(program, "error: not enough memory")
+        return _fail(program, "error: not enough memory: end other programs, or use a smaller model or batch")
     except SystemExit as error:
         if error.code in (None, 0):
             raise
@@ -95,7 +139,29 @@ def run_command(
     except BaseException as error:
         # Catches BaseException, because a panic in a Rust package does not raise an Exception.
         reason, place = foreign(str(error), 300), _place(error.__traceback__)
-        return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place})")
+        report = "report this fault with the command and the versions that repro --version prints"
+        return _fail(program, f"internal error: {type(error).__name__}: {reason} ({place}): {report}")
+
+
+_HINTS = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "give the path of a file",
+    errno.EEXIST: "give another path",
+    errno.EACCES: "check the permissions of the path",
+    errno.EPERM: "check the permissions of the path",
+    errno.EROFS: "give a path on another file system",
+    errno.ENOSPC: "free space, or give a path on another file system",
+    errno.EDQUOT: "free space, or give a path on another file system",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EADDRINUSE: "give another address or port",
+}
+"""Hints by the `errno` value of an error."""
+
+
+def _with_hint(message: str) -> str:
+    """Adds what the user can do to a message that ends with an error of the operating system."""
+    return next((f"{message}: {hint}" for code, hint in _HINTS.items() if message.endswith(os.strerror(code))), message)
 
 
 def _answer(parse: Callable[[], argparse.Namespace], command: Callable[[argparse.Namespace], int]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from repro_mlir.base.errors import ReproError
+from repro_mlir.base.near_names import did_you_mean
 
 _SHOWN = 60
 
@@ -22,7 +23,7 @@ def check_among(name: str, value: object, choices: Iterable[str]) -> None:
     """Raises ReproError unless `value` is one of the strings `choices`."""
     known = tuple(choices)
     if not isinstance(value, str) or value not in known:
-        raise ReproError(f"expected {name} among {', '.join(known)}, got {shown(value)}")
+        raise ReproError(f"expected {name} among {', '.join(known)}, got {shown(value)}{did_you_mean(value, known)}")
 
 
 def check_flag(name: str, value: object) -> None:

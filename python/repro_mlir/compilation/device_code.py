@@ -13,6 +13,7 @@ from pathlib import Path
 
 from repro_mlir.base.errors import CompileError, ReproError
 from repro_mlir.base.files.archive import archive_of
+from repro_mlir.base.near_names import did_you_mean
 from repro_mlir.base.progress import working
 from repro_mlir.compilation.assembler import assemble, find_assembler
 from repro_mlir.program import Program
@@ -40,7 +41,8 @@ def architectures_of(target: str) -> list[str]:
     names = target.removeprefix("cuda:").split(",")
     for name in names:
         if without_tensor_cores(name) not in architectures():
-            raise ReproError(f"unknown GPU {name!r}, expected one of {', '.join(architectures())}")
+            near = did_you_mean(name, architectures())
+            raise ReproError(f"unknown GPU {name!r}, expected one of {', '.join(architectures())}{near}")
     return list(dict.fromkeys(names))
 
 

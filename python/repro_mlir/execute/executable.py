@@ -14,6 +14,8 @@ import numpy as np
 
 from repro_mlir.base.constant_attributes import ConstantAttributes
 from repro_mlir.base.errors import CompileError, ReproError
+from repro_mlir.base.field_checks import shown
+from repro_mlir.base.near_names import did_you_mean
 from repro_mlir.base.numerics.tensors import start_of
 from repro_mlir.base.progress import working
 from repro_mlir.base.tensors.arrays import as_given
@@ -46,7 +48,30 @@ def check_target(target: str) -> None:
     # "cpu" and "reference" are not looked up in `targets()`, because that call loads the compiler library.
     name = target.removesuffix(TENSOR_CORES) if target.startswith(("cuda", "ptx-emulator:")) else target
     if name not in ("cpu", "reference") and name not in targets():
-        raise ReproError(f"unknown target {target!r}, expected one of {', '.join(targets())}")
+        near = did_you_mean(name, targets(), _SYNONYMS)
+        raise ReproError(f"unknown target {shown(target)}, expected one of {', '.join(targets())}{near}")
+
+
+_SYNONYMS = {
+    "gpu": "cuda",
+    "nvidia": "cuda",
+    "emulator": "ptx-emulator",
+    "ptx": "ptx-emulator",
+    "interpreter": "reference",
+    "x86": "cpu",
+    "x86_64": "cpu",
+    "x86-64": "cpu",
+    "native": "cpu",
+    "host": "cpu",
+    "avx2": "cpu:x86-64-v3",
+    "cpu:avx2": "cpu:x86-64-v3",
+    "avx512": "cpu:x86-64-v4",
+    "cpu:avx512": "cpu:x86-64-v4",
+    "arm": "cpu:aarch64",
+    "arm64": "cpu:aarch64",
+    "cpu:arm64": "cpu:aarch64",
+}
+"""Maps names of devices that are not targets to the target that was probably meant."""
 
 
 _SMALL = """
@@ -163,6 +188,9 @@ class Executable(Compiled):
         self._resident = isinstance(backend, ResidentBackend)
         self._in_place = backend if isinstance(backend, InPlaceBackend) else None
         self.arguments = Arguments(program)
+
+    def __repr__(self) -> str:
+        return f"<Executable of program {self.program.hash[:16]} for {self.target}, threads: {self.threads}>"
 
     @property
     def resident(self) -> bool:

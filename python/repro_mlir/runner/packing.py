@@ -19,6 +19,7 @@ _MODULES = (
     "base/constant_attributes.py",
     "base/errors.py",
     "base/limits.py",
+    "base/near_names.py",
     "base/printing.py",
     "base/files/__init__.py",
     "base/files/archive.py",

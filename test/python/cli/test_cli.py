@@ -32,12 +32,15 @@ def failing(capsys, *arguments: str) -> str:
     ("arguments", "message"),
     [
         ([], "the following arguments are required: COMMAND"),
-        (["paint"], "invalid choice: 'paint'"),
+        (["paint"], "argument COMMAND: expected train, compile, inputs, run, "),
         (["train"], "the following arguments are required: SCRIPT, --steps"),
         (["train", "x.py", "--steps", "0"], "expected a whole number of at least 1, got '0'"),
         (["train", "x.py", "--steps", "3", "--threads", "two"], "expected a whole number of at least 1, got 'two'"),
         (["train", "none.py", "--steps", "3"], "none.py: expected a script, found no file"),
-        (["train", "x.py", "--steps", "3", "--exact-digits", "4"], "invalid choice: 4 (choose from 2, 3)"),
+        (
+            ["train", "x.py", "--steps", "3", "--exact-digits", "4"],
+            "argument --exact-digits: expected 2 or 3, got 4 (see repro train --help)",
+        ),
         (["verify", "none", "--exact-digits", "3"], "exact digits can be given for a script only"),
         (["dispute", "one", "other", "--exact-digits", "3"], "exact digits can be given for a script only"),
         (
@@ -205,6 +208,9 @@ def test_unknown_target(capsys, program: Program, tmp_path: Path) -> None:
     np.savez(inputs, lr=np.float32(0.5), x=np.zeros((2, 3), np.float32))
     message = failing(capsys, "run", path, "--inputs", inputs, "--target", "cpu:z80")
     assert message.startswith("unknown target 'cpu:z80', expected one of cpu, cpu:x86-64-v2")
+    for target, meant in (("gpu", "cuda"), ("GPU", "cuda"), ("cpu:avx512", "cpu:x86-64-v4"), ("refrence", "reference")):
+        message = failing(capsys, "run", path, "--target", target)
+        assert message.endswith(f": did you mean {meant}?"), message
 
 
 @pytest.mark.parametrize(
