@@ -113,7 +113,8 @@ def _print(report: dict[str, Any], as_json: bool) -> None:
         tell(json.dumps(report))
         return
     for name, values in report["scalars"].items():
-        tell(f"{name:8} {values[-1]:.6f} after {report['steps']} steps (first {values[0]:.6f})")
+        told = f"after {report['steps']} step{'' if report['steps'] == 1 else 's'}"
+        tell(f"{name:8} {values[-1]:.6f} {told} (first {values[0]:.6f})")
     tell(f"state    {report['state_hash']}")
     tell(f"program  {report['program']}")
     tell(f"device   {report['device']}, {report['code']}, {report['memory']:,} bytes, CUDA {report['driver']}")

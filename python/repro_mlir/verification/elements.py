@@ -15,6 +15,11 @@ from repro_mlir.base.numerics.formats import ElementType, element_type, from_bit
 from repro_mlir.base.numerics.tensors import TensorType
 
 
+def ulps_text(ulps: int) -> str:
+    """Returns a distance as text, such as "1 ulp" or "1,024 ulps"."""
+    return f"{ulps:,} {'ulp' if ulps == 1 else 'ulps'}"
+
+
 @dataclass(frozen=True)
 class ElementDifference:
     """The first element, row-major, in which two arrays differ.
@@ -41,7 +46,7 @@ class ElementDifference:
     max_ulps: int | None
 
     def __str__(self) -> str:
-        far = "" if self.ulps is None else f", {self.ulps} {'ulp' if self.ulps == 1 else 'ulps'} apart"
+        far = "" if self.ulps is None else f", {ulps_text(self.ulps)} apart"
         return (
             f"element {list(self.index)}: {self.first} ({self.first_bits}) and "
             f"{self.second} ({self.second_bits}){far}; "

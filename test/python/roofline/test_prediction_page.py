@@ -25,6 +25,7 @@ from repro_mlir.roofline import (
     write_cpu_machine,
 )
 from repro_mlir.roofline.report import Case, comparison_lines, prediction_page
+from repro_mlir.roofline.report.text import time_text
 from support.browser import OVERLAPS, check_structure, different_rows, needs_browser, used
 from support.predicted import GPU, MACHINE, SOURCES, product
 
@@ -231,3 +232,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ):
         assert main([*command, *wrong]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_units_of_time() -> None:
+    times = {2.5: "2.50 s", 2.5e-3: "2.50 ms", 2.5e-6: "2.50 µs", 2.5e-9: "2.50 ns", 2.5e-10: "0.25 ns"}
+    assert {seconds: time_text(seconds) for seconds in times} == times

@@ -13,7 +13,7 @@ from repro_mlir.roofline.cpu.ledger import Ledger
 from repro_mlir.roofline.report.data import AnyLaunch, AnyLedger, AnyStep, Case
 from repro_mlir.roofline.sweep_points import SweepPoint
 
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def lines_of(prediction: AnyStep, ledger: AnyLedger | None, most: int) -> list[str]:

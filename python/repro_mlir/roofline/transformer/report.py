@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from repro_mlir.roofline.transformer.prediction import DecodingPrediction, TrainingPrediction
@@ -98,7 +99,15 @@ def decoding_json(prediction: DecodingPrediction) -> dict[str, Any]:
 
 
 def _energy_lines(joules: float | None, tokens: int) -> list[str]:
-    return [] if joules is None else [f"energy      {joules:,.3f} J a step, {joules / tokens:.4f} J a token"]
+    return [] if joules is None else [f"energy      {_rounded(joules)} J a step, {_rounded(joules / tokens)} J a token"]
+
+
+def _rounded(number: float) -> str:
+    """Formats an estimate with three significant digits, without an exponent."""
+    if not number:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(number)))
+    return f"{round(number, digits):,.{max(digits, 0)}f}"
 
 
 def _cause_lines(causes: dict[str, float]) -> list[str]:

@@ -9,6 +9,7 @@ import html
 
 from repro_mlir.base.printing import printable
 from repro_mlir.verification.difference.report import Difference, OperatorDifference, TensorDifference
+from repro_mlir.verification.elements import ulps_text
 from repro_mlir.verification.operators import Operator, OperatorGraph, Value
 
 _STYLE = """
@@ -73,7 +74,7 @@ def _element(difference: Difference, tensor: TensorDifference) -> str:
             (difference.names[1], element.second_bits, element.second),
         )
     ]
-    far = "" if element.ulps is None else f", {element.ulps:,} ulps apart"
+    far = "" if element.ulps is None else f", {ulps_text(element.ulps)} apart"
     return (
         f"<p>First in <code>{escape(str(tensor.kind))}</code> ({where}), "
         f"element <code>{list(element.index)}</code>{far}; {element.count:,} of {element.size:,} "

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from repro_mlir.base.numerics.tensors import TensorType
-from repro_mlir.verification.elements import ElementDifference, first_difference, ulp_distances
+from repro_mlir.verification.elements import ElementDifference, first_difference, ulp_distances, ulps_text
 from repro_mlir.verification.operators import Operator, OperatorGraph
 
 
@@ -124,14 +124,14 @@ class Difference:
 
 def _described(role: str, tensor: TensorDifference, more: int) -> list[str]:
     element = tensor.element
-    far = "" if element.max_ulps is None else f", at most {element.max_ulps:,} ulps apart"
+    far = "" if element.max_ulps is None else f", at most {ulps_text(element.max_ulps)} apart"
     also = f"; and {more} more" if more > 0 else ""
     return [
         f"{role:8} {tensor.kind}: {element.count:,} of {element.size:,} elements differ{far}{also}",
         f"  at     {list(element.index)}",
         f"  first  {element.first_bits}  {element.first}",
         f"  second {element.second_bits}  {element.second}"
-        + ("" if element.ulps is None else f"  ({element.ulps:,} {'ulp' if element.ulps == 1 else 'ulps'})"),
+        + ("" if element.ulps is None else f"  ({ulps_text(element.ulps)})"),
     ]
 
 

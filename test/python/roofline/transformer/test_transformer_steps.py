@@ -26,6 +26,7 @@ from repro_mlir.roofline.transformer import (
     predict_decoding,
     predict_training,
     read_transformer,
+    report,
     training_memory,
 )
 
@@ -321,3 +322,15 @@ def test_every_accelerator_has_a_prediction(machine: str) -> None:
     assert isinstance(found, Accelerator)
     for precision in ("f32", "tf32", "bf16", "fp8", "int8", "mxfp8", "nvfp4"):
         assert predict_training(LLAMA, found, Training(1, precision=precision)).seconds > 0
+
+
+def test_energy_has_three_significant_digits() -> None:
+    for joules, text in (
+        (342_629.101, "343,000"),
+        (12.3456, "12.3"),
+        (0.0012345, "0.00123"),
+        (999.6, "1,000"),
+        (0, "0"),
+    ):
+        assert report._rounded(joules) == text
+        assert report._energy_lines(joules, 1) == [f"energy      {text} J a step, {text} J a token"]
