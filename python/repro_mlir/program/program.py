@@ -41,7 +41,19 @@ _WHAT = "a program file of repro-mlir"
 _PROGRAM, _SIGNATURE, _STATE = "program.repro", "signature.json", "state.safetensors"
 
 
-@dataclass(frozen=True)
+_MOST_LISTED = 3
+"""The maximum number of tensors of each role that the text of a program lists."""
+
+
+def _listed(kinds: Sequence[TensorType]) -> str:
+    """Returns the first tensors as text, with the number of the others."""
+    texts = [str(each) for each in kinds[:_MOST_LISTED]]
+    if len(kinds) > _MOST_LISTED:
+        texts.append(f"{len(kinds) - _MOST_LISTED} more")
+    return ", ".join(texts) or "none"
+
+
+@dataclass(frozen=True, repr=False)
 class Program:
     """A canonical program, which defines every bit of its results on every target.
 
@@ -58,13 +70,13 @@ class Program:
       untrusted: whether the program comes from a file or a peer, and is thus compiled in a child process with limits.
     """
 
-    data: bytes = field(repr=False)
+    data: bytes
     state: tuple[TensorType, ...]
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
     num_hyper_parameters: int
-    initial: tuple[np.ndarray, ...] = field(repr=False)
-    untrusted: bool = field(default=False, repr=False, compare=False)
+    initial: tuple[np.ndarray, ...]
+    untrusted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         self.examined.check(self.state, self.inputs, self.outputs)
@@ -75,6 +87,11 @@ class Program:
             (kind.dtype, kind.shape) for kind in self.state
         ]:
             raise ReproError("expected an initial array of its type and shape for each state tensor")
+
+    def __repr__(self) -> str:
+        counts = (("state", self.state), ("inputs", self.inputs), ("outputs", self.outputs))
+        kinds = "; ".join(f"{role} {_listed(kinds)}" for role, kinds in counts)
+        return f"<Program {self.hash[:16]}: {kinds}>"
 
     def __reduce__(self) -> tuple[type[Program], tuple[Any, ...]]:
         """Makes copy and pickle create the new program with the constructor, which verifies it unless it is

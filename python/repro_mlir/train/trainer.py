@@ -168,6 +168,12 @@ class Trainer(ConstantAttributes):
     def __enter__(self) -> Trainer:
         return self
 
+    def __repr__(self) -> str:
+        model, optimizer = type(self._model).__name__, type(self._optimizer).__name__
+        step = self._step
+        program = "not captured yet" if step is None else f"program {step.program.hash[:16]}"
+        return f"<Trainer of {model} with {optimizer} on {self._options.target}, steps: {self._done.steps}, {program}>"
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Rejects copy and pickle, which call this method."""
         raise ReproError(
