@@ -16,7 +16,7 @@ import numpy as np
 from repro_mlir.base.numerics.environment import float_environment
 from repro_mlir.base.numerics.formats import F32 as F32_TYPE
 from repro_mlir.base.numerics.formats import canonical, element_type, round_to_format, to_bits
-from repro_mlir.base.numerics.philox import philox4x32_10, random_bits, random_uniform
+from repro_mlir.base.numerics.philox import multiply_words, philox4x32_10, random_bits, random_uniform
 from repro_mlir.conformance.group import Arrays, Parameters
 from repro_mlir.reference import arithmetic, distributions, folds, functions
 from repro_mlir.reference.low_precision.accumulators import ACCUMULATORS, accumulate
@@ -119,11 +119,9 @@ def _dot(inputs: Arrays, parameters: Parameters) -> Arrays:
 
 
 def _philox(inputs: Arrays, parameters: Parameters) -> Arrays:
-    words = [
-        philox4x32_10(counter.astype(np.uint64)[:, np.newaxis], (int(key[0]), int(key[1])))[:, 0]
-        for counter, key in zip(inputs["counter"], inputs["key"], strict=True)
-    ]
-    return {"words": np.stack(words).astype(np.uint32)}
+    counter, key = (list(inputs[each].astype(np.uint64).T) for each in ("counter", "key"))
+    words = philox4x32_10(counter, key, multiply_words)
+    return {"words": np.stack(words, axis=-1).astype(np.uint32)}
 
 
 def _random(inputs: Arrays, parameters: Parameters) -> Arrays:

@@ -472,7 +472,7 @@ def test_everything_else_can_be_imported_without_frameworks() -> None:
         if name
         and not name.endswith("__main__")
         and not any(within(name, f"frontends.{framework}") for framework in FRAMEWORKS)
-        and name != "base.tensors.torch_tensors"
+        and name not in USERS_OF_TENSORS
         # An integration imports the package with which it integrates, and of_NAME the package NAME.
         and not name.startswith(("integrations.", "conformance.libraries.of_"))
     ]

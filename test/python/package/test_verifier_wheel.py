@@ -259,7 +259,7 @@ def test_commands_of_the_compiler_are_named(installed: Path) -> None:
             "pip install repro-mlir\n"
         )
     for arguments, message in (
-        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        (["frobnicate"], "expected inspect, verify, attest, dispute or diff, got frobnicate"),
         (["verify", SIGNED, "--target", "cpu"], "expected the target reference and steps without microbatches"),
         (["verify", RECEIPTS / "microbatches.receipt"], "other targets and steps need the compiler"),
         (["verify", SIGNED, "--script", RECEIPTS / "training.py"], "needs the compiler: pip install repro-mlir"),

@@ -3,6 +3,8 @@
 
 """The page of repro diff --dumps: its structure, and what its script draws in a browser."""
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -55,11 +57,13 @@ def test_structure_of_the_page(shown: Path) -> None:
 @needs_browser
 @pytest.mark.parametrize("width", [400, 1280])
 def test_what_the_page_draws(shown: Path, width: int) -> None:
+    data = json.loads(re.findall(r'id="data">(.*?)</script>', shown.read_text())[0])
+    bars = [text for label, count in data["differences"][0]["histogram"] for text in (label, f"{count:,}")]
     assert used(shown, USE + OVERLAPS, width) == [
         "title: First difference: step 4, fc",
         "dots: 3",
         "rows: fc norm out",
-        "bars: BARS",
+        f"bars: {' | '.join([*bars, 'number of elements, logarithmic'])}",
         "chosen: step 4, out: another shape: f32 [30, 100] and f32 [100, 30].",
         "hidden: true",
         f"alone: {shown.parent / 'a'}4spare",

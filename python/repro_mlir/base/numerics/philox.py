@@ -13,13 +13,15 @@ import itertools
 import numbers
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from repro_mlir.base.errors import ReproError
 from repro_mlir.base.numerics.environment import float_environment
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -70,7 +72,8 @@ def key_words(seed: Any) -> tuple[Any, Any]:
     return seed & _MASK, seed >> 32 & _MASK
 
 
-def _multiply(words: np.ndarray, factor: int) -> tuple[np.ndarray, np.ndarray]:
+def multiply_words(words: np.ndarray, factor: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the high and the low half of the 64-bit products of u64 words below 2^32 and a number below 2^32."""
     product = words * np.uint64(factor)
     high = product >> _HALF
     product &= _LOW
@@ -141,10 +144,10 @@ def _bits(starts: np.ndarray, length: int, place: Place) -> np.ndarray:
     skipped = (starts & np.uint64(3)).astype(np.int64)
     is_equal = bool((skipped == skipped[0]).all())
     most = int(skipped[0]) if is_equal else 3
-    block = (starts >> np.uint64(2))[:, np.newaxis] + np.arange((most + length + 3) // 4, dtype=np.uint64)
+    block: np.ndarray = (starts >> np.uint64(2))[:, np.newaxis] + np.arange((most + length + 3) // 4, dtype=np.uint64)
     counter = block & _LOW, block >> _HALF, np.full_like(block, place.site), np.full_like(block, place.step)
     words = np.empty((*block.shape, 4), np.uint32)
-    for i, word in enumerate(philox4x32_10(counter, key_words(int(place.seed)), _multiply)):
+    for i, word in enumerate(philox4x32_10(counter, key_words(int(place.seed)), multiply_words)):
         words[..., i] = word
     elements = words.reshape(len(starts), -1)
     if is_equal:
